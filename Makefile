@@ -1,0 +1,42 @@
+# Few commands, the same here and in CI. Each makes .venv and installs what it needs, once.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+OUT ?= out
+
+.PHONY: run test install bench clean lint types layers pytest
+
+run: install  ## reproduce the paper and write the report
+	$(BIN)/siag reproduce --out $(OUT)
+
+test: lint types layers pytest  ## everything CI checks
+
+lint: install
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: install
+	$(BIN)/mypy
+
+layers: install
+	$(BIN)/lint-imports
+
+pytest: install
+	$(BIN)/python -m pytest
+
+bench: install  ## what one gradient costs, against plain NumPy
+	$(BIN)/python -m benchmarks
+
+install: $(READY)
+
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -c 'import sys; v = sys.version_info; v >= (3, 11) or sys.exit(f"siag needs Python 3.11 or newer, this is {v[0]}.{v[1]}; try: make PYTHON=python3.11")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	touch $@
+
+clean:  ## remove what was made here, the environment included
+	rm -rf $(VENV) $(OUT) build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find src tests benchmarks examples -name __pycache__ -type d -exec rm -rf {} +
+	find src -name '*.egg-info' -type d -exec rm -rf {} +

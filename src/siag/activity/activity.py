@@ -1,0 +1,64 @@
+"""What an activity is: who reports when. It never looks at w, so it can be unfolded ahead of any run."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import NamedTuple
+
+import numpy as np
+
+from siag.foundations.dispatch import verb
+from siag.foundations.types import Floats, Integers, Record, Rng
+
+
+class Moments(NamedTuple):
+    """Moments of the gap G_i between two reports of worker i, in iterations."""
+
+    mean: Floats  # (n,) E[G_i]
+    square: Floats  # (n,) E[G_i²]
+
+
+class Activity(ABC):
+    """The rule by which the set A_t of active workers is chosen.
+
+    To add one: subclass this, let `start` return a `NamedTuple` of arrays, and give `active` a meaning for it.
+    """
+
+    @abstractmethod
+    def start(self, n: int, rng: Rng) -> Record:
+        """The state before iteration 0, with whatever is drawn once per repeat."""
+
+    @abstractmethod
+    def bound(self, n: int) -> int | None:
+        """T of Assumption 3: the largest age t − τ_i(t) once every worker has reported; `None` if there is none."""
+
+    @abstractmethod
+    def moments(self, n: int) -> Moments:
+        """The moments of the gaps."""
+
+    def reuse(self, n: int) -> Floats:
+        """(n,) E[G_i²]/E[G_i]: for how many iterations an iteration's gradient of worker i is used, on average."""
+        mean, square = self.moments(n)
+        return square / mean
+
+    def kappa(self, n: int) -> float:
+        """κ = (1/n) Σ E[G_i²]/E[G_i], the factor by which staleness slows sIAG down (see `siag.theory.sharp_law`)."""
+        return float(self.reuse(n).mean())
+
+    @property
+    def length(self) -> int | None:
+        """How many iterations it lasts; `None` for as long as one likes."""
+        return None
+
+
+def same_for_all(n: int, mean: float, square: float) -> Moments:
+    """Moments that do not differ between workers."""
+    return Moments(np.full(n, float(mean)), np.full(n, float(square)))
+
+
+@verb
+def active(state: Record, rng: Rng, t: int, out: Integers) -> int:  # type: ignore[empty-body]  # an example
+    """Write the workers active at iteration t to `out`, in ascending order, and return their number.
+
+    Called once for every t = 0, 1, 2, … in turn; `out` has room for all workers.
+    """

@@ -1,0 +1,141 @@
+"""A pattern that is given: recorded from a run, from another activity, or written down."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import NamedTuple, cast
+
+import numpy as np
+
+from siag.activity.activity import Activity, Moments, active
+from siag.activity.unfold import unfold
+from siag.foundations import check
+from siag.foundations.errors import BadInput, Unsuitable
+from siag.foundations.types import Integers, Record, Rng
+
+
+class Tape(NamedTuple):
+    """A recorded pattern: the workers of iteration t are `worker[start[t]:start[t+1]]`."""
+
+    start: Integers  # (iterations + 1,)
+    worker: Integers  # (arrivals,)
+
+
+@dataclass(frozen=True, eq=False)
+class Recorded(Activity):
+    """Just the given sets A_0, A_1, ….
+
+    Args:
+        trace: for every iteration the workers active in it, in any order, each at most once; or the same as a `Tape`.
+
+    Example:
+        >>> Recorded([[0, 1], [], [1]]).bound(n=2)
+        2
+    """
+
+    trace: Tape | Sequence[Sequence[int]] = field(repr=False)
+
+    def __post_init__(self) -> None:
+        tape = self.trace if isinstance(self.trace, Tape) else _tape(self.trace)
+        object.__setattr__(self, "trace", _sorted(tape))
+
+    @classmethod
+    def of(cls, activity: Activity, n: int, iterations: int, seed: int = 0, repeat: int = 0) -> Recorded:
+        """The pattern that `simulate` with this seed sees in this repeat, from now on always the same."""
+        sizes, workers = [], []
+        for _, chunk in unfold(activity, n, check.integer("iterations", iterations), check.seed(seed), repeat):
+            sizes.append(np.diff(chunk.start))
+            workers.append(chunk.worker.copy())
+        return cls(Tape(_running(np.concatenate(sizes)), np.concatenate(workers)))
+
+    @property
+    def tape(self) -> Tape:
+        """The pattern as arrays."""
+        return cast(Tape, self.trace)
+
+    @property
+    def length(self) -> int:
+        """How many iterations were recorded."""
+        return len(self.tape.start) - 1
+
+    def start(self, n: int, rng: Rng) -> Record:  # noqa: ARG002  # nothing is drawn
+        """The pattern, if all its workers exist."""
+        self._fits(n)
+        return self.tape
+
+    def bound(self, n: int) -> int | None:
+        """The largest age that occurs once every worker has reported; `None` if one never does."""
+        reports = self._reports(n)
+        if any(len(times) == 0 for times in reports):
+            return None
+        begin = max(int(times[0]) for times in reports)
+        ends = [np.append(times, self.length) for times in reports]
+        return max(int((np.diff(end)[end[1:] > begin]).max(initial=1)) - 1 for end in ends)
+
+    def moments(self, n: int) -> Moments:
+        """The means over the recorded gaps."""
+        gaps = [np.diff(times).astype(float) for times in self._reports(n)]
+        silent = [i for i, own in enumerate(gaps) if len(own) == 0]
+        if silent:
+            raise Unsuitable(
+                f"worker {silent[0]} reports less than twice in the trace, so its gaps are unknown; "
+                "record more iterations"
+            )
+        return Moments(np.array([own.mean() for own in gaps]), np.array([np.square(own).mean() for own in gaps]))
+
+    def _fits(self, n: int) -> None:
+        if self.tape.worker.max(initial=0) >= n:
+            raise BadInput("trace", int(self.tape.worker.max()), f"made of workers 0 to {n - 1}")
+
+    def _reports(self, n: int) -> list[Integers]:
+        """For every worker the iterations of its reports."""
+        self._fits(n)
+        start, worker = self.tape
+        when = np.repeat(np.arange(self.length), np.diff(start))
+        order = np.argsort(worker, kind="stable")
+        ends = np.searchsorted(worker[order], np.arange(n + 1))
+        return [when[order[a:b]] for a, b in pairwise(ends)]
+
+
+def _running(sizes: Integers) -> Integers:
+    """Where each iteration's arrivals start, given their numbers."""
+    return np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
+
+
+def _tape(trace: Sequence[Sequence[int]]) -> Tape:
+    """Sets of workers as arrays."""
+    sets = [np.asarray(workers) for workers in trace]
+    for t, workers in enumerate(sets):
+        if len(workers) and workers.dtype.kind not in "iu":
+            raise BadInput(f"trace[{t}]", trace[t], "a list of worker numbers, whole and from 0 on")
+    sizes = np.array([len(workers) for workers in sets], np.int64)
+    return Tape(_running(sizes), np.concatenate([np.empty(0), *sets]).astype(np.int64))
+
+
+def _sorted(tape: Tape) -> Tape:
+    """The tape with every iteration's workers in ascending order, if it is one at all."""
+    start, worker = np.asarray(tape.start, np.int64), np.asarray(tape.worker, np.int64)
+    if len(start) < 2 or start[0] != 0 or start[-1] != len(worker) or (np.diff(start) < 0).any():
+        raise BadInput("trace", tape, "at least one iteration long, with starts that ascend from 0 to its arrivals")
+    when = np.repeat(np.arange(len(start) - 1), np.diff(start))
+    order = np.lexsort((worker, when))
+    worker = worker[order]
+    twice = (np.diff(worker) == 0) & (np.diff(when) == 0)
+    for wrong, allowed in ((worker < 0, "from 0 on"), (np.append(twice, False)[: len(worker)], "named once")):
+        if wrong.any():
+            k = int(np.argmax(wrong))
+            raise BadInput(f"trace[{when[k]}]", int(worker[k]), f"a worker number, {allowed}")
+    for array in (start, worker):
+        array.setflags(write=False)
+    return Tape(start, worker)
+
+
+@active.when(Tape)
+def as_recorded(state: Tape, rng: Rng, t: int, out: Integers) -> int:  # noqa: ARG001
+    """Those of the trace."""
+    count = state.start[t + 1] - state.start[t]
+    for k in range(count):
+        out[k] = state.worker[state.start[t] + k]
+    return int(count)

@@ -1,0 +1,59 @@
+"""Unfolding: an activity and a step become a schedule, one chunk of iterations after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from siag.activity.activity import Activity, active
+from siag.foundations.dispatch import compiled
+from siag.foundations.errors import BadInput, SiagError
+from siag.foundations.rng import ACTIVITY, fresh
+from siag.foundations.schedule import Schedule, room
+from siag.foundations.types import Floats, Integers, Record, Rng
+
+
+def unfold(
+    activity: Activity,
+    n: int,
+    iterations: int,
+    seed: int,
+    repeat: int,
+    sizes: Callable[[Integers], Floats] | None = None,
+) -> Iterator[tuple[int, Schedule]]:
+    """Yield (first iteration, schedule) until `iterations` are covered.
+
+    The arrays are used again for the next chunk, so memory does not grow. Steps are η_t = sizes(t), or NaN without
+    `sizes`.
+    """
+    whole = room(n, iterations)
+    rng = fresh(seed, repeat, ACTIVITY)
+    state = activity.start(n, rng)
+    first = 0
+    while first < iterations:
+        count = fill(state, rng, n, first, iterations, whole.start, whole.worker)
+        worker = whole.worker[: whole.start[count]]
+        if len(worker) and not 0 <= worker.min() <= worker.max() < n:
+            raise SiagError(f"{activity!r} named a worker outside 0 … {n - 1}; its meaning of `active` is wrong")
+        whole.eta[:count] = np.nan if sizes is None else sizes(np.arange(first, first + count))
+        yield first, Schedule(whole.start[: count + 1], worker, whole.eta[:count])
+        first += count
+
+
+def lasts(activity: Activity, iterations: int) -> None:
+    """Refuse more iterations than the activity has."""
+    if activity.length is not None and iterations > activity.length:
+        remedy = "record a longer one"
+        raise BadInput("iterations", iterations, f"at most the trace's {activity.length}", remedy)
+
+
+@compiled
+def fill(state: Record, rng: Rng, n: int, first: int, stop: int, start: Integers, worker: Integers) -> int:
+    """Unfold as many iterations from `first` on as fit with certainty; return their number."""
+    count, arrivals = 0, 0
+    while first + count < stop and count < start.size - 1 and arrivals + n <= worker.size:
+        arrivals += active(state, rng, first + count, worker[arrivals:])
+        count += 1
+        start[count] = arrivals
+    return count

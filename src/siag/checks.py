@@ -1,0 +1,237 @@
+"""Conformance: what any method must do, whatever it is. Run it on a method of your own.
+
+    >>> import siag.checks
+    >>> siag.checks.conform(siag.methods.SIAG())
+
+In pytest, `@pytest.mark.parametrize("check", siag.checks.CHECKS)` and `check(method)` give one test each.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+import numpy as np
+
+from siag.activity import Activity, Everyone, Recorded, Uniform
+from siag.foundations.errors import SiagError
+from siag.foundations.parallel import Watch
+from siag.foundations.rng import SAMPLES, fresh
+from siag.foundations.schedule import points
+from siag.foundations.types import Floats, Record, Rng
+from siag.methods import Method, advance, compute, receive
+from siag.problems import LeastSquares, Problem, exact, sample
+from siag.simulation.simulate import Job
+from siag.steps import Constant, Harmonic, Step
+
+N, D = 4, 3
+ITERATIONS = 40
+
+
+class CheckFailed(SiagError, AssertionError):
+    """A method does not do what every method must."""
+
+
+def conform(method: Method, skip: Iterable[str] = ()) -> None:
+    """Run all checks, except those named in `skip`; raise `CheckFailed` at the first that fails.
+
+    A method may have good reason to skip one: a proximal step is not equivariant to shifts, local steps are not
+    gradient descent.
+    """
+    names = {check.__name__ for check in CHECKS}
+    if unknown := set(skip) - names:
+        raise SiagError(f"no such checks: {sorted(unknown)}; there are {sorted(names)}")
+    for check in CHECKS:
+        if check.__name__ not in set(skip):
+            check(method)
+
+
+def memory_is_plain(method: Method) -> None:
+    """The server's memory is a NamedTuple of arrays and numbers, and its w a copy of w0."""
+    w0 = np.arange(1.0, D + 1)
+    for state in (method.init(w0, N), method.recruit(w0, N)):
+        fields = getattr(state, "_fields", None)
+        _require(method, fields is not None, f"{state!r} is not a NamedTuple")
+        for name, value in zip(fields or (), state, strict=True):
+            plain = isinstance(value, np.ndarray | int | float | tuple)
+            _require(method, plain, f"{name} = {value!r} is neither an array nor a number")
+    w = getattr(method.init(w0, N), "w", None)
+    _require(method, w is not None and np.array_equal(w, w0), "init must return a state whose field w equals w0")
+    _require(method, not np.shares_memory(w, w0), "init must copy w0: the caller's array would be overwritten")
+
+
+def same_seed_same_run(method: Method) -> None:
+    """Two runs with the same seed are the same, bit for bit."""
+    first, second = (_final(method, _streaming(), Uniform(3)) for _ in range(2))
+    _require(method, np.array_equal(first, second), "two runs with one seed differ: it keeps state between runs")
+
+
+def silence_is_safe(method: Method) -> None:
+    """Iterations in which nobody reports move nothing before the first report, and break nothing after it."""
+    w0 = np.arange(1.0, D + 1)
+    still = _final(method, _streaming(), Recorded([[]] * ITERATIONS), w0=w0)
+    _require(method, np.array_equal(still, w0), "w moved although nobody has ever reported")
+    bursts = Recorded([[0, 1, 2, 3] if t % 7 == 3 else [] for t in range(ITERATIONS)])
+    final = _final(method, _streaming(), bursts, step=Constant(1e-3))
+    _require(method, bool(np.isfinite(final).all()), "silent iterations led to NaN or infinity")
+
+
+def workers_only_read(method: Method) -> None:
+    """Neither `compute` nor `receive` writes to the w that workers are reading."""
+    problem, w0 = _streaming(), np.arange(1.0, D + 1)
+    state, memory, oracle = method.init(w0, N), method.recruit(w0, N), problem.oracle()
+    rng, message = fresh(1, 0, SAMPLES), np.empty(D)
+    for t in range(3):
+        for i in range(N):
+            before = state.w.copy()
+            sent = compute(memory, oracle, rng, i, state.w, message)
+            _require(method, np.array_equal(state.w, before), "compute wrote to w")
+            if sent:
+                receive(state, i, message, t)
+                _require(method, np.array_equal(state.w, before), "receive wrote to w; only advance may")
+        advance(state, 1e-3)
+
+
+def relabelling_changes_nothing(method: Method) -> None:
+    """Numbering the workers differently gives the same iterates, up to rounding."""
+    order = np.array([2, 0, 3, 1])
+    problem, trace = _bowl(), Recorded.of(Uniform(3), N, ITERATIONS, seed=5)
+    renamed = Recorded([np.argsort(order)[workers].tolist() for workers in _sets(trace)])
+    one = _final(method, problem, trace)
+    two = _final(method, Bowl(problem.centers[order], problem.curvature), renamed)
+    _require(method, np.allclose(one, two, rtol=1e-9, atol=1e-12), f"relabelled workers lead to {two}, not {one}")
+
+
+def shifting_shifts(method: Method) -> None:
+    """Moving the problem and the start by a vector moves the iterates by it, up to rounding."""
+    problem, shift = _streaming(), np.array([3.0, -1.0, 0.5])
+    moved = LeastSquares(problem.centers + shift, problem.p, problem.noise)
+    one = _final(method, problem, Uniform(3))
+    two = _final(method, moved, Uniform(3), w0=shift) - shift
+    _require(method, np.allclose(one, two, rtol=1e-7, atol=1e-9), f"the shifted problem leads to {two}, not {one}")
+
+
+def all_active_is_gradient_descent(method: Method) -> None:
+    """With everyone active and no noise the iterates are those of gradient descent on F."""
+    problem, w = _bowl(), np.zeros(D)
+    for _ in range(ITERATIONS):
+        w = w - 0.1 * np.mean([problem.gradient(i, w) for i in range(N)], axis=0)
+    final = _final(method, problem, Everyone(), step=Constant(0.1))
+    _require(method, np.allclose(final, w, rtol=1e-10, atol=1e-12), f"reached {final}, gradient descent {w}")
+
+
+def bad_parameters_are_refused(method: Method) -> None:
+    """Every hyper-parameter refuses, with a `ValueError`, a value of no meaning."""
+    if not dataclasses.is_dataclass(method):
+        raise CheckFailed(f"{method!r}: hyper-parameters must be the fields of a frozen dataclass")
+    for field in dataclasses.fields(method):
+        if not field.init:
+            continue
+        for nonsense in (float("nan"), "no such thing"):
+            try:
+                dataclasses.replace(method, **{field.name: nonsense})
+            except ValueError:
+                continue
+            raise CheckFailed(f"{method!r}: accepts {field.name} = {nonsense!r}")
+
+
+def compiled_is_plain(method: Method) -> None:
+    """The compiled loop and plain Python give the same iterates, bit for bit."""
+    fast, slow = (_final(method, _streaming(), Uniform(3), compiled=compiled) for compiled in (True, False))
+    _require(method, np.array_equal(fast, slow), f"compiled code leads to {fast}, plain Python to {slow}")
+
+
+CHECKS: tuple[Callable[[Method], None], ...] = (
+    memory_is_plain,
+    same_seed_same_run,
+    silence_is_safe,
+    workers_only_read,
+    relabelling_changes_nothing,
+    shifting_shifts,
+    all_active_is_gradient_descent,
+    bad_parameters_are_refused,
+    compiled_is_plain,
+)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Bowl(Problem):
+    """F_i(w) = ½ Σ_j a_j (w_j − c_ij)²: no noise at all, so that methods can be compared to rounding."""
+
+    centers: Floats  # (n, d)
+    curvature: Floats  # (d,)
+
+    @property
+    def n(self) -> int:
+        """The number of workers."""
+        return len(self.centers)
+
+    @property
+    def d(self) -> int:
+        """The dimension of w."""
+        return len(self.curvature)
+
+    @property
+    def optimum(self) -> Floats:
+        """(d,) the mean of the centres."""
+        return np.asarray(self.centers.mean(axis=0))
+
+    def oracle(self) -> Record:
+        """The arrays themselves."""
+        return Sides(self.centers, self.curvature)
+
+
+class Sides(NamedTuple):
+    """What gradients of a bowl are made from."""
+
+    centers: Floats  # (n, d)
+    curvature: Floats  # (d,)
+
+
+@exact.when(Sides)
+def slope(oracle: Sides, i: int, w: Floats, out: Floats) -> None:
+    """A ∘ (w − c_i)."""
+    for j in range(w.size):
+        out[j] = oracle.curvature[j] * (w[j] - oracle.centers[i, j])
+
+
+@sample.when(Sides)
+def noiseless(oracle: Sides, rng: Rng, i: int, w: Floats, out: Floats) -> None:  # noqa: ARG001
+    """The same: there is nothing to draw."""
+    exact(oracle, i, w, out)
+
+
+def _streaming() -> LeastSquares:
+    return LeastSquares.random(n=N, d=D, p=2, noise=0.1, seed=3)
+
+
+def _bowl() -> Bowl:
+    return Bowl(np.random.default_rng(4).random((N, D)), np.array([0.5, 1.0, 2.0]))
+
+
+def _final(
+    method: Method,
+    problem: Problem,
+    activity: Activity,
+    *,
+    step: Step | None = None,
+    w0: Floats | None = None,
+    seed: int = 1,
+    compiled: bool = True,
+) -> Floats:
+    """The last iterate of one repeat; any activity will do, even one that `suit` would refuse."""
+    start = np.zeros(D) if w0 is None else w0
+    job = Job(problem, method, activity, step or Harmonic(0.5, 20), ITERATIONS, seed, start, compiled)
+    _, w, _ = job.repeat(0, points(ITERATIONS, 2), Watch(ITERATIONS, lambda _: None))
+    return w
+
+
+def _sets(trace: Recorded) -> list[list[int]]:
+    """The active workers of every iteration."""
+    return [workers.tolist() for workers in np.split(trace.tape.worker, trace.tape.start[1:-1])]
+
+
+def _require(method: Method, condition: bool, otherwise: str) -> None:
+    if not condition:
+        raise CheckFailed(f"{method!r}: {otherwise}")

@@ -1,0 +1,1 @@
+"""What everything else stands on: types, errors, checks, randomness, dispatch, schedules, safe files."""

@@ -1,0 +1,45 @@
+"""One root for every error; a mistake of the user's is also a `ValueError`, and says how to mend it."""
+
+from __future__ import annotations
+
+
+class SiagError(Exception):
+    """Root of the errors this package raises on purpose."""
+
+
+class BadInput(SiagError, ValueError):
+    """A parameter has a value it cannot have.
+
+    Args:
+        parameter: its name, as the user wrote it.
+        value: what was received.
+        allowed: what it must be, completing "must be …".
+        remedy: what to do instead, where that is not plain from `allowed`.
+    """
+
+    def __init__(self, parameter: str, value: object, allowed: str, remedy: str = "") -> None:
+        self.parameter, self.value, self.allowed, self.remedy = parameter, value, allowed, remedy
+        tail = f"; {remedy}" if remedy else ""
+        super().__init__(f"{parameter} = {shorten(value)}: must be {allowed}{tail}")
+
+    def inside(self, place: str) -> BadInput:
+        """The same error, with the place it came from (a table of a file) before the parameter."""
+        return BadInput(f"{place}.{self.parameter}", self.value, self.allowed, self.remedy)
+
+
+class Unsuitable(SiagError, ValueError):
+    """Parts that are each fine do not fit together; the message names what would."""
+
+
+class BadFile(SiagError, ValueError):
+    """A file is missing, damaged, or was not written by this package."""
+
+
+class DivergenceWarning(UserWarning):
+    """A run left the range of numbers; what it had until then is kept."""
+
+
+def shorten(value: object, limit: int = 60) -> str:
+    """`repr(value)` on one line, cut to `limit` characters."""
+    text = " ".join(repr(value).split())
+    return text if len(text) <= limit else text[: limit - 1] + "…"

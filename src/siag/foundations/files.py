@@ -1,0 +1,50 @@
+"""Files that are either whole or not there: written beside their place, then moved into it."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO
+
+from siag.foundations.errors import BadInput
+
+
+def write_atomically(path: Path, write: Callable[[IO[bytes]], None]) -> None:
+    """Let `write` fill a temporary file beside `path`, then put it in place in one step."""
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            write(stream)
+            stream.flush()
+            os.fsync(stream.fileno())
+        mask = os.umask(0)
+        os.umask(mask)
+        os.chmod(name, 0o666 & ~mask)  # mkstemp is private; a result is as readable as any other new file
+        os.replace(name, path)
+    except BaseException:
+        os.unlink(name)
+        raise
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write text as UTF-8, whole or not at all."""
+
+    def write(stream: IO[bytes]) -> None:
+        stream.write(text.encode())
+
+    write_atomically(path, write)
+
+
+def writable_folder(parameter: str, folder: str | os.PathLike[str]) -> Path:
+    """The folder, made if need be and tried by writing into it, so that a full or forbidden disk shows now."""
+    path = Path(folder)
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=path, prefix=".siag-"):
+            pass
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise BadInput(parameter, str(folder), "a folder that can be written", f"{reason.lower()}") from None
+    return path

@@ -1,0 +1,24 @@
+"""Methods: Algorithm 1 and its relatives, one file each."""
+
+from siag.methods.iag import IAG
+from siag.methods.method import Exact, Method, Streaming, advance, compute, receive
+from siag.methods.sag import SAG
+from siag.methods.sgd import SGD, Fresh
+from siag.methods.siag import SIAG
+from siag.methods.table import Table, table
+
+__all__ = [
+    "IAG",
+    "SAG",
+    "SGD",
+    "SIAG",
+    "Exact",
+    "Fresh",
+    "Method",
+    "Streaming",
+    "Table",
+    "advance",
+    "compute",
+    "receive",
+    "table",
+]

@@ -1,0 +1,84 @@
+"""The table: the server's memory of the latest message of every worker, and their sum, kept up to date in O(d)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from siag.foundations import check
+from siag.foundations.types import Booleans, Floats, Integers, Record
+from siag.methods.method import Method, advance, receive
+
+SINCE, SEEN = 0, 1  # the entries of `tally`
+
+
+class Table(NamedTuple):
+    """Fig. 1's buffer. `total` is the sum of `rows` at all times, up to rounding that cannot pile up."""
+
+    w: Floats  # (d,)
+    rows: Floats  # (n, d) g_i, zero until worker i first reports
+    total: Floats  # (d,) g = Σ g_i
+    seen: Booleans  # (n,) whether worker i has reported
+    tally: Integers  # (2,) reports since the last exact sum, workers that have reported
+    resum: int  # sum anew after so many reports per worker; 0: never
+    quorum: int  # step only once so many workers have reported
+
+
+@dataclass(frozen=True, kw_only=True)
+class Aggregated(Method):
+    """A method whose server keeps a table and steps along the average of its rows, whatever the workers send.
+
+    Args:
+        resum: sum the table anew after this many reports per worker, so that rounding errors do not pile up; 0: never.
+        wait: the fraction of workers that must have reported before the server first steps. 0 is Algorithm 1, in
+            which a row is zero until its worker reports; 1 waits for everybody.
+    """
+
+    resum: int = 64
+    wait: float = 0.0
+
+    def __post_init__(self) -> None:
+        check.integer("resum", self.resum, low=0)
+        check.real("wait", self.wait, low=0, high=1)
+
+    def init(self, w0: Floats, n: int) -> Record:
+        """An empty table: Algorithm 1, line 2."""
+        return table(w0, n, self.resum, self.wait)
+
+
+def table(w0: Floats, n: int, resum: int, wait: float) -> Table:
+    """A table in which no worker has reported yet."""
+    rows, total = np.zeros((n, w0.size)), np.zeros(w0.size)
+    seen, tally = np.zeros(n, np.bool_), np.zeros(2, np.int64)
+    return Table(w0.copy(), rows, total, seen, tally, resum, math.ceil(wait * n))
+
+
+@receive.when(Table)
+def replace_row(state: Table, i: int, message: Floats, age: int) -> None:  # noqa: ARG001
+    """G ← g − g_i + message; g_i ← message: the incremental form at the end of Sec. II."""
+    row, total = state.rows[i], state.total
+    for j in range(message.size):
+        total[j] += message[j] - row[j]
+        row[j] = message[j]
+    state.tally[SINCE] += 1
+    if not state.seen[i]:
+        state.seen[i] = True
+        state.tally[SEEN] += 1
+
+
+@advance.when(Table)
+def step_along_total(state: Table, eta: float) -> None:
+    """W ← w − (η/n) g, eq. (siag), after summing anew if that is due."""
+    n = state.rows.shape[0]
+    if state.resum > 0 and state.tally[SINCE] >= state.resum * n:
+        state.tally[SINCE] = 0
+        state.total[:] = 0.0
+        for i in range(n):
+            for j in range(state.total.size):
+                state.total[j] += state.rows[i, j]
+    if state.tally[SEEN] >= state.quorum:
+        for j in range(state.w.size):
+            state.w[j] -= eta / n * state.total[j]

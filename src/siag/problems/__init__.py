@@ -1,0 +1,7 @@
+"""Problems: min (1/n) Σ F_i, eq. (1). Each draws stochastic gradients of every worker's own objective."""
+
+from siag.problems.least_squares import LeastSquares
+from siag.problems.logistic_regression import LogisticRegression
+from siag.problems.problem import Constants, Problem, exact, sample
+
+__all__ = ["Constants", "LeastSquares", "LogisticRegression", "Problem", "exact", "sample"]

@@ -1,0 +1,170 @@
+"""The problem of Sec. IV: streaming least squares, a different regression vector at every worker."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from siag.foundations import check
+from siag.foundations.rng import chi_square, normals
+from siag.foundations.types import Floats, Record, Rng
+from siag.problems.problem import Constants, Problem, exact, sample
+
+SAMPLERS = ("exact", "literal")
+
+
+@dataclass(frozen=True, eq=False)
+class LeastSquares(Problem):
+    r"""Streaming least squares with heterogeneous workers.
+
+    Worker i draws ξ = (A, y), A of shape p × d with independent N(0, 1) entries and y ~ N(A w_i*, σ² I), and
+
+        f_i(w; A, y) = ½ ‖A w − y‖²,    ∇f_i = Aᵀ (A w − y),    ∇F_i(w) = p (w − w_i*).
+
+    So w* is the mean of the w_i*, and μ = L = p.
+
+    Args:
+        centers: (n, d) the w_i*.
+        p: rows per sample.
+        noise: σ, the standard deviation of y.
+        sampler: `"exact"` draws ∇f_i from its law without ever drawing A, with d + 1 normals and two χ² at any p;
+            `"literal"` draws A and y. Same law, different random numbers.
+
+    Example:
+        >>> problem = LeastSquares.random(n=80, d=20, p=10, noise=0.1, seed=0)
+        >>> problem.centers.shape, problem.constants().mu
+        ((80, 20), 10.0)
+    """
+
+    centers: Floats
+    p: int
+    noise: float
+    sampler: str = "exact"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "centers", check.floats("centers", self.centers, (None, None)))
+        object.__setattr__(self, "p", check.integer("p", self.p))
+        object.__setattr__(self, "noise", check.real("noise", self.noise, low=0))
+        check.choice("sampler", self.sampler, SAMPLERS)
+
+    @classmethod
+    def random(cls, *, n: int, d: int, p: int, noise: float, seed: int = 0, sampler: str = "exact") -> LeastSquares:
+        """Draw the w_i* uniformly from [0, 1]^d, as Sec. IV does."""
+        shape = check.integer("n", n), check.integer("d", d)
+        centers = np.random.default_rng(check.seed(seed)).random(shape)
+        return cls(centers, p, noise, sampler)
+
+    @property
+    def n(self) -> int:
+        """The number of workers."""
+        return int(self.centers.shape[0])
+
+    @property
+    def d(self) -> int:
+        """The dimension of w."""
+        return int(self.centers.shape[1])
+
+    @cached_property
+    def optimum(self) -> Floats:
+        """(d,) w*, the mean of the w_i*."""
+        mean: Floats = self.centers.mean(axis=0)
+        mean.setflags(write=False)
+        return mean
+
+    def noise_at(self, w: Floats) -> Floats:
+        """(n,) E‖∇f_i(w; ξ) − ∇F_i(w)‖² = p(d+1)‖w − w_i*‖² + σ²pd, exactly, for every worker."""
+        spread = ((np.asarray(w) - self.centers) ** 2).sum(axis=1)
+        return np.asarray(self.p * (self.d + 1) * spread + self.noise**2 * self.p * self.d)
+
+    def constants(self) -> Constants:
+        """μ = L = p, and the smallest σ² that ‖a + b‖² ≤ 2‖a‖² + 2‖b‖² gives."""
+        worst = ((self.optimum - self.centers) ** 2).sum(axis=1).max()
+        multiplicative = 2.0 * self.p * (self.d + 1)
+        additive = self.noise**2 * self.p * self.d + multiplicative * worst
+        return Constants(float(self.p), float(self.p), float(max(multiplicative, additive)))
+
+    def oracle(self) -> Record:
+        """The arrays and scratch space the samplers work on."""
+        if self.sampler == "literal":
+            return Literal(self.centers, self.noise, np.empty((self.p, self.d)), np.empty(self.p))
+        return Projected(self.centers, self.p, self.noise, np.empty(self.d + 1))
+
+
+class Projected(NamedTuple):
+    """What the exact sampler needs."""
+
+    centers: Floats  # (n, d)
+    p: int
+    noise: float
+    zeta: Floats  # (d + 1,) scratch
+
+
+class Literal(NamedTuple):
+    """What the literal sampler needs."""
+
+    centers: Floats  # (n, d)
+    noise: float
+    A: Floats  # (p, d) scratch
+    residual: Floats  # (p,) scratch
+
+
+@sample.when(Projected)
+def sample_projected(oracle: Projected, rng: Rng, i: int, w: Floats, out: Floats) -> None:
+    """∇f has the law of (z·r) ê + ‖r‖ (ζ − (ζ·ê) ê) with e = w − w_i*, ê = e/‖e‖, r = ‖e‖ z − σ ε.
+
+    Here z, ε ~ N(0, I_p), ζ ~ N(0, I_d). Only ‖z‖² ~ χ²_p, z·ε = ‖z‖ x with x ~ N(0, 1) and ‖ε‖² = x² + χ²_{p−1} enter.
+    """
+    center, zeta, d = oracle.centers[i], oracle.zeta, w.size
+    normals(rng, zeta)
+    square, along = 0.0, 0.0
+    for j in range(d):
+        e = w[j] - center[j]
+        out[j] = e
+        square += e * e
+        along += e * zeta[j]
+    norm = math.sqrt(square)
+    x, sigma = zeta[d], oracle.noise
+    zz = chi_square(rng, oracle.p)
+    ee = x * x + chi_square(rng, oracle.p - 1)
+    ze = math.sqrt(zz) * x
+    zr = norm * zz - sigma * ze
+    rr = square * zz - 2.0 * norm * sigma * ze + sigma * sigma * ee
+    r = math.sqrt(max(rr, 0.0))
+    back = 0.0
+    if norm > 0.0:
+        back = (zr - r * (along / norm)) / norm
+    for j in range(d):
+        out[j] = r * zeta[j] + back * out[j]
+
+
+@sample.when(Literal)
+def sample_literal(oracle: Literal, rng: Rng, i: int, w: Floats, out: Floats) -> None:
+    """Draw A and ε, then Aᵀ(A(w − w_i*) − σε)."""
+    center, A, residual = oracle.centers[i], oracle.A, oracle.residual
+    normals(rng, residual)
+    out[:] = 0.0
+    for row in range(residual.size):
+        normals(rng, A[row])
+        inner = -oracle.noise * residual[row]
+        for j in range(w.size):
+            inner += A[row, j] * (w[j] - center[j])
+        for j in range(w.size):
+            out[j] += inner * A[row, j]
+
+
+@exact.when(Projected)
+def exact_projected(oracle: Projected, i: int, w: Floats, out: Floats) -> None:
+    """∇F_i(w) = p (w − w_i*)."""
+    for j in range(w.size):
+        out[j] = oracle.p * (w[j] - oracle.centers[i, j])
+
+
+@exact.when(Literal)
+def exact_literal(oracle: Literal, i: int, w: Floats, out: Floats) -> None:
+    """∇F_i(w) = p (w − w_i*)."""
+    for j in range(w.size):
+        out[j] = oracle.residual.size * (w[j] - oracle.centers[i, j])

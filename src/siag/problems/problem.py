@@ -1,0 +1,68 @@
+"""What a problem is: n local objectives with a stochastic gradient each, eq. (1) of the paper."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import NamedTuple
+
+import numpy as np
+
+from siag.foundations.dispatch import verb
+from siag.foundations.types import Floats, Record, Rng
+
+
+class Constants(NamedTuple):
+    """The constants of Assumptions 1 and 2."""
+
+    mu: float  # F is μ-strongly convex
+    L: float  # every ∇F_i is L-Lipschitz
+    sigma2: float  # E‖∇f_i(w; ξ) − ∇F_i(w)‖² ≤ σ² (1 + ‖w − w*‖²) for all i and w
+
+
+class Problem(ABC):
+    """min F(w) over w in R^d, with F = (1/n) Σ F_i and F_i(w) = E f_i(w; ξ_i): worker i sees only samples of its own.
+
+    To bring your own: subclass this, let `oracle` return a `NamedTuple` of arrays, and give `sample` a meaning for it
+    (and `exact`, if ∇F_i can be computed). CONTRIBUTING.md shows it whole.
+    """
+
+    @property
+    @abstractmethod
+    def n(self) -> int:
+        """The number of workers."""
+
+    @property
+    @abstractmethod
+    def d(self) -> int:
+        """The dimension of w."""
+
+    @property
+    @abstractmethod
+    def optimum(self) -> Floats:
+        """(d,) w*, or where that is not known the point from which errors are to be measured."""
+
+    @abstractmethod
+    def oracle(self) -> Record:
+        """What compiled code needs to draw gradients: arrays, numbers, and scratch space no other thread uses."""
+
+    def constants(self) -> Constants:
+        """μ, L and σ² of Assumptions 1 and 2, where they are known."""
+        from siag.foundations.errors import Unsuitable
+
+        raise Unsuitable(f"{type(self).__name__} does not know its constants; give it a method constants()")
+
+    def gradient(self, i: int, w: Floats) -> Floats:
+        """(d,) ∇F_i(w), exactly."""
+        out = np.empty(self.d)
+        exact(self.oracle(), i, np.asarray(w, np.float64), out)
+        return out
+
+
+@verb
+def sample(oracle: Record, rng: Rng, i: int, w: Floats, out: Floats) -> None:
+    """Worker: draw ξ ~ D_i and write ∇f_i(w; ξ) to `out`. Must not write to w."""
+
+
+@verb
+def exact(oracle: Record, i: int, w: Floats, out: Floats) -> None:
+    """Worker: write ∇F_i(w) to `out`. Must not write to w."""

@@ -1,0 +1,78 @@
+"""Algorithm 1's loop, compiled once per problem and method: all else has become arrays."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from siag.foundations.dispatch import compiled
+from siag.foundations.rng import rewind
+from siag.foundations.schedule import Schedule
+from siag.foundations.types import Floats, Integers, Record, Rng
+from siag.methods import advance, compute, receive
+
+LIMIT = 1e100  # a coordinate beyond this is on its way out of the range of numbers
+CURSOR, DRAWN = 0, 1  # the entries of `Track.tally`
+
+
+class Draws(NamedTuple):
+    """The randomness of one repeat."""
+
+    key: Rng  # (2,) of the repeat
+    rng: Rng  # (4,) scratch
+    counts: Integers  # (n,) samples each worker has drawn
+
+
+class Track(NamedTuple):
+    """What is written down along the way."""
+
+    reference: Floats  # (d,) errors are measured from here
+    t: Integers  # (points,) when to write, ascending
+    error: Floats  # (points,)
+    samples: Integers  # (points,)
+    tally: Integers  # (2,) the next point, gradients drawn so far
+
+
+@compiled
+def note(track: Track, w: Floats) -> None:
+    """Write down the error and the samples at the next point."""
+    square = 0.0
+    for j in range(w.size):
+        gap = w[j] - track.reference[j]
+        square += gap * gap
+    track.error[track.tally[CURSOR]] = square
+    track.samples[track.tally[CURSOR]] = track.tally[DRAWN]
+    track.tally[CURSOR] += 1
+
+
+@compiled
+def iterate(
+    oracle: Record,
+    memory: Record,
+    state: Record,
+    draws: Draws,
+    schedule: Schedule,
+    first: int,
+    track: Track,
+    message: Floats,
+) -> int:
+    """Run along the schedule from iteration `first` on; return the iteration of a divergence, or −1.
+
+    Every active worker reads w^t, the messages are received in ascending order of the workers, then the server moves
+    once.
+    """
+    for k in range(schedule.eta.size):
+        t = first + k
+        for a in range(schedule.start[k], schedule.start[k + 1]):
+            i = schedule.worker[a]
+            rewind(draws.rng, draws.key, i, draws.counts[i])
+            draws.counts[i] += 1
+            if compute(memory, oracle, draws.rng, i, state.w, message):
+                receive(state, i, message, 0)
+        track.tally[DRAWN] += schedule.start[k + 1] - schedule.start[k]
+        advance(state, schedule.eta[k])
+        # One coordinate in turn is enough: infinity and NaN spread and never leave again.
+        if not abs(state.w[t % state.w.size]) <= LIMIT:
+            return t
+        if t + 1 == track.t[track.tally[CURSOR]]:
+            note(track, state.w)
+    return -1

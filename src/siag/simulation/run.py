@@ -1,0 +1,102 @@
+"""The result of a simulation: immutable, self-describing, saved as one file."""
+
+from __future__ import annotations
+
+import json
+import os
+import zipfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from siag.foundations.errors import BadFile
+from siag.foundations.files import write_atomically
+from siag.foundations.types import Floats, Integers
+from siag.foundations.version import __version__
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+FORMAT = "siag-run-1"
+ARRAYS = ("t", "error", "samples", "w", "diverged")
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """What a simulation has shown.
+
+    Attributes:
+        t: (points,) iterations recorded, first 0, last the number of iterations.
+        error: (repeats, points) ‖w^t − w*‖²; NaN after a divergence.
+        samples: (repeats, points) gradients computed so far.
+        w: (repeats, d) final iterates.
+        diverged: (repeats,) the iteration at which a repeat left the range of numbers, or −1.
+        about: what was run: problem, method, activity, step, seed and so on, as text and numbers.
+    """
+
+    t: Integers
+    error: Floats
+    samples: Integers
+    w: Floats
+    diverged: Integers
+    about: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name in ARRAYS:
+            getattr(self, name).setflags(write=False)
+
+    @property
+    def repeats(self) -> int:
+        """How many repeats were run."""
+        return int(self.error.shape[0])
+
+    @property
+    def mean(self) -> Floats:
+        """(points,) the mean error over the repeats, an estimate of E_t."""
+        return np.asarray(self.error.mean(axis=0))
+
+    @property
+    def standard_error(self) -> Floats:
+        """(points,) of that mean; infinite for a single repeat."""
+        if self.repeats == 1:
+            return np.full(len(self.t), np.inf)
+        return np.asarray(self.error.std(axis=0, ddof=1) / np.sqrt(self.repeats))
+
+    def plot(self, ax: Axes | None = None, **style: Any) -> Axes:
+        """Draw the mean error against t, with a band of two standard errors; return the axes."""
+        from siag.simulation.plot import draw
+
+        return draw(self, ax, **style)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write everything to one `.npz` file, whole or not at all; `siag.load` reads it back."""
+        about = json.dumps({"format": FORMAT, "siag": __version__, **self.about})
+        arrays = {name: getattr(self, name) for name in ARRAYS}
+        write_atomically(Path(path), lambda stream: np.savez_compressed(stream, about=np.array(about), **arrays))
+
+    def table(self) -> dict[str, Floats | Integers]:
+        """The recorded curve as columns: t, mean error, standard error, samples."""
+        return {
+            "t": self.t,
+            "error": self.mean,
+            "standard_error": self.standard_error,
+            "samples": np.asarray(self.samples.mean(axis=0)),
+        }
+
+
+def load(path: str | os.PathLike[str]) -> Run:
+    """Read a run that `Run.save` has written."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            about = json.loads(str(file["about"]))
+            arrays = {name: file[name] for name in ARRAYS}
+    except FileNotFoundError:
+        raise BadFile(f"{os.fspath(path)}: no such file") from None
+    except (OSError, ValueError, KeyError, EOFError, TypeError, zipfile.BadZipFile):
+        raise BadFile(f"{os.fspath(path)}: not a run, or a damaged one; write it with Run.save") from None
+    if about.pop("format", None) != FORMAT:
+        raise BadFile(f"{os.fspath(path)}: not of format {FORMAT}; load it with the version of siag that wrote it")
+    about.pop("siag", None)
+    return Run(**arrays, about=about)

@@ -1,0 +1,173 @@
+"""`simulate`: a problem, a method, an activity and a step become a run; repeats in parallel, nothing left to chance."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from siag.activity import Activity, lasts, unfold
+from siag.foundations import check
+from siag.foundations.errors import DivergenceWarning, SiagError
+from siag.foundations.parallel import Progress, Watch, run_all
+from siag.foundations.rng import SAMPLES, key
+from siag.foundations.schedule import points
+from siag.foundations.types import Floats, Integers
+from siag.methods import Method, advance, compute, receive
+from siag.problems import Problem, sample
+from siag.simulation.iterate import Draws, Track, iterate, note
+from siag.simulation.run import Run
+from siag.steps import Step
+
+
+def simulate(
+    problem: Problem,
+    method: Method,
+    activity: Activity,
+    step: Step,
+    *,
+    iterations: int,
+    repeats: int = 1,
+    seed: int = 0,
+    record: int = 200,
+    w0: Floats | None = None,
+    threads: int | None = None,
+    progress: Progress = False,
+    compiled: bool = True,
+) -> Run:
+    """Run a method on a problem along an activity, `repeats` times.
+
+    Worker i's k-th sample is a function of (seed, repeat, i, k) alone, and the activity of (seed, repeat) alone. So
+    the result does not depend on the number of threads, and two methods with the same seed see the same samples.
+
+    Args:
+        problem: what to minimise.
+        method: what workers send and the server does with it.
+        activity: who reports when.
+        step: the sizes of the server's moves.
+        iterations: how many moves.
+        repeats: independent runs; they run in parallel.
+        seed: of all randomness of the runs (a problem drawn at random has a seed of its own).
+        record: how many points of the error curve to keep, spaced evenly on a logarithmic axis.
+        w0: (d,) where to start; 0 by default.
+        threads: how many to use; all cores by default.
+        progress: `True` shows a bar; a function is called with the fraction done.
+        compiled: `False` runs the very same functions as plain Python: slow, easy to step through, needed for
+            a problem or method that Numba cannot compile.
+
+    Returns:
+        The run. If a repeat diverges a `DivergenceWarning` says when, and the run keeps what there is.
+
+    Example:
+        >>> import siag
+        >>> problem = siag.problems.LeastSquares.random(n=10, d=5, p=4, noise=0.1)
+        >>> activity, step = siag.activity.Uniform(5), siag.steps.Harmonic(beta=1.0, gamma=200)
+        >>> run = simulate(problem, siag.methods.SIAG(), activity, step, iterations=2000)
+        >>> bool(run.error[0, -1] < 0.01 * run.error[0, 0])
+        True
+    """
+    iterations, repeats = check.integer("iterations", iterations), check.integer("repeats", repeats)
+    start = np.zeros(problem.d) if w0 is None else check.floats("w0", w0, (problem.d,))
+    job = Job(problem, method, activity, step, iterations, check.seed(seed), start, compiled)
+    job.check()
+    t = points(iterations, check.integer("record", record))
+    results = run_all(
+        lambda repeat, watch: job.repeat(repeat, t, watch),
+        repeats,
+        work=iterations,
+        threads=threads,
+        progress=progress,
+        title="simulating",
+    )
+    run = Run(
+        t,
+        np.stack([track.error for track, _, _ in results]),
+        np.stack([track.samples for track, _, _ in results]),
+        np.stack([w for _, w, _ in results]),
+        np.array([when for _, _, when in results], np.int64),
+        job.about() | {"repeats": repeats},
+    )
+    _warn(run, step)
+    return run
+
+
+@dataclass(frozen=True)
+class Job:
+    """One configuration; each of its repeats can run on its own."""
+
+    problem: Problem
+    method: Method
+    activity: Activity
+    step: Step
+    iterations: int
+    seed: int
+    w0: Floats
+    compiled: bool
+
+    def check(self) -> None:
+        """Refuse parts that do not fit together, before any work."""
+        for part, kind in (
+            (self.problem, Problem),
+            (self.method, Method),
+            (self.activity, Activity),
+            (self.step, Step),
+        ):
+            if not isinstance(part, kind):
+                raise SiagError(f"{part!r} is not a {kind.__name__}; the order is problem, method, activity, step")
+        lasts(self.activity, self.iterations)
+        self.method.suit(self.problem, self.activity)
+        state = self.method.init(self.w0, self.problem.n)
+        sample.meaning(type(self.problem.oracle()))
+        compute.meaning(type(self.method.recruit(self.w0, self.problem.n)))
+        receive.meaning(type(state))
+        advance.meaning(type(state))
+
+    def about(self) -> dict[str, Any]:
+        """What was run, in words and numbers."""
+        problem = self.problem
+        return {
+            "problem": f"{type(problem).__name__}(n={problem.n}, d={problem.d})",
+            "method": repr(self.method),
+            "activity": repr(self.activity),
+            "step": repr(self.step),
+            "iterations": self.iterations,
+            "seed": self.seed,
+        }
+
+    def repeat(self, repeat: int, t: Integers, watch: Watch) -> tuple[Track, Floats, int]:
+        """Run one repeat; return what was recorded, the final w, and the iteration of a divergence or −1."""
+        n = self.problem.n
+        oracle, memory = self.problem.oracle(), self.method.recruit(self.w0, n)
+        state, message = self.method.init(self.w0, n), np.empty(self.problem.d)
+        draws = Draws(key(self.seed, repeat, SAMPLES), np.empty(4, np.uint64), np.zeros(n, np.int64))
+        reference = np.ascontiguousarray(self.problem.optimum, np.float64)
+        error, samples = np.full(len(t), np.nan), np.zeros(len(t), np.int64)
+        track = Track(reference, t, error, samples, np.zeros(2, np.int64))
+        loop = iterate if self.compiled else iterate.plain
+        note(track, state.w)
+        diverged = -1
+        for first, chunk in unfold(self.activity, n, self.iterations, self.seed, repeat, self.step.sizes):
+            diverged = loop(oracle, memory, state, draws, chunk, first, track, message)
+            watch.did(chunk.iterations)
+            if diverged >= 0:
+                samples[track.tally[0] :] = track.tally[1]
+                break
+        return track, state.w, int(diverged)
+
+
+def _warn(run: Run, step: Step) -> None:
+    """Say what diverged, when, and with which step."""
+    wrong = np.flatnonzero(run.diverged >= 0)
+    if len(wrong) == 0:
+        return
+    first = wrong[np.argmin(run.diverged[wrong])]
+    t = int(run.diverged[first])
+    eta = float(step.sizes(np.array([t]))[0])
+    warnings.warn(
+        f"{len(wrong)} of {run.repeats} repeats diverged, the first (repeat {first}) at iteration {t} "
+        f"with step {eta:.4g}; use a smaller step",
+        DivergenceWarning,
+        stacklevel=3,
+    )

@@ -1,0 +1,21 @@
+"""Theory, executable: Assumptions, Lemmas 1–3, Theorem 1, exact moments and the sharp law. Sec. III."""
+
+from siag.theory.bias import biased_optimum, shares
+from siag.theory.exact import Curve, exact_error
+from siag.theory.lemmas import Inequality, Lemmas, lemmas
+from siag.theory.sharp import SharpLaw, sharp_law
+from siag.theory.theorem import Theorem1, recursion
+
+__all__ = [
+    "Curve",
+    "Inequality",
+    "Lemmas",
+    "SharpLaw",
+    "Theorem1",
+    "biased_optimum",
+    "exact_error",
+    "lemmas",
+    "recursion",
+    "shares",
+    "sharp_law",
+]

@@ -1,0 +1,146 @@
+"""The exact error curve: E‖w^t − w*‖² along a given activity, computed instead of sampled."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from siag.activity import Activity, lasts, unfold
+from siag.foundations import check
+from siag.foundations.dispatch import compiled
+from siag.foundations.errors import Unsuitable
+from siag.foundations.parallel import Progress, Watch, run_all
+from siag.foundations.schedule import Schedule, points
+from siag.foundations.types import Floats, Integers, Record
+from siag.methods import Exact, Fresh, Method, Streaming, Table
+from siag.problems import LeastSquares, Problem
+from siag.steps import Step
+from siag.theory.moments import Source, fresh_moments, move, renew, table_moments
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """An exact error curve.
+
+    Attributes:
+        t: (points,) iterations, first 0.
+        error: (points,) E‖w^t − w*‖² = bias + variance.
+        bias: (points,) ‖E w^t − w*‖².
+        variance: (points,) E‖w^t − E w^t‖².
+    """
+
+    t: Integers
+    bias: Floats
+    variance: Floats
+
+    @property
+    def error(self) -> Floats:
+        """E‖w^t − w*‖²."""
+        return self.bias + self.variance
+
+
+def exact_error(
+    problem: Problem,
+    method: Method,
+    activity: Activity,
+    step: Step,
+    *,
+    iterations: int,
+    seed: int = 0,
+    record: int = 200,
+    repeats: int = 1,
+    w0: Floats | None = None,
+    threads: int | None = None,
+    progress: Progress = False,
+) -> Curve:
+    """E‖w^t − w*‖² of least squares, given who is active when; the expectation is over the samples only.
+
+    With the same seed it sees the activity pattern that `simulate` sees. Works for methods that keep a
+    table of gradients (sIAG, IAG, SAG) and for non-aggregated SGD.
+
+    Args:
+        problem: a `LeastSquares`; its sampler does not matter.
+        method: SIAG, IAG, SAG, SGD, or a method of yours with the same server and worker.
+        activity: who reports when.
+        step: the sizes of the server's moves.
+        iterations: how many moves.
+        seed: of the activity.
+        record: how many points to keep, spaced evenly on a logarithmic axis.
+        repeats: average over the patterns of so many repeats.
+        w0: (d,) where to start; 0 by default.
+        threads: how many to use; all cores by default.
+        progress: as in `simulate`.
+    """
+    iterations, seed = check.integer("iterations", iterations), check.seed(seed)
+    repeats = check.integer("repeats", repeats)
+    t = points(iterations, check.integer("record", record))
+    lasts(activity, iterations)
+    method.suit(problem, activity)
+    moments_at_start(problem, method, w0)
+
+    def one(repeat: int, watch: Watch) -> Trail:
+        moments = moments_at_start(problem, method, w0)
+        trail = Trail(t, np.array(problem.optimum), np.empty((2, len(t))), np.zeros(1, np.int64))
+        mark(trail, moments.m, moments.V)
+        for first, chunk in unfold(activity, problem.n, iterations, seed, repeat, step.sizes):
+            carry(moments, chunk, first, trail)
+            watch.did(chunk.iterations)
+        return trail
+
+    trails = run_all(one, repeats, work=iterations, threads=threads, progress=progress, title="exact error")
+    bias, variance = np.mean([trail.parts for trail in trails], axis=0)
+    return Curve(t, bias, variance)
+
+
+def moments_at_start(problem: Problem, method: Method, w0: Floats | None) -> Record:
+    """The moments before iteration 0, for a method of which they are known."""
+    if not isinstance(problem, LeastSquares):
+        raise Unsuitable(
+            f"the exact moments are known for LeastSquares, not for {type(problem).__name__}; use simulate"
+        )
+    start = np.zeros(problem.d) if w0 is None else check.floats("w0", w0, (problem.d,))
+    state, memory = method.init(start, problem.n), method.recruit(start, problem.n)
+    p, d = problem.p, problem.d
+    if isinstance(memory, Streaming):
+        source = Source(problem.centers, float(p), float(p * (d + 1)), problem.noise**2 * p * d)
+    elif isinstance(memory, Exact):
+        source = Source(problem.centers, float(p), 0.0, 0.0)
+    else:
+        raise Unsuitable(f"the exact moments of {method!r} are not known: its workers remember; use simulate")
+    if isinstance(state, Table):
+        return table_moments(source, start, problem.n, state.quorum)
+    if isinstance(state, Fresh):
+        return fresh_moments(source, start, state.divisor)
+    raise Unsuitable(f"the exact moments of {method!r} are not known; use simulate")
+
+
+class Trail(NamedTuple):
+    """What is written down along the way."""
+
+    t: Integers  # (points,)
+    optimum: Floats  # (d,)
+    parts: Floats  # (2, points) bias, variance
+    cursor: Integers  # (1,)
+
+
+@compiled
+def mark(trail: Trail, m: Floats, V: Floats) -> None:
+    """Write down bias and variance at the next point."""
+    bias = 0.0
+    for k in range(m.size):
+        bias += (m[k] - trail.optimum[k]) * (m[k] - trail.optimum[k])
+    trail.parts[0, trail.cursor[0]] = bias
+    trail.parts[1, trail.cursor[0]] = V[0]
+    trail.cursor[0] += 1
+
+
+@compiled
+def carry(moments: Record, schedule: Schedule, first: int, trail: Trail) -> None:
+    """Carry the moments along the schedule."""
+    for k in range(schedule.eta.size):
+        renew(moments, schedule.worker[schedule.start[k] : schedule.start[k + 1]])
+        move(moments, schedule.eta[k])
+        if first + k + 1 == trail.t[trail.cursor[0]]:
+            mark(trail, moments.m, moments.V)

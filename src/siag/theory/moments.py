@@ -1,0 +1,164 @@
+"""Means and covariances of the iterates of least squares, carried along a schedule exactly, without sampling.
+
+Given who reports when, everything in E‖w^t − w*‖² is linear or quadratic in independent noise, and the gradient's mean
+p(w − w_i*) and variance p(d+1)‖w − w_i*‖² + σ²pd are known. So it is enough to carry m = E w, h_i = E g_i and the
+traces V = E‖w − m‖², C_i = E⟨w − m, g_i − h_i⟩, Q_ij = E⟨g_i − h_i, g_j − h_j⟩. With row sums of Q an iteration costs
+O(n |A_t|).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from siag.foundations.dispatch import verb
+from siag.foundations.types import Floats, Integers, Record
+
+
+class Source(NamedTuple):
+    """The law of the gradients."""
+
+    centers: Floats  # (n, d)
+    slope: float  # p: ∇F_i(w) = p (w − w_i*)
+    spread: float  # p(d + 1), or 0 for exact gradients
+    floor: float  # σ²pd, or 0 for exact gradients
+
+
+class TableMoments(NamedTuple):
+    """Of the iterate and of all rows of the table, and how they vary together."""
+
+    source: Source
+    m: Floats  # (d,) E w
+    V: Floats  # (1,) E‖w − m‖²
+    h: Floats  # (n, d) E g_i
+    hsum: Floats  # (d,) Σ h_i
+    C: Floats  # (n,) E⟨w − m, g_i − h_i⟩
+    Q: Floats  # (n, n) E⟨g_i − h_i, g_j − h_j⟩
+    S: Floats  # (n,) Σ_j Q_ij
+    fresh: Integers  # (n,) 1 for those active now
+    seen: Integers  # (n + 1,) 1 for those that have reported; last, how many
+    quorum: int
+
+
+class FreshMoments(NamedTuple):
+    """Of the iterate alone: non-aggregated SGD keeps nothing else."""
+
+    source: Source
+    m: Floats  # (d,)
+    V: Floats  # (1,)
+    drift: Floats  # (d,) Σ_{i∈A} ∇F_i(m), of this iteration
+    noise: Floats  # (2,) Σ_{i∈A} variance of ∇f_i, and |A|, of this iteration
+    divisor: int  # n, or 0 for |A|
+
+
+@verb
+def renew(moments: Record, workers: Integers) -> None:
+    """The active workers read w^t and report."""
+
+
+@verb
+def move(moments: Record, eta: float) -> None:
+    """The server steps."""
+
+
+def table_moments(source: Source, w0: Floats, n: int, quorum: int) -> TableMoments:
+    """Before iteration 0."""
+    d = w0.size
+    return TableMoments(
+        source,
+        w0.copy(),
+        np.zeros(1),
+        np.zeros((n, d)),
+        np.zeros(d),
+        np.zeros(n),
+        np.zeros((n, n)),
+        np.zeros(n),
+        np.zeros(n, np.int64),
+        np.zeros(n + 1, np.int64),
+        quorum,
+    )
+
+
+def fresh_moments(source: Source, w0: Floats, divisor: int) -> FreshMoments:
+    """Before iteration 0."""
+    return FreshMoments(source, w0.copy(), np.zeros(1), np.zeros(w0.size), np.zeros(2), divisor)
+
+
+@renew.when(TableMoments)
+def renew_rows(moments: TableMoments, workers: Integers) -> None:
+    """Rows of active workers now vary as ∇f_i(w^t): with all else through w alone, and by noise of their own."""
+    n, source = moments.C.size, moments.source
+    p, V = source.slope, moments.V[0]
+    C, Q, S, fresh = moments.C, moments.Q, moments.S, moments.fresh
+    for i in workers:
+        fresh[i] = 1
+        moments.seen[n] += 1 - moments.seen[i]
+        moments.seen[i] = 1
+        C[i] = p * V
+    for i in workers:
+        S[i] = 0.0
+        for j in range(n):
+            value = p * C[j]  # for fresh j this is p²V
+            if i == j:
+                apart = 0.0
+                for k in range(moments.m.size):
+                    e = moments.m[k] - source.centers[i, k]
+                    apart += e * e
+                    moments.h[i, k] = p * e
+                value += source.spread * (V + apart) + source.floor
+            S[i] += value
+            if fresh[j] == 0:
+                S[j] += value - Q[i, j]
+                Q[j, i] = value
+            Q[i, j] = value
+    for i in workers:
+        fresh[i] = 0
+
+
+@move.when(TableMoments)
+def move_along_total(moments: TableMoments, eta: float) -> None:
+    """V ← V − 2cΣC_i + c²ΣQ_ij, C_i ← C_i − cΣ_jQ_ij, m ← m − cΣh_i with c = η/n."""
+    n = moments.C.size
+    moments.hsum[:] = 0.0
+    for i in range(n):
+        for k in range(moments.m.size):
+            moments.hsum[k] += moments.h[i, k]
+    if moments.seen[n] < moments.quorum:
+        return
+    c, with_w, among = eta / n, 0.0, 0.0
+    for i in range(n):
+        with_w += moments.C[i]
+        among += moments.S[i]
+        moments.C[i] -= c * moments.S[i]
+    moments.V[0] += c * (c * among - 2.0 * with_w)
+    for k in range(moments.m.size):
+        moments.m[k] -= c * moments.hsum[k]
+
+
+@renew.when(FreshMoments)
+def renew_sum(moments: FreshMoments, workers: Integers) -> None:
+    """The gradients' means add, and so do the variances of their noise."""
+    source, V = moments.source, moments.V[0]
+    for i in workers:
+        apart = 0.0
+        for k in range(moments.m.size):
+            e = moments.m[k] - source.centers[i, k]
+            apart += e * e
+            moments.drift[k] += source.slope * e
+        moments.noise[0] += source.spread * (V + apart) + source.floor
+        moments.noise[1] += 1.0
+
+
+@move.when(FreshMoments)
+def move_and_forget(moments: FreshMoments, eta: float) -> None:
+    """V ← (1 − cp|A|)² V + c² Σ noise_i, m ← m − c Σ∇F_i(m) with c = η/|A| or η/n."""
+    count = moments.noise[1]
+    if count > 0.0:
+        c = eta / (moments.divisor if moments.divisor > 0 else count)
+        kept = 1.0 - c * moments.source.slope * count
+        moments.V[0] = kept * kept * moments.V[0] + c * c * moments.noise[0]
+        for k in range(moments.m.size):
+            moments.m[k] -= c * moments.drift[k]
+            moments.drift[k] = 0.0
+        moments.noise[:] = 0.0

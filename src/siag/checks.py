@@ -123,17 +123,15 @@ def all_active_is_gradient_descent(method: Method) -> None:
 
 def bad_parameters_are_refused(method: Method) -> None:
     """Every hyper-parameter refuses, with a `ValueError`, a value of no meaning."""
-    if not dataclasses.is_dataclass(method):
-        raise CheckFailed(f"{method!r}: hyper-parameters must be the fields of a frozen dataclass")
-    for field in dataclasses.fields(method):
-        if not field.init:
-            continue
+    _require(method, hasattr(method, "__dataclass_fields__"), "is not a dataclass of its hyper-parameters")
+    values = _values(method)
+    for name in values:
         for nonsense in (float("nan"), "no such thing"):
             try:
-                dataclasses.replace(method, **{field.name: nonsense})
+                type(method)(**(values | {name: nonsense}))
             except ValueError:
                 continue
-            raise CheckFailed(f"{method!r}: accepts {field.name} = {nonsense!r}")
+            raise CheckFailed(f"{method!r}: accepts {name} = {nonsense!r}")
 
 
 def compiled_is_plain(method: Method) -> None:
@@ -225,6 +223,12 @@ def _final(
     job = Job(problem, method, activity, step or Harmonic(0.5, 20), ITERATIONS, seed, start, compiled)
     _, w, _ = job.repeat(0, points(ITERATIONS, 2), Watch(ITERATIONS, lambda _: None))
     return w
+
+
+def _values(method: Method) -> dict[str, object]:
+    """The hyper-parameters by name."""
+    fields: dict[str, dataclasses.Field[object]] = getattr(method, "__dataclass_fields__", {})
+    return {name: getattr(method, name) for name, field in fields.items() if field.init}
 
 
 def _sets(trace: Recorded) -> list[list[int]]:

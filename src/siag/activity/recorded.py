@@ -120,8 +120,8 @@ def _sorted(tape: Tape) -> Tape:
     if len(start) < 2 or start[0] != 0 or start[-1] != len(worker) or (np.diff(start) < 0).any():
         raise BadInput("trace", tape, "at least one iteration long, with starts that ascend from 0 to its arrivals")
     when = np.repeat(np.arange(len(start) - 1), np.diff(start))
-    order = np.lexsort((worker, when))
-    worker = worker[order]
+    if ((np.diff(worker) < 0) & (np.diff(when) == 0)).any():
+        worker = worker[np.lexsort((worker, when))]
     twice = (np.diff(worker) == 0) & (np.diff(when) == 0)
     for wrong, allowed in ((worker < 0, "from 0 on"), (np.append(twice, False)[: len(worker)], "named once")):
         if wrong.any():

@@ -3,6 +3,8 @@
 from siag.theory.bias import biased_optimum, shares
 from siag.theory.exact import Curve, exact_error
 from siag.theory.lemmas import Inequality, Lemmas, lemmas
+from siag.theory.plan import Plan, describe
+from siag.theory.sequential import selection_factor, sequential_error
 from siag.theory.sharp import SharpLaw, sharp_law
 from siag.theory.theorem import Theorem1, recursion
 
@@ -10,12 +12,16 @@ __all__ = [
     "Curve",
     "Inequality",
     "Lemmas",
+    "Plan",
     "SharpLaw",
     "Theorem1",
     "biased_optimum",
+    "describe",
     "exact_error",
     "lemmas",
     "recursion",
+    "selection_factor",
+    "sequential_error",
     "shares",
     "sharp_law",
 ]

@@ -8,7 +8,7 @@ import numpy as np
 
 from siag.activity import Activity
 from siag.foundations.errors import BadInput, Unsuitable
-from siag.foundations.types import Floats
+from siag.foundations.types import Floats, Integers
 from siag.problems import LeastSquares, Problem
 from siag.steps import Harmonic, Step
 
@@ -27,7 +27,7 @@ class SharpLaw:
     gamma: float
     kappa: float
 
-    def __call__(self, t: float | Floats) -> Floats:
+    def __call__(self, t: float | Floats | Integers) -> Floats:
         """E‖w^t − w*‖² to leading order."""
         return np.asarray(self.constant / (np.asarray(t, np.float64) + self.gamma))
 

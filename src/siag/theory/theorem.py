@@ -72,31 +72,38 @@ class Theorem1:
         later = self.gamma + np.asarray(t, np.float64)
         return np.asarray(self.delta1 / later * self.sigma2 / self.n + (self.gamma / later) ** 2 * error0)
 
-    def recursion(self, error0: float, iterations: int, record: int = 200) -> tuple[Integers, Floats]:
+    def recursion(self, error0: float, iterations: int, record: int = 200, first: int = 0) -> tuple[Integers, Floats]:
         """(t, bound on E_t) by iterating eq. (ana-recur) with equality, with the theorem's own step."""
-        return recursion(self, self.step, error0, iterations, record)
+        return recursion(self, self.step, error0, iterations, record, first)
 
 
 def recursion(
-    theorem: Theorem1, step: Step, error0: float, iterations: int, record: int = 200
+    theorem: Theorem1, step: Step, error0: float, iterations: int, record: int = 200, first: int = 0
 ) -> tuple[Integers, Floats]:
     """Iterate eq. (ana-recur) with equality: the bound on E_t before the theorem's induction loosens it.
 
     η_{t−T} is η_0 where t < T.
+
+    Args:
+        theorem: the constants.
+        step: η_t.
+        error0: what bounds E_s for all s ≤ first.
+        iterations: up to which t.
+        record: how many points to keep.
+        first: from which iteration on Assumption 3 holds; until then the bound is `error0`.
     """
     check.real("error0", error0, low=0)
     t = points(check.integer("iterations", iterations), check.integer("record", record))
     T = theorem.T
-    window = np.full(2 * T + 1, -np.inf)
-    window[0] = error0
-    curve, cursor = np.empty(len(t)), np.zeros(1, np.int64)
-    curve[0], cursor[0] = error0, 1
+    first = check.integer("first", first, low=0)
+    window = np.full(2 * T + 1, error0)
+    curve, cursor = np.full(len(t), error0), np.array([np.searchsorted(t, first, "right")])
     constants = np.array([theorem.mu, theorem.mu / 2 + 5 * theorem.L**2 / theorem.mu, theorem.C_L])
-    for first in range(0, iterations, ITERATIONS):
-        when = np.arange(first, min(first + ITERATIONS, iterations))
+    for begin in range(first, iterations, ITERATIONS):
+        when = np.arange(begin, min(begin + ITERATIONS, iterations))
         late = step.sizes(np.maximum(when - T, 0))
         iterate_recursion(
-            first, step.sizes(when), late, window, constants, 2 * theorem.sigma2 / theorem.n, t, curve, cursor
+            begin, step.sizes(when), late, window, constants, 2 * theorem.sigma2 / theorem.n, t, curve, cursor
         )
     return t, curve
 

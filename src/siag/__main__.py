@@ -1,0 +1,5 @@
+"""`python -m siag` is `siag`."""
+
+from siag.cli import main
+
+main()

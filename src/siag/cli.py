@@ -1,0 +1,205 @@
+"""The command line: `siag reproduce`, `siag run`, `siag theory`."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from siag.foundations.errors import DivergenceWarning, SiagError
+from siag.foundations.version import __version__
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from siag.simulation import Run
+
+FAILED, WRONG, INTERRUPTED = 1, 2, 130
+
+EXAMPLES = """\b
+Examples:
+  siag reproduce                      the paper's figures and claims, as one report
+  siag run experiment.toml --out out  one experiment from a file
+  siag theory --n 20 --T 15           Theorem 1's constants, and the steps to use
+"""
+
+AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of text.")
+
+
+def main() -> None:
+    """Run the command line; a mistake of the user's becomes one line and exit status 2."""
+    try:
+        sys.exit(siag.main(sys.argv[1:] or ["--help"], standalone_mode=False))
+    except (SiagError, click.ClickException) as error:
+        text = error.format_message() if isinstance(error, click.ClickException) else str(error)
+        print(f"siag: {text}", file=sys.stderr)
+        sys.exit(WRONG)
+    except (KeyboardInterrupt, click.Abort):
+        print("siag: interrupted; no half-written file was left behind", file=sys.stderr)
+        sys.exit(INTERRUPTED)
+
+
+@click.group(epilog=EXAMPLES, context_settings={"max_content_width": 100, "help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, message="siag %(version)s")
+def siag() -> None:
+    """Train one model from many data streams on unequal, unreliable workers."""
+
+
+@siag.command(epilog="Example: siag reproduce --out report")
+@click.option("--out", type=click.Path(path_type=Path), default="out", show_default=True, help="Folder for the report.")
+@AS_JSON
+def reproduce(out: Path, as_json: bool) -> int:
+    """Reproduce the paper: all figures, a table of claims, and a page to read.
+
+    Exit status 1 if a claim does not hold.
+    """
+    from siag.experiments import reproduce as make
+
+    began = time.perf_counter()
+    with _bar(not as_json) as show:
+        page, claims = make(out, progress=show)
+    held = all(claim.holds for claim in claims)
+    if as_json:
+        _print_json({"report": str(page), "holds": held, "claims": [vars(claim) for claim in claims]})
+    else:
+        _print_claims(claims)
+        print(f"{sum(claim.holds for claim in claims)} of {len(claims)} claims hold.")
+        print(f"Report: {page}  ({time.perf_counter() - began:.0f} s)")
+    return 0 if held else FAILED
+
+
+@siag.command(epilog="Example: siag run examples/nonuniform.toml --out out")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--out", type=click.Path(path_type=Path), help="Folder for run.npz, run.csv, run.png and run.svg.")
+@AS_JSON
+def run(file: Path, out: Path | None, as_json: bool) -> int:
+    """Run the experiment that the TOML file FILE describes (see docs/experiments.md).
+
+    Exit status 1 if it diverges; what was recorded until then is kept.
+    """
+    from siag.experiments.config import read
+    from siag.foundations.files import writable_folder
+
+    experiment = read(file)
+    folder = None if out is None else writable_folder("out", out)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", DivergenceWarning)
+        result = experiment.run(progress=not as_json and sys.stderr.isatty())
+    if folder is not None:
+        _save(result, folder)
+    if as_json:
+        _print_json({**result.about, **{name: values.tolist() for name, values in result.table().items()}})
+    else:
+        _print_run(result, folder)
+    diverged = [str(warning.message) for warning in caught if issubclass(warning.category, DivergenceWarning)]
+    for message in diverged:
+        print(f"siag: {message}; what was recorded until then is kept", file=sys.stderr)
+    return FAILED if diverged else 0
+
+
+@siag.command(epilog="Example: siag theory --n 20 --T 15 --beta 0.5")
+@click.option("--n", type=int, default=20, show_default=True, help="Workers.")
+@click.option("--T", "T", type=int, default=15, show_default=True, help="Bound on the age of a gradient.")
+@click.option("--mu", type=float, default=10.0, show_default=True, help="Strong convexity μ.")
+@click.option("--L", "L", type=float, default=10.0, show_default=True, help="Smoothness.")
+@click.option("--sigma2", type=float, default=825.0, show_default=True, help="σ² of Assumption 2.")
+@click.option("--beta", type=float, help="β of Theorem 1's step β/(t+γ).  [default: 5/μ]")
+@click.option("--error0", type=float, default=5.0, show_default=True, help="E₀ = ‖w⁰ − w*‖².")
+@AS_JSON
+def theory(
+    n: int, T: int, mu: float, L: float, sigma2: float, beta: float | None, error0: float, as_json: bool
+) -> None:
+    """Theorem 1's constants and bound, and the step sizes to use.
+
+    The defaults are about those of the paper's least-squares problem.
+    """
+    from siag.theory import Theorem1, describe
+
+    chosen = beta if beta is not None else 5.0 / mu if mu > 0 else 1.0
+    facts = describe(Theorem1(mu=mu, L=L, sigma2=sigma2, n=n, T=T, beta=chosen), error0)
+    if as_json:
+        _print_json(facts)
+        return
+    for title, rows in facts.items():
+        print(title)
+        for name, value in rows.items():
+            print(f"  {name:<32} {value:.6g}")
+
+
+def _print_json(document: Any) -> None:
+    print(json.dumps(_without_nan(document), ensure_ascii=False, allow_nan=False))
+
+
+def _without_nan(value: Any) -> Any:
+    """The same with null for NaN and infinity, which JSON does not have."""
+    if isinstance(value, dict):
+        return {name: _without_nan(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_without_nan(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+@contextmanager
+def _bar(shown: bool) -> Iterator[Callable[[float, str], None]]:
+    """A progress bar on the terminal; yields a function to be called with the fraction done and what is being done."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description:<22}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    with Progress(*columns, transient=True, disable=not shown, console=Console(stderr=True)) as bar:
+        task = bar.add_task("", total=1.0)
+        yield lambda fraction, what: bar.update(task, completed=fraction, description=what)
+
+
+def _console() -> Console:
+    from rich.console import Console
+
+    return Console()
+
+
+def _print_claims(claims: list[Any]) -> None:
+    from rich.table import Table
+
+    grid = Table("", "claim", "measured", show_lines=True)
+    for claim in claims:
+        mark = "[green]holds[/]" if claim.holds else "[bold red]FAILS[/]"
+        grid.add_row(mark, f"{claim.statement} [dim]({claim.source})[/]", claim.measured)
+    _console().print(grid)
+
+
+def _print_run(result: Run, folder: Path | None) -> None:
+    from rich.table import Table
+
+    for name, value in result.about.items():
+        print(f"{name:<11} {value}")
+    grid = Table("t", "mean error", "± standard error", "gradients")
+    shown = range(0, len(result.t), max(1, len(result.t) // 10))
+    columns = result.table()
+    for k in [*shown, len(result.t) - 1]:
+        values = (f"{columns['error'][k]:.4e}", f"{columns['standard_error'][k]:.1e}", f"{columns['samples'][k]:,.0f}")
+        grid.add_row(f"{result.t[k]:,}", *values)
+    _console().print(grid)
+    if folder is not None:
+        print(f"Written: {folder / 'run.npz'}, run.csv, run.png, run.svg")
+
+
+def _save(result: Run, folder: Path) -> None:
+    from siag.report import figure, logarithmic, styled, write_csv, write_figure
+
+    result.save(folder / "run.npz")
+    write_csv(folder / "run.csv", result.table())
+    with styled():
+        picture, (ax,) = figure(width=7.0)
+        result.plot(ax, label=f"mean of {result.repeats} runs, ± 2 standard errors")
+        logarithmic(ax, "iteration t", "‖wᵗ − w*‖²")
+        ax.set_title(f"{result.about['method']} · {result.about['activity']}")
+        ax.legend(loc="lower left")
+        write_figure(folder, "run", picture)

@@ -1,0 +1,168 @@
+"""Experiments from a file: TOML tables become the objects of the library, and mistakes become one clear line.
+
+    [problem]
+    kind = "LeastSquares"
+    n = 80
+    …
+
+`kind` names a class of this package, or one of yours as "module:name". The other keys are its arguments, under the
+names they have in Python, so there is nothing else to learn.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import os
+import sys
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from siag.activity import Activity, Bernoulli, Cyclic, Everyone, Nonuniform, Recorded, Sequential, Uniform
+from siag.foundations.errors import BadFile, BadInput, shorten
+from siag.methods import IAG, SAG, SGD, SIAG, Method
+from siag.problems import LeastSquares, LogisticRegression, Problem
+from siag.simulation import Run, simulate
+from siag.steps import Constant, Harmonic, Step, theorem
+
+KINDS: dict[str, dict[str, Callable[..., Any]]] = {
+    "problem": {"LeastSquares": LeastSquares.random, "LogisticRegression": LogisticRegression.random},
+    "method": {"SIAG": SIAG, "SGD": SGD, "IAG": IAG, "SAG": SAG},
+    "activity": {
+        "Everyone": Everyone,
+        "Cyclic": Cyclic,
+        "Uniform": Uniform,
+        "Nonuniform": Nonuniform,
+        "Sequential": Sequential,
+        "Bernoulli": Bernoulli,
+        "Recorded": Recorded,
+    },
+    "step": {"Constant": Constant, "Harmonic": Harmonic, "theorem": theorem},
+}
+BASES = {"problem": Problem, "method": Method, "activity": Activity, "step": Step}
+RUN = ("iterations", "repeats", "seed", "record", "threads")
+WORDS = {int: "a whole number", float: "a number", str: "a text in quotes", bool: "true or false"}
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """What a file asks for."""
+
+    problem: Problem
+    method: Method
+    activity: Activity
+    step: Step
+    options: Mapping[str, Any]
+
+    def run(self, progress: bool = False) -> Run:
+        """Simulate it."""
+        return simulate(self.problem, self.method, self.activity, self.step, progress=progress, **self.options)
+
+
+def read(path: str | os.PathLike[str]) -> Experiment:
+    """Read an experiment from a TOML file, checking everything before any work."""
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "not a text file"
+        raise BadFile(f"{os.fspath(path)}: {reason.lower()}; give the path of a TOML file") from None
+    try:
+        tables = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise BadFile(f"{os.fspath(path)}: not TOML: {error}") from None
+    return build(tables, Path(path).parent)
+
+
+def build(tables: Mapping[str, Any], folder: Path = Path()) -> Experiment:
+    """Turn parsed tables into an experiment; `folder` is where modules of the user's are looked for first."""
+    _names("file", tables, (*KINDS, "run"), needed=(*KINDS, "run"))
+    for name, table in tables.items():
+        if not isinstance(table, dict):
+            raise BadInput(name, table, f"a table, written [{name}]")
+    problem = _part("problem", tables["problem"], folder)
+    step = dict(tables["step"])
+    if step.get("kind") == "theorem":
+        step = _constants(problem) | step
+    options = dict(tables["run"])
+    _names("run", options, RUN, needed=("iterations",))
+    _types("run", options, dict.fromkeys(RUN, int))
+    method, activity = _part("method", tables["method"], folder), _part("activity", tables["activity"], folder)
+    return Experiment(problem, method, activity, _part("step", step, folder), options)
+
+
+def _constants(problem: Problem) -> dict[str, Any]:
+    """What Theorem 1's step takes from the problem, unless the file says otherwise."""
+    return {**problem.constants()._asdict(), "n": problem.n}
+
+
+def _part(role: str, table: Mapping[str, Any], folder: Path) -> Any:
+    """One of problem, method, activity and step."""
+    arguments = dict(table)
+    if "kind" not in arguments:
+        raise BadInput(f"{role}.kind", None, "given", f'write kind = "…", one of {", ".join(KINDS[role])}')
+    make = _maker(role, arguments.pop("kind"), folder)
+    signature = inspect.signature(make, eval_str=True)
+    parameters = {name: each for name, each in signature.parameters.items() if name != "self"}
+    needed = [name for name, each in parameters.items() if each.default is inspect.Parameter.empty]
+    _names(role, arguments, tuple(parameters), needed=tuple(needed))
+    _types(role, arguments, {name: each.annotation for name, each in parameters.items()})
+    try:
+        part = make(**arguments)
+    except BadInput as error:
+        raise error.inside(role) from None
+    if not isinstance(part, BASES[role]):
+        raise BadInput(f"{role}.kind", table["kind"], f"the name of a {BASES[role].__name__}")
+    return part
+
+
+def _maker(role: str, kind: object, folder: Path) -> Callable[..., Any]:
+    """The class, or function, that a kind names."""
+    known = KINDS[role]
+    if isinstance(kind, str) and kind in known:
+        return known[kind]
+    allowed = "one of " + ", ".join(known) + ', or one of yours as "module:name"'
+    if not isinstance(kind, str) or ":" not in kind:
+        raise BadInput(f"{role}.kind", kind, allowed, _guess(kind, tuple(known)))
+    module, _, name = kind.partition(":")
+    sys.path.insert(0, str(folder.resolve()))
+    try:
+        found = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise BadInput(f"{role}.kind", kind, allowed, str(error)) from None
+    finally:
+        sys.path.pop(0)
+    if not callable(found):
+        raise BadInput(f"{role}.kind", kind, allowed, f"{name} cannot be called")
+    return found  # type: ignore[no-any-return]  # what the user's module holds is known only when it runs
+
+
+def _names(place: str, table: Mapping[str, Any], allowed: tuple[str, ...], needed: tuple[str, ...]) -> None:
+    """Refuse unknown keys, with a guess at what was meant, and missing ones."""
+    prefix = "" if place == "file" else f"{place}."
+    for name, value in table.items():
+        if name not in allowed:
+            raise BadInput(prefix + name, value, "one of " + (", ".join(allowed) or "no keys"), _guess(name, allowed))
+    for name in needed:
+        if name not in table:
+            remedy = f"add the table [{name}]" if place == "file" else f"add {name} = … to [{place}]"
+            raise BadInput(prefix + name, None, "given", remedy)
+
+
+def _guess(name: object, allowed: tuple[str, ...]) -> str:
+    near = get_close_matches(str(name), allowed, n=1)
+    return f"did you mean {near[0]}?" if near else ""
+
+
+def _types(place: str, table: Mapping[str, Any], annotations: Mapping[str, Any]) -> None:
+    """Refuse values of a wrong TOML type early, in TOML's words; ranges are the constructors' own affair."""
+    for name, value in table.items():
+        wanted = annotations[name]
+        if wanted not in WORDS:
+            continue
+        fits = isinstance(value, (int, float) if wanted is float else wanted)
+        if not fits or (isinstance(value, bool) and wanted is not bool):
+            raise BadInput(f"{place}.{name}", value, WORDS[wanted], f"it is {shorten(value)}, a {type(value).__name__}")

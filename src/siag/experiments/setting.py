@@ -1,0 +1,41 @@
+"""The setting of Sec. IV, with what the paper leaves open fixed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from siag.activity import Nonuniform, Uniform
+from siag.problems import LeastSquares
+from siag.steps import Harmonic
+
+D, P, NOISE = 20, 10, 0.1
+STEP = Harmonic(beta=0.2, gamma=200.0)
+UNIFORM, NONUNIFORM = Uniform(15), Nonuniform(10, 20)
+FLAT = 1.10  # the largest ratio between values called equal
+
+Tick: TypeAlias = Callable[[], None]
+"""Called after every piece of work, for the progress bar."""
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How much work to put into the reproduction."""
+
+    sizes: tuple[int, ...] = (10, 20, 40, 80, 160)  # n
+    iterations: int = 20_000
+    repeats: int = 50  # runs per curve
+    draws: int = 16  # problems over which exact values are averaged
+    checks: int = 200  # runs compared with the exact curve
+    horizon: int = 60_000  # where the sharp law is judged
+    gammas: float = 4.0  # how many γ the theorem is followed for
+    seed: int = 1
+
+
+PAPER = Scale()
+
+
+def draw(n: int, index: int) -> LeastSquares:
+    """The index-th problem with n workers."""
+    return LeastSquares.random(n=n, d=D, p=P, noise=NOISE, seed=1000 * index + n)

@@ -1,0 +1,65 @@
+"""A report on disk: figures as PNG and SVG, tables as CSV, claims as CSV and JSON, and one page that holds it all."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import io
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from siag.foundations.files import write_atomically, write_text
+from siag.report.chapter import Chapter, Claim, Columns
+from siag.report.page import render
+from siag.report.style import styled
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+def write_report(folder: Path, title: str, facts: Mapping[str, str], chapters: Sequence[Chapter]) -> Path:
+    """Write everything; return the page. Each file is whole or not there, and the page comes last."""
+    pictures = {}
+    for chapter in chapters:
+        pictures[chapter.name] = write_figure(folder, chapter.name, chapter.figure)
+        for name, columns in chapter.tables.items():
+            write_csv(folder / f"{name}.csv", columns)
+    claims = [claim for chapter in chapters for claim in chapter.claims]
+    write_claims(folder, claims)
+    page = folder / "report.html"
+    write_text(page, render(title, facts, chapters, pictures))
+    return page
+
+
+def write_figure(folder: Path, name: str, figure: Figure) -> str:
+    """Write NAME.png and NAME.svg; return the picture as a data URL, for a page that needs no other file."""
+    with styled():
+        for suffix, options in (("png", {"Software": None}), ("svg", {"Date": None, "Creator": None})):
+            image = io.BytesIO()
+            figure.savefig(image, format=suffix, metadata=options)
+            content = image.getvalue()
+            write_atomically(folder / f"{name}.{suffix}", _writer(content))
+    return "data:image/svg+xml;base64," + base64.b64encode(content).decode()
+
+
+def _writer(content: bytes) -> Any:
+    return lambda stream: stream.write(content)
+
+
+def write_csv(path: Path, columns: Columns) -> None:
+    """Write columns as a table with a header line; numbers in full precision."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows(zip(*columns.values(), strict=True))
+    write_text(path, text.getvalue())
+
+
+def write_claims(folder: Path, claims: Sequence[Claim]) -> None:
+    """Write the claims for people who compute with them."""
+    rows = [asdict(claim) for claim in claims]
+    write_text(folder / "claims.json", json.dumps(rows, indent=2, ensure_ascii=False) + "\n")
+    write_csv(folder / "claims.csv", {key: [row[key] for row in rows] for key in Claim.__dataclass_fields__})

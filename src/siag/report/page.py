@@ -1,0 +1,53 @@
+"""The page: one self-contained HTML file for a person to read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from importlib.resources import files
+from string import Template
+
+from siag.report.chapter import Chapter, Claim
+
+
+def render(title: str, facts: Mapping[str, str], chapters: Sequence[Chapter], pictures: Mapping[str, str]) -> str:
+    """Chapters and claims as HTML; `pictures` are data URLs by chapter name."""
+    claims = [claim for chapter in chapters for claim in chapter.claims]
+    held = sum(claim.holds for claim in claims)
+    source = files("siag.report")
+    return Template((source / "page.html").read_text()).substitute(
+        title=escape(title),
+        style=(source / "page.css").read_text(),
+        verdict=f"{held} of {len(claims)} claims hold",
+        mood="good" if held == len(claims) else "bad",
+        contents="\n".join(f'<a href="#{chapter.name}">{escape(chapter.title)}</a>' for chapter in chapters),
+        claims=_claims(claims),
+        chapters="\n".join(_chapter(chapter, pictures[chapter.name]) for chapter in chapters),
+        facts="\n".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in facts.items()),
+    )
+
+
+def _claims(claims: Iterable[Claim]) -> str:
+    rows = [
+        f"<tr class='{'good' if claim.holds else 'bad'}'><td>{escape(claim.statement)} "
+        f"<span class='source'>{escape(claim.source)}</span></td><td>{escape(claim.prediction)}</td>"
+        f"<td>{escape(claim.measured)}</td><td class='mark'>{'✓ holds' if claim.holds else '✗ fails'}</td></tr>"
+        for claim in claims
+    ]
+    head = "<tr><th>claim</th><th>predicts</th><th>measured</th><th></th></tr>"
+    return f"<table class='claims'><thead>{head}</thead><tbody>{''.join(rows)}</tbody></table>"
+
+
+def _chapter(chapter: Chapter, picture: str) -> str:
+    paragraphs = "\n".join(f"<p>{paragraph}</p>" for paragraph in chapter.text)
+    tables = ", ".join(f'<a href="{name}.csv">{name}.csv</a>' for name in chapter.tables)
+    claims = _claims(chapter.claims) if chapter.claims else ""
+    return f"""<section id="{chapter.name}">
+<h2>{escape(chapter.title)}</h2>
+{paragraphs}
+<figure>
+<img src="{picture}" alt="{escape(chapter.caption, quote=True)}">
+<figcaption>{escape(chapter.caption)} <span class="source">Numbers: {tables}.</span></figcaption>
+</figure>
+{claims}
+</section>"""

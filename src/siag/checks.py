@@ -131,6 +131,8 @@ def bad_parameters_are_refused(method: Method) -> None:
                 type(method)(**(values | {name: nonsense}))
             except ValueError:
                 continue
+            except Exception as error:
+                raise CheckFailed(f"{method!r}: {name} = {nonsense!r} leads to {error!r}, not a ValueError") from error
             raise CheckFailed(f"{method!r}: accepts {name} = {nonsense!r}")
 
 

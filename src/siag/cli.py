@@ -64,7 +64,7 @@ def reproduce(out: Path, as_json: bool) -> int:
     from siag.experiments import reproduce as make
 
     began = time.perf_counter()
-    with _bar(not as_json) as show:
+    with _bar(not as_json and sys.stderr.isatty()) as show:
         page, claims = make(out, progress=show)
     held = all(claim.holds for claim in claims)
     if as_json:

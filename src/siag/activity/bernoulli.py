@@ -31,7 +31,7 @@ class Bernoulli(Activity):
     rates: float | Sequence[float]
 
     def __post_init__(self) -> None:
-        if np.ndim(self.rates) > 0:
+        if isinstance(self.rates, list | tuple | np.ndarray):
             rates = check.floats("rates", self.rates, (None,))
             if rates.min() <= 0.0 or rates.max() > 1.0:
                 remedy = "a worker that never reports is no worker, leave it out"

@@ -45,7 +45,8 @@ class Recorded(Activity):
     def of(cls, activity: Activity, n: int, iterations: int, seed: int = 0, repeat: int = 0) -> Recorded:
         """The pattern that `simulate` with this seed sees in this repeat, from now on always the same."""
         sizes, workers = [], []
-        for _, chunk in unfold(activity, n, check.integer("iterations", iterations), check.seed(seed), repeat):
+        n, iterations, seed = check.integer("n", n), check.integer("iterations", iterations), check.seed(seed)
+        for _, chunk in unfold(activity, n, iterations, seed, check.integer("repeat", repeat, low=0)):
             sizes.append(np.diff(chunk.start))
             workers.append(chunk.worker.copy())
         return cls(Tape(_running(np.concatenate(sizes)), np.concatenate(workers)))
@@ -106,17 +107,27 @@ def _running(sizes: Integers) -> Integers:
 
 def _tape(trace: Sequence[Sequence[int]]) -> Tape:
     """Sets of workers as arrays."""
-    sets = [np.asarray(workers) for workers in trace]
-    for t, workers in enumerate(sets):
-        if len(workers) and workers.dtype.kind not in "iu":
-            raise BadInput(f"trace[{t}]", trace[t], "a list of worker numbers, whole and from 0 on")
+    if not isinstance(trace, Sequence):
+        raise BadInput("trace", trace, "a list that holds, for every iteration, a list of worker numbers")
+    sets = []
+    for t, workers in enumerate(trace):
+        try:
+            array = np.asarray(workers)
+        except ValueError:  # rows of unequal lengths
+            array = np.empty(())
+        if array.ndim != 1 or (len(array) and array.dtype.kind not in "iu"):
+            raise BadInput(f"trace[{t}]", workers, "a list of worker numbers, whole and from 0 on")
+        sets.append(array)
     sizes = np.array([len(workers) for workers in sets], np.int64)
     return Tape(_running(sizes), np.concatenate([np.empty(0), *sets]).astype(np.int64))
 
 
 def _sorted(tape: Tape) -> Tape:
     """The tape with every iteration's workers in ascending order, if it is one at all."""
-    start, worker = np.asarray(tape.start, np.int64), np.asarray(tape.worker, np.int64)
+    for array in map(np.asarray, tape):
+        if array.size and array.dtype.kind not in "iu":
+            raise BadInput("trace", tape, "made of whole numbers")
+    start, worker = np.array(tape.start, np.int64), np.array(tape.worker, np.int64)
     if len(start) < 2 or start[0] != 0 or start[-1] != len(worker) or (np.diff(start) < 0).any():
         raise BadInput("trace", tape, "at least one iteration long, with starts that ascend from 0 to its arrivals")
     when = np.repeat(np.arange(len(start) - 1), np.diff(start))

@@ -27,6 +27,7 @@ def unfold(
     The arrays are used again for the next chunk, so memory does not grow. Steps are η_t = sizes(t), or NaN without
     `sizes`.
     """
+    lasts(activity, iterations)  # compiled code would read past the end of a trace
     whole = room(n, iterations)
     rng = fresh(seed, repeat, ACTIVITY)
     state = activity.start(n, rng)

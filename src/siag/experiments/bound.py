@@ -45,7 +45,7 @@ def bound(scale: Scale, tick: Tick) -> Chapter:
         "sharp law", (exact.t[shown][20], law[shown][20]), xytext=(0, -12), textcoords="offset points", color=LAW
     )
     ax.axvline(theorem.gamma, color=INK, linewidth=0.7)
-    ax.annotate("t = γ", (theorem.gamma, ax.get_ylim()[1]), xytext=(-4, -10), textcoords="offset points", ha="right")
+    ax.annotate("t = γ", (theorem.gamma, 1e-4), xytext=(-4, 0), textcoords="offset points", ha="right")
     logarithmic(ax, "iteration t", "E‖wᵗ − w*‖²")
     claims = [
         Claim(

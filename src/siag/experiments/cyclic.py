@@ -7,7 +7,7 @@ import numpy as np
 from siag.activity import Cyclic
 from siag.experiments.setting import FLAT, STEP, Scale, Tick, draw
 from siag.methods import SIAG
-from siag.report import INK, Chapter, Claim, figure, logarithmic, name_at_end, shades
+from siag.report import INK, Chapter, Claim, figure, logarithmic, shades
 from siag.simulation import simulate
 from siag.theory import exact_error
 
@@ -22,14 +22,14 @@ def cyclic(scale: Scale, tick: Tick) -> Chapter:
         curves = [
             exact_error(draw(n, index), SIAG(), Cyclic(), STEP, iterations=T, seed=seed) for index in range(scale.draws)
         ]
-        run.plot(ax, color=color)
+        run.plot(ax, color=color, label=f"n = {n}")
         t, error = curves[0].t[1:], curves[0].error[1:]
         ax.plot(t, error, color=INK, linestyle=(0, (4, 3)), linewidth=0.8)
-        peak = int(np.argmax(error))
-        name_at_end(ax, t[: peak + 1], error[: peak + 1], f"n = {n}", color)
         tables[f"cyclic-n{n}"] = {**run.table(), "exact": curves[0].error}
         finals.append(np.mean([curve.error[-1] for curve in curves]))
         tick()
+    ax.plot([], [], color=INK, linestyle=(0, (4, 3)), linewidth=0.8, label="exact expectation")
+    ax.legend(loc="lower left")
     logarithmic(ax, "iteration t", "E‖wᵗ − w*‖²")
     judged = np.array([final for n, final in zip(scale.sizes, finals, strict=True) if n >= 20])
     flat = float(judged.max() / judged.min())

@@ -29,7 +29,7 @@ class Scale:
     draws: int = 16  # problems over which exact values are averaged
     checks: int = 200  # runs compared with the exact curve
     horizon: int = 60_000  # where the sharp law is judged
-    gammas: float = 4.0  # how many γ the theorem is followed for
+    gammas: float = 10.0  # how many γ the theorem is followed for
     seed: int = 1
 
 

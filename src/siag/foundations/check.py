@@ -53,7 +53,7 @@ def real(
         raise BadInput(parameter, value, allowed, remedy)
     try:
         number = float(value)  # type: ignore[arg-type]  # anything is tried, and refused below
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise BadInput(parameter, value, allowed, remedy) from None
     inside = (
         math.isfinite(number)
@@ -94,8 +94,8 @@ def floats(parameter: str, value: object, shape: tuple[int | None, ...]) -> Floa
         have != want if want is not None else have < 1 for have, want in zip(array.shape, shape, strict=True)
     ):
         raise BadInput(parameter, value, allowed, f"its shape is {array.shape}")
-    if not np.isfinite(array).all():
-        raise BadInput(parameter, value, allowed, "it holds NaN or infinity")
     result = np.array(array, dtype=np.float64, order="C")
+    if not np.isfinite(result).all():
+        raise BadInput(parameter, value, allowed, "it holds NaN or infinity")
     result.setflags(write=False)
     return result

@@ -28,6 +28,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 _lock = threading.RLock()
 _unregistered: list[Verb[Any, Any] | Compiled[Any, Any]] = []
+_verbs: list[Verb[Any, Any]] = []
 
 
 class Verb(Generic[P, R]):
@@ -38,6 +39,7 @@ class Verb(Generic[P, R]):
         self.__name__: str = example.__name__
         self.meanings: dict[type, Callable[..., R]] = {}
         self._settled: set[type] = set()
+        _verbs.append(self)
         _unregistered.append(self)
 
     def when(self, kind: type) -> Callable[[F], F]:
@@ -94,7 +96,7 @@ class Compiled(Generic[P, R]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Run as machine code, made first if it is not there yet."""
-        kinds: tuple[type, ...] = tuple(type(arg) for arg in args if isinstance(arg, tuple))
+        kinds = _structure(args)
         made = self._for.get(kinds)
         if made is None:
             with _lock:
@@ -106,6 +108,8 @@ class Compiled(Generic[P, R]):
 
         _register_all()
         source: Any = self.plain
+        for known in _verbs:  # machine code from the cache asks no verb for its meaning
+            known._settled |= _kinds_within(args) & known.meanings.keys()
         parts = sorted(_kinds_within(args), key=lambda kind: (kind.__module__, kind.__qualname__))
         twin = types.FunctionType(source.__code__, source.__globals__, source.__name__, source.__defaults__)
         twin.__module__ = source.__module__
@@ -137,6 +141,11 @@ def _register_all() -> None:
     """Tell Numba about what was defined since; put off until code is compiled because importing it takes long."""
     while _unregistered:
         _unregistered.pop()._register()
+
+
+def _structure(values: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The classes of the tuples among the values, each with those within it."""
+    return tuple((type(value), *_structure(value)) for value in values if isinstance(value, tuple))
 
 
 def _kinds_within(values: tuple[Any, ...]) -> set[type]:

@@ -41,5 +41,8 @@ class DivergenceWarning(UserWarning):
 
 def shorten(value: object, limit: int = 60) -> str:
     """`repr(value)` on one line, cut to `limit` characters."""
-    text = " ".join(repr(value).split())
+    try:
+        text = " ".join(repr(value).split())
+    except ValueError:  # Python refuses to print whole numbers of thousands of digits
+        text = f"a very long {type(value).__name__}"
     return text if len(text) <= limit else text[: limit - 1] + "…"

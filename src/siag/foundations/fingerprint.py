@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 LENGTH = 16
+CONSTANTS = (np.ndarray, np.generic, int, float, complex, str, bytes, tuple, type(None))
 
 
 def fingerprint(function: types.FunctionType, kinds: Iterable[type]) -> str:
@@ -23,25 +24,25 @@ def fingerprint(function: types.FunctionType, kinds: Iterable[type]) -> str:
     kinds = tuple(kinds)
     for kind in kinds:
         digest.update(f"{kind.__module__}.{kind.__qualname__}{getattr(kind, '_fields', ())}".encode())
-    seen: set[int] = set()
+    seen: dict[int, int] = {}
     queue: list[Any] = [function]
     while queue:
         item = queue.pop()
-        if id(item) in seen:
+        if isinstance(item, CONSTANTS):
+            digest.update(_constant(item))
             continue
-        seen.add(id(item))
+        if id(item) in seen:
+            digest.update(f"as item {seen[id(item)]};".encode())
+            continue
+        seen[id(item)] = len(seen)
         if isinstance(item, types.FunctionType):
             digest.update(_bytes(item.__code__))
-            digest.update(repr((item.__defaults__, item.__kwdefaults__)).encode())
+            digest.update(_constant((item.__defaults__, tuple(sorted((item.__kwdefaults__ or {}).items())))))
             queue.extend(_named(item))
         elif (plain := _inner(item)) is not None:
             queue.append(plain)
         elif isinstance(meanings := getattr(item, "meanings", None), dict):
             queue.extend(meanings[kind] for kind in kinds if kind in meanings)
-        elif isinstance(item, np.ndarray | np.generic):
-            digest.update(f"{item.dtype}{item.shape}".encode() + item.tobytes())
-        elif isinstance(item, int | float | complex | str | bytes | tuple | None):
-            digest.update(repr(item).encode())
     return digest.hexdigest()[:LENGTH]
 
 
@@ -57,10 +58,18 @@ def _named(function: types.FunctionType) -> Iterator[Any]:
     names = sorted(_names(function.__code__))
     values = [function.__globals__[name] for name in names if name in function.__globals__]
     for value in values:
-        if isinstance(value, types.ModuleType):
-            yield from (getattr(value, name) for name in names if hasattr(value, name))
-        else:
-            yield value
+        yield from _taken(value, names, set())
+
+
+def _taken(value: Any, names: list[str], seen: set[int]) -> Iterator[Any]:
+    """The value itself, or of a module what the names take from it, and from the modules within."""
+    if not isinstance(value, types.ModuleType):
+        yield value
+    elif id(value) not in seen:
+        seen.add(id(value))
+        for name in names:
+            if hasattr(value, name):
+                yield from _taken(getattr(value, name), names, seen)
 
 
 def _names(code: types.CodeType) -> set[str]:
@@ -83,4 +92,8 @@ def _constant(value: object) -> bytes:
         return _bytes(value)
     if isinstance(value, frozenset):
         return repr(sorted(map(repr, value))).encode()  # a set has no order of its own across processes
-    return repr(value).encode()
+    if isinstance(value, np.ndarray | np.generic):
+        return f"{value.dtype}{value.shape}".encode() + value.tobytes() + b";"
+    if isinstance(value, tuple):
+        return b"(" + b"".join(map(_constant, value)) + b")"
+    return repr(value).encode() + b";"

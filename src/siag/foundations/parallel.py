@@ -70,12 +70,13 @@ def run_all(
             futures: list[Future[T]] = []
             try:
                 futures = [pool.submit(task, index, watch) for index in range(count)]
-                wait(futures, return_when=FIRST_EXCEPTION)
+                ended, _ = wait(futures, return_when=FIRST_EXCEPTION)
+                for future in ended:
+                    future.result()  # the first error, before the tasks that it makes pointless are waited for
                 return [future.result() for future in futures]
             finally:
                 watch.stop()
-                for future in futures:
-                    future.cancel()
+                pool.shutdown(wait=False, cancel_futures=True)
 
 
 @contextmanager

@@ -38,6 +38,6 @@ def room(n: int, iterations: int) -> Schedule:
 
 
 def points(iterations: int, record: int) -> Integers:
-    """At most `record` iteration numbers from 0 to `iterations`, spaced evenly on a logarithmic axis."""
-    spaced = np.geomspace(1, iterations, max(record - 1, 1)).round().astype(np.int64)
-    return np.unique(np.concatenate(([0], spaced, [iterations]))).astype(np.int64)
+    """At most `record` iteration numbers, evenly spaced on a logarithmic axis; 0 and `iterations` always among them."""
+    inner = np.geomspace(1, iterations, record - 1).round() if record > 2 else np.empty(0)
+    return np.unique(np.concatenate(([0], inner, [iterations]))).astype(np.int64)

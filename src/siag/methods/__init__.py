@@ -1,5 +1,6 @@
 """Methods: Algorithm 1 and its relatives, one file each."""
 
+from siag.methods.fit import check_fit
 from siag.methods.iag import IAG
 from siag.methods.method import Exact, Method, Streaming, advance, compute, receive
 from siag.methods.sag import SAG
@@ -18,6 +19,7 @@ __all__ = [
     "Streaming",
     "Table",
     "advance",
+    "check_fit",
     "compute",
     "receive",
     "table",

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from siag.foundations import check
 from siag.foundations.dispatch import verb
 from siag.foundations.types import Floats, Record, Rng
 
@@ -54,7 +55,8 @@ class Problem(ABC):
     def gradient(self, i: int, w: Floats) -> Floats:
         """(d,) ∇F_i(w), exactly."""
         out = np.empty(self.d)
-        exact(self.oracle(), i, np.asarray(w, np.float64), out)
+        i = check.integer("i", i, low=0, high=self.n - 1)
+        exact(self.oracle(), i, check.floats("w", w, (self.d,)), out)
         return out
 
 

@@ -10,7 +10,7 @@ from siag.foundations.schedule import Schedule
 from siag.foundations.types import Floats, Integers, Record, Rng
 from siag.methods import advance, compute, receive
 
-LIMIT = 1e100  # a coordinate beyond this is on its way out of the range of numbers
+LIMIT = 1e30  # a coordinate beyond this is on its way out of the range of numbers
 CURSOR, DRAWN = 0, 1  # the entries of `Track.tally`
 
 
@@ -45,6 +45,15 @@ def note(track: Track, w: Floats) -> None:
 
 
 @compiled
+def lost(w: Floats) -> bool:
+    """Whether a coordinate is beyond the limit, or not a number."""
+    beyond = False
+    for j in range(w.size):
+        beyond |= not abs(w[j]) <= LIMIT
+    return beyond
+
+
+@compiled
 def iterate(
     oracle: Record,
     memory: Record,
@@ -70,8 +79,7 @@ def iterate(
                 receive(state, i, message, 0)
         track.tally[DRAWN] += schedule.start[k + 1] - schedule.start[k]
         advance(state, schedule.eta[k])
-        # One coordinate in turn is enough: infinity and NaN spread and never leave again.
-        if not abs(state.w[t % state.w.size]) <= LIMIT:
+        if lost(state.w):
             return t
         if t + 1 == track.t[track.tally[CURSOR]]:
             note(track, state.w)

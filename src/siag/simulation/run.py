@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import zipfile
+import zlib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 FORMAT = "siag-run-1"
+UNREADABLE = (OSError, ValueError, KeyError, EOFError, TypeError, RuntimeError, zipfile.BadZipFile, zlib.error)
 ARRAYS = ("t", "error", "samples", "w", "diverged")
 
 
@@ -89,14 +91,14 @@ class Run:
 def load(path: str | os.PathLike[str]) -> Run:
     """Read a run that `Run.save` has written."""
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as file:
             about = json.loads(str(file["about"]))
             arrays = {name: file[name] for name in ARRAYS}
     except FileNotFoundError:
         raise BadFile(f"{os.fspath(path)}: no such file") from None
-    except (OSError, ValueError, KeyError, EOFError, TypeError, zipfile.BadZipFile):
+    except UNREADABLE:
         raise BadFile(f"{os.fspath(path)}: not a run, or a damaged one; write it with Run.save") from None
-    if about.pop("format", None) != FORMAT:
+    if not isinstance(about, dict) or about.pop("format", None) != FORMAT:
         raise BadFile(f"{os.fspath(path)}: not of format {FORMAT}; load it with the version of siag that wrote it")
     about.pop("siag", None)
     return Run(**arrays, about=about)

@@ -8,16 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from siag.activity import Activity, lasts, unfold
+from siag.activity import Activity, unfold
 from siag.foundations import check
-from siag.foundations.errors import DivergenceWarning, SiagError
+from siag.foundations.errors import DivergenceWarning
 from siag.foundations.parallel import Progress, Watch, run_all
 from siag.foundations.rng import SAMPLES, key
 from siag.foundations.schedule import points
 from siag.foundations.types import Floats, Integers
-from siag.methods import Method, advance, compute, receive
+from siag.methods import Method, advance, check_fit, compute, receive
 from siag.problems import Problem, sample
-from siag.simulation.iterate import Draws, Track, iterate, note
+from siag.simulation.iterate import CURSOR, DRAWN, Draws, Track, iterate, note
 from siag.simulation.run import Run
 from siag.steps import Step
 
@@ -69,6 +69,7 @@ def simulate(
         True
     """
     iterations, repeats = check.integer("iterations", iterations), check.integer("repeats", repeats)
+    check_fit(problem, method, activity, step, iterations)
     start = np.zeros(problem.d) if w0 is None else check.floats("w0", w0, (problem.d,))
     job = Job(problem, method, activity, step, iterations, check.seed(seed), start, compiled)
     job.check()
@@ -107,17 +108,7 @@ class Job:
     compiled: bool
 
     def check(self) -> None:
-        """Refuse parts that do not fit together, before any work."""
-        for part, kind in (
-            (self.problem, Problem),
-            (self.method, Method),
-            (self.activity, Activity),
-            (self.step, Step),
-        ):
-            if not isinstance(part, kind):
-                raise SiagError(f"{part!r} is not a {kind.__name__}; the order is problem, method, activity, step")
-        lasts(self.activity, self.iterations)
-        self.method.suit(self.problem, self.activity)
+        """Refuse parts that say nothing to a verb, before any work."""
         state = self.method.init(self.w0, self.problem.n)
         sample.meaning(type(self.problem.oracle()))
         compute.meaning(type(self.method.recruit(self.w0, self.problem.n)))
@@ -152,7 +143,8 @@ class Job:
             diverged = loop(oracle, memory, state, draws, chunk, first, track, message)
             watch.did(chunk.iterations)
             if diverged >= 0:
-                samples[track.tally[0] :] = track.tally[1]
+                samples[track.tally[CURSOR] :] = track.tally[DRAWN]
+                watch.did(self.iterations - first - chunk.iterations)
                 break
         return track, state.w, int(diverged)
 

@@ -37,15 +37,15 @@ def check_constants(*, mu: float, L: float, sigma2: float, n: int, T: int, beta:
 
 def rho_bar(mu: float, L: float, T: int, beta: float) -> float:
     """ρ̄(T) = 1 + 2T + (μ/2 + 5L²/μ) β T."""
-    return 1.0 + 2.0 * T + (mu / 2.0 + 5.0 * L**2 / mu) * beta * T
+    return 1.0 + 2.0 * T + (mu / 2.0 + 5.0 * L * L / mu) * beta * T
 
 
 def lemma_constant(L: float, sigma2: float, n: int) -> float:
     """C_L = 20 L² + 2σ²/n, the constant of Lemma 1."""
-    return 20.0 * L**2 + 2.0 * sigma2 / n
+    return 20.0 * L * L + 2.0 * sigma2 / n
 
 
 def smallest_gamma(mu: float, L: float, sigma2: float, n: int, T: int, beta: float) -> float:
     """γ = 2T + max{ 16 C_L β² ρ̄/(μβ − 2), √(8 C_L β² ρ̄/(μβ − 4)) }."""
-    weight = lemma_constant(L, sigma2, n) * beta**2 * rho_bar(mu, L, T, beta)
+    weight = lemma_constant(L, sigma2, n) * beta * beta * rho_bar(mu, L, T, beta)
     return 2.0 * T + max(16.0 * weight / (mu * beta - 2.0), math.sqrt(8.0 * weight / (mu * beta - 4.0)))

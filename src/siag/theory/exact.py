@@ -7,14 +7,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from siag.activity import Activity, lasts, unfold
+from siag.activity import Activity, unfold
 from siag.foundations import check
 from siag.foundations.dispatch import compiled
 from siag.foundations.errors import Unsuitable
 from siag.foundations.parallel import Progress, Watch, run_all
 from siag.foundations.schedule import Schedule, points
 from siag.foundations.types import Floats, Integers, Record
-from siag.methods import Exact, Fresh, Method, Streaming, Table
+from siag.methods import Exact, Fresh, Method, Streaming, Table, check_fit
 from siag.problems import LeastSquares, Problem
 from siag.steps import Step
 from siag.theory.moments import Source, fresh_moments, move, renew, table_moments
@@ -75,9 +75,8 @@ def exact_error(
     """
     iterations, seed = check.integer("iterations", iterations), check.seed(seed)
     repeats = check.integer("repeats", repeats)
+    check_fit(problem, method, activity, step, iterations)
     t = points(iterations, check.integer("record", record))
-    lasts(activity, iterations)
-    method.suit(problem, activity)
     moments_at_start(problem, method, w0)
 
     def one(repeat: int, watch: Watch) -> Trail:

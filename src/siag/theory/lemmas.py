@@ -7,13 +7,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from siag.activity import Activity, lasts, unfold
+from siag.activity import Activity, unfold
 from siag.foundations import check
 from siag.foundations.dispatch import compiled
 from siag.foundations.errors import Unsuitable
 from siag.foundations.schedule import Schedule, points
 from siag.foundations.types import Floats, Integers
-from siag.methods import Method
+from siag.methods import Method, check_fit
 from siag.problems import LeastSquares
 from siag.steps import Step, lemma_constant
 from siag.theory.exact import moments_at_start
@@ -75,10 +75,10 @@ def lemmas(
     Assumption 3 can hold only once every worker has reported, so earlier iterations are left out. Steps before
     iteration 0 are taken as η_0.
     """
+    check_fit(problem, method, activity, step, check.integer("iterations", iterations))
     T = activity.bound(problem.n)
     if T is None:
         raise Unsuitable(f"{activity!r} has no bound on the age, which the lemmas assume; use Uniform or Cyclic")
-    lasts(activity, check.integer("iterations", iterations))
     moments = moments_at_start(problem, method, None)
     if not isinstance(moments, TableMoments):
         raise Unsuitable(f"the lemmas are about methods with a table, not about {method!r}; use SIAG")

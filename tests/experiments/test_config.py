@@ -1,0 +1,144 @@
+"""Experiments from TOML: what is written is what runs, and every mistake is one clear line."""
+
+import textwrap
+
+import numpy as np
+import pytest
+
+import siag
+from siag.experiments.config import KINDS, build, read
+
+GOOD = {
+    "problem": {"kind": "LeastSquares", "n": 6, "d": 3, "p": 2, "noise": 0.1, "seed": 4},
+    "method": {"kind": "SIAG"},
+    "activity": {"kind": "Uniform", "T": 4},
+    "step": {"kind": "Harmonic", "beta": 1.0, "gamma": 50},
+    "run": {"iterations": 100, "repeats": 2, "seed": 7, "record": 5},
+}
+
+
+def changed(**tables):
+    """The good file with some tables replaced; None removes one."""
+    merged = {**GOOD, **tables}
+    return {name: table for name, table in merged.items() if table is not None}
+
+
+def test_a_file_runs_what_it_says_as_if_written_in_python():
+    run = build(GOOD).run()
+    problem = siag.problems.LeastSquares.random(n=6, d=3, p=2, noise=0.1, seed=4)
+    same = siag.simulate(
+        problem,
+        siag.methods.SIAG(),
+        siag.activity.Uniform(4),
+        siag.steps.Harmonic(1.0, 50),
+        iterations=100,
+        repeats=2,
+        seed=7,
+        record=5,
+    )
+    assert np.array_equal(run.error, same.error)
+    assert run.about == same.about
+
+
+@pytest.mark.parametrize(
+    ("tables", "words"),
+    [
+        ({"activity": {"kind": "Uniform", "T": 0}}, ["activity.T = 0", "at least 1"]),
+        ({"activity": {"kind": "Nonuniform", "low": 9, "high": 3}}, ["activity.low = 9", "high = 3", "swap"]),
+        ({"activity": {"kind": "Unifrom", "T": 4}}, ["activity.kind = 'Unifrom'", "did you mean Uniform?"]),
+        ({"activity": {"kind": "Uniform"}}, ["activity.T", "add T = … to [activity]"]),
+        ({"activity": {"T": 4}}, ["activity.kind", "one of Everyone, Cyclic"]),
+        ({"activity": {"kind": "Bernoulli", "rates": [0.5, -0.1]}}, ["activity.rates", "above 0 and at most 1"]),
+        ({"activity": {"kind": "Uniform", "T": 4, "speed": 1}}, ["activity.speed = 1", "one of T"]),
+        ({"step": {"kind": "Harmonic", "beta": -1.0, "gamma": 5}}, ["step.beta = -1.0", "above 0"]),
+        ({"step": {"kind": "Harmonic", "beta": float("nan"), "gamma": 5}}, ["step.beta = nan", "finite"]),
+        ({"step": {"kind": "Harmonic", "beta": "0.2", "gamma": 5}}, ["step.beta = '0.2'", "a number"]),
+        ({"step": {"kind": "theorem", "T": 3, "beta": 1.0}}, ["step.beta = 1.0", "beta > 4/mu"]),
+        ({"run": {"iterations": 100, "itertions": 3}}, ["run.itertions = 3", "did you mean iterations?"]),
+        ({"run": {"iterations": 1.5}}, ["run.iterations = 1.5", "a whole number"]),
+        ({"run": {"iterations": True}}, ["run.iterations = True", "a whole number"]),
+        ({"run": {"repeats": 3}}, ["run.iterations", "add iterations = … to [run]"]),
+        ({"method": None}, ["method", "add the table [method]"]),
+        ({"metod": {"kind": "SIAG"}}, ["metod", "did you mean method?"]),
+        ({"method": "SIAG"}, ["method = 'SIAG'", "a table, written [method]"]),
+        ({"method": {"kind": "SGD", "normalization": "median"}}, ["method.normalization = 'median'", "'mean', 'sum'"]),
+        ({"method": {"kind": "no_such_module:Method"}}, ["method.kind", "no_such_module"]),
+        ({"method": {"kind": "math:pi"}}, ["method.kind", "cannot be called"]),
+        ({"method": {"kind": "siag.activity:Everyone"}}, ["method.kind", "the name of a Method"]),
+        ({"problem": {**GOOD["problem"], "noise": -0.5}}, ["problem.noise = -0.5", "at least 0"]),
+        ({"problem": {**GOOD["problem"], "n": 0}}, ["problem.n = 0", "at least 1"]),
+    ],
+)
+def test_a_mistake_is_one_line_with_parameter_value_and_remedy(tables, words):
+    with pytest.raises(siag.SiagError) as caught:
+        build(changed(**tables)).run()
+    message = str(caught.value)
+    assert "\n" not in message
+    for word in words:
+        assert word in message
+
+
+def test_a_sampler_or_a_method_that_does_not_fit_is_refused_before_any_work():
+    with pytest.raises(siag.Unsuitable, match="use Sequential"):
+        build(changed(method={"kind": "SAG"})).run()
+
+
+def test_theorems_step_takes_the_constants_of_the_problem():
+    experiment = build(changed(step={"kind": "theorem", "T": 3, "beta": 3.0}))
+    constants = experiment.problem.constants()
+    theorem = siag.theory.Theorem1(**constants._asdict(), n=6, T=3, beta=3.0)
+    assert experiment.step == theorem.step
+
+
+def test_a_method_of_the_users_own_is_found_beside_the_file(tmp_path):
+    (tmp_path / "mine_beside.py").write_text(
+        "from siag.methods import SGD\n\ndef Summing():\n    return SGD(normalization='sum')\n"
+    )
+    lines = textwrap.dedent(
+        """
+        [problem]
+        kind = "LeastSquares"
+        n = 6
+        d = 3
+        p = 2
+        noise = 0.1
+        [method]
+        kind = "mine_beside:Summing"
+        [activity]
+        kind = "Everyone"
+        [step]
+        kind = "Constant"
+        eta = 0.01
+        [run]
+        iterations = 10
+        """
+    )
+    (tmp_path / "own.toml").write_text(lines)
+    assert read(tmp_path / "own.toml").method == siag.methods.SGD(normalization="sum")
+
+
+@pytest.mark.parametrize(
+    ("content", "word"), [(b"[problem\n", "not TOML"), (b"\xff\xfe\x00", "not a text file"), (None, "no such file")]
+)
+def test_a_file_that_is_none_is_refused_by_name(tmp_path, content, word):
+    path = tmp_path / "broken.toml"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(siag.BadFile, match=word) as caught:
+        read(path)
+    assert "broken.toml" in str(caught.value)
+
+
+def test_every_part_of_the_package_can_be_named_in_a_file():
+    for role, module in (("method", siag.methods), ("activity", siag.activity), ("problem", siag.problems)):
+        base = {"method": module.__dict__.get("Method"), "activity": module.__dict__.get("Activity")}.get(
+            role, module.__dict__.get("Problem")
+        )
+        classes = {
+            name
+            for name in module.__all__
+            if isinstance(getattr(module, name), type)
+            and issubclass(getattr(module, name), base)
+            and getattr(module, name) is not base
+        }
+        assert classes == set(KINDS[role])

@@ -1,0 +1,189 @@
+"""The generator against a twin written in whole numbers of any size, bit for bit."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from siag.foundations import rng as source
+from siag.foundations.rng import ACTIVITY, SAMPLES, below, bits, fresh, key, normal, normals, rewind, scramble, uniform
+
+WORD = 2**64 - 1
+GOLDEN = 0x9E3779B97F4A7C15
+
+seeds = st.integers(0, WORD)
+repeats = st.integers(0, 10**6)
+purposes = st.sampled_from([SAMPLES, ACTIVITY])
+indices = st.integers(0, 2**40)
+quick = settings(deadline=None, max_examples=60)
+
+
+def mixed(z):
+    """splitmix64's finaliser, as its authors print it."""
+    z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & WORD
+    z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & WORD
+    return z ^ (z >> 31)
+
+
+def hashed(seed, repeat, purpose):
+    words = []
+    for word in (1, 2):
+        for part in (seed, repeat, purpose):
+            word = mixed((word + (part + 1) * GOLDEN) & WORD)  # noqa: PLW2901  # a chain of hashes
+        words.append(word)
+    return words
+
+
+def rewound(words, i, k):
+    a, b = (mixed((mixed((word + i * GOLDEN) & WORD) + k * GOLDEN) & WORD) for word in words)
+    return [a, b, mixed((a + GOLDEN) & WORD), mixed((b + GOLDEN) & WORD)]
+
+
+def rotated(x, k):
+    return ((x << k) | (x >> (64 - k))) & WORD
+
+
+class Twin:
+    """xoshiro256++, as its authors print it."""
+
+    def __init__(self, state):
+        self.state = list(state)
+
+    def bits(self):
+        s = self.state
+        word = (rotated((s[0] + s[3]) & WORD, 23) + s[0]) & WORD
+        t = (s[1] << 17) & WORD
+        s[2] ^= s[0]
+        s[3] ^= s[1]
+        s[1] ^= s[2]
+        s[0] ^= s[3]
+        s[2] ^= t
+        s[3] = rotated(s[3], 45)
+        return word
+
+    def uniform(self):
+        return (self.bits() >> 11) / 2**53
+
+    def normal(self):
+        """The ziggurat with the tables of the source; their shape is tested on its own."""
+        while True:
+            word = self.bits()
+            layer = word & 255
+            u = ((word >> 11) - 2**53 * (word >> 63)) / 2**52  # the upper 53 bits as a signed fraction
+            x = u * source.X[layer]
+            if abs(u) < source.RATIO[layer]:
+                return x
+            if layer == 0:
+                return math.copysign(self.tail(), u)
+            outer, inner = source.X[layer], source.X[layer + 1]
+            low, high = math.exp(-0.5 * (outer * outer - x * x)), math.exp(-0.5 * (inner * inner - x * x))
+            if low + self.uniform() * (high - low) < 1.0:
+                return x
+
+    def tail(self):
+        while True:
+            x = -math.log(1.0 - self.uniform()) / source.EDGE
+            if -2.0 * math.log(1.0 - self.uniform()) >= x * x:
+                return source.EDGE + x
+
+
+def test_the_twin_and_the_generator_give_the_published_first_words_of_xoshiro256pp():
+    published = [41943041, 58720359, 3588806011781223, 3591011842654386, 9228616714210784205, 9973669472204895162]
+    state = np.array([1, 2, 3, 4], np.uint64)
+    twin = Twin([1, 2, 3, 4])
+    assert [int(bits(state)) for _ in published] == published
+    assert [twin.bits() for _ in published] == published
+
+
+def test_scramble_gives_the_published_first_word_of_splitmix64():
+    assert int(scramble(np.uint64(GOLDEN))) == 0xE220A8397B1DCDAF
+
+
+@quick
+@given(st.integers(0, WORD))
+def test_scramble_equals_its_twin(z):
+    assert int(scramble(np.uint64(z))) == mixed(z)
+
+
+@quick
+@given(seeds, repeats, purposes)
+def test_a_key_equals_its_twin(seed, repeat, purpose):
+    assert key(seed, repeat, purpose).tolist() == hashed(seed, repeat, purpose)
+
+
+@quick
+@given(seeds, repeats, purposes, indices, indices)
+def test_rewind_equals_its_twin(seed, repeat, purpose, i, k):
+    state = np.empty(4, np.uint64)
+    rewind(state, key(seed, repeat, purpose), i, k)
+    assert state.tolist() == rewound(hashed(seed, repeat, purpose), i, k)
+
+
+def test_a_fresh_generator_starts_at_the_first_sample_of_the_first_worker():
+    assert fresh(5, 6, ACTIVITY).tolist() == rewound(hashed(5, 6, ACTIVITY), 0, 0)
+
+
+@quick
+@given(seeds)
+def test_bits_and_uniforms_equal_their_twins(seed):
+    state = fresh(seed, 0, SAMPLES)
+    twin = Twin(state.tolist())
+    for _ in range(20):
+        assert int(bits(state)) == twin.bits()
+        assert uniform(state) == twin.uniform()
+    assert state.tolist() == twin.state
+
+
+def test_normals_equal_their_twin_rare_branches_included():
+    count = 20_000
+    state = fresh(1, 0, SAMPLES)
+    twin = Twin(state.tolist())
+    drawn = np.empty(count)
+    normals(state, drawn)
+    expected = np.array([twin.normal() for _ in range(count)])
+    # log and exp may differ in the last bit between the two, nothing else may.
+    np.testing.assert_allclose(drawn, expected, rtol=1e-14, atol=0)
+    assert np.abs(drawn).max() > source.EDGE  # else the tail's branch was not met
+    assert state.tolist() == twin.state
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 5000])
+def test_normals_equal_as_many_calls_of_normal_bit_for_bit(count):
+    one, other = fresh(2, 0, SAMPLES), fresh(2, 0, SAMPLES)
+    filled = np.empty(count)
+    normals(one, filled)
+    assert filled.tolist() == [normal(other) for _ in range(count)]
+    assert one.tolist() == other.tolist()
+
+
+@quick
+@given(seeds, st.integers(0, 10**6), st.integers(0, 50))
+def test_the_kth_sample_does_not_depend_on_what_was_drawn_before(seed, k, earlier):
+    root = key(seed, 0, SAMPLES)
+    used, unused = np.empty(4, np.uint64), np.empty(4, np.uint64)
+    rewind(used, root, 7, 3)
+    normals(used, np.empty(earlier))
+    rewind(used, root, 7, k)
+    rewind(unused, root, 7, k)
+    assert used.tolist() == unused.tolist()
+
+
+@quick
+@given(st.integers(1, 2**53))
+def test_even_the_largest_uniform_stays_below_the_bound(bound):
+    largest = 1.0 - 2.0**-53
+    assert 0 <= int(largest * bound) < bound
+    assert 0 <= below(fresh(bound, 0, SAMPLES), bound) < bound
+
+
+def test_the_layers_of_the_ziggurat_have_equal_areas_and_end_at_the_top():
+    x, height = source.X, np.exp(-0.5 * source.X**2)
+    areas = x[1:-1] * (height[2:] - height[1:-1])
+    tail = math.sqrt(math.pi / 2) * math.erfc(source.EDGE / math.sqrt(2))
+    assert areas == pytest.approx(np.full(255, areas[0]), rel=1e-7)
+    assert areas[0] == pytest.approx(source.EDGE * height[1] + tail, rel=1e-9)
+    assert x[-1] == 0.0
+    assert np.all(np.diff(x) < 0)
+    assert source.RATIO.tolist() == (x[1:] / x[:-1]).tolist()

@@ -1,0 +1,222 @@
+"""The conformance suite: every method of the package passes it, and each of its checks catches who fails it."""
+
+import dataclasses
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+import siag
+from siag import checks
+from siag.checks import CHECKS, CheckFailed, conform
+from siag.methods import IAG, SAG, SGD, SIAG, Method, Table, advance, compute, receive, table
+from siag.problems import sample
+
+BUILT_IN = [SIAG(), SIAG(resum=0), SIAG(resum=1), SIAG(wait=0.5), IAG(), SAG(resum=3), SGD(), SGD(normalization="sum")]
+
+
+@pytest.mark.parametrize("check", CHECKS)
+@pytest.mark.parametrize("method", BUILT_IN, ids=repr)
+def test_every_method_passes_every_check(method, check):
+    check(method)
+
+
+def test_waiting_for_all_passes_what_applies_to_it():
+    conform(SIAG(wait=1.0))
+
+
+# One small server with a switch for each way to go wrong, so that all of them are compiled at once.
+FINE, RESTLESS, FRAGILE, HASTY, UNFAIR, DECAYING, SHORT, OVERFLOWING = range(8)
+
+
+class Flawed(NamedTuple):
+    w: np.ndarray  # (d,)
+    total: np.ndarray  # (d,)
+    count: np.ndarray  # (2,) reports of this iteration, reports of all
+    flaw: int
+
+
+@receive.when(Flawed)
+def take(state, i, message, age):
+    state.count[0] += 1
+    state.count[1] += 1
+    for j in range(message.size):
+        if state.flaw == HASTY:
+            state.w[j] -= 1e-3 * message[j]
+        elif state.flaw == UNFAIR:
+            state.total[j] += message[j] * (1 + i) / 2.5
+        else:
+            state.total[j] += message[j]
+
+
+@advance.when(Flawed)
+def go(state, eta):
+    if state.flaw == RESTLESS:
+        state.w[0] += eta
+    for j in range(state.w.size):
+        if state.flaw == DECAYING:
+            state.w[j] *= 1.0 - 0.1 * eta
+        if state.flaw == OVERFLOWING and (j << 62) < 0:  # a whole number in Python is never negative here
+            state.w[j] += eta
+        if state.count[0] > 0:
+            state.w[j] -= eta / (state.count[0] + (1 if state.flaw == SHORT else 0)) * state.total[j]
+        elif state.flaw == FRAGILE and state.count[1] > 0:
+            state.w[j] = np.nan  # the mean of no reports
+        state.total[j] = 0.0
+    state.count[0] = 0
+
+
+@dataclasses.dataclass(frozen=True)
+class Suspect(Method):
+    """A method with one flaw."""
+
+    flaw: int = FINE
+
+    def __post_init__(self):
+        if not isinstance(self.flaw, int):
+            raise siag.BadInput("flaw", self.flaw, "a number")
+
+    def init(self, w0, n):
+        return Flawed(w0.copy(), np.zeros(w0.size), np.zeros(2, np.int64), self.flaw)
+
+
+def test_the_suspect_without_a_flaw_passes():
+    conform(Suspect())
+
+
+@pytest.mark.parametrize(
+    ("flaw", "check", "why"),
+    [
+        (RESTLESS, checks.silence_is_safe, "w moved although nobody has ever reported"),
+        (FRAGILE, checks.silence_is_safe, "silent iterations led to NaN or infinity"),
+        (HASTY, checks.workers_only_read, "receive wrote to w; only advance may"),
+        (UNFAIR, checks.relabelling_changes_nothing, "relabelled workers lead to"),
+        (DECAYING, checks.shifting_shifts, "the shifted problem leads to"),
+        (SHORT, checks.all_active_is_gradient_descent, "gradient descent"),
+        (OVERFLOWING, checks.compiled_is_plain, "compiled code leads to .* plain Python to"),
+    ],
+)
+def test_each_flaw_is_found_by_its_check(flaw, check, why):
+    with pytest.raises(CheckFailed, match=rf"^Suspect\(flaw={flaw}\): .*{why}") as caught:
+        check(Suspect(flaw))
+    assert isinstance(caught.value, siag.SiagError)
+    assert isinstance(caught.value, AssertionError)
+    with pytest.raises(CheckFailed):
+        conform(Suspect(flaw))
+
+
+class Meddling(NamedTuple):
+    """A worker that scribbles on the w it reads."""
+
+
+@compute.when(Meddling)
+def meddle(memory, oracle, rng, i, w, out):
+    sample(oracle, rng, i, w, out)
+    w[0] = 0.0
+    return True
+
+
+@dataclasses.dataclass(frozen=True)
+class Scribbler(Suspect):
+    def recruit(self, w0, n):
+        return Meddling()
+
+
+def test_a_worker_that_writes_to_w_is_found():
+    with pytest.raises(CheckFailed, match="compute wrote to w"):
+        checks.workers_only_read(Scribbler())
+
+
+@dataclasses.dataclass(frozen=True)
+class Hoarder(SIAG):
+    """Goes on with the table of the run before."""
+
+    kept: dict = dataclasses.field(default_factory=dict, init=False, compare=False)
+
+    def init(self, w0, n):
+        fresh = table(w0, n, 64, 0.0)
+        kept = self.kept.setdefault("table", fresh)
+        return Table(fresh.w, kept.rows, kept.total, kept.seen, kept.tally, kept.resum, kept.quorum)
+
+
+def test_a_method_that_remembers_earlier_runs_is_found():
+    with pytest.raises(CheckFailed, match="two runs with one seed differ: it keeps state between runs"):
+        checks.same_seed_same_run(Hoarder())
+
+
+class WithText(NamedTuple):
+    w: np.ndarray
+    name: str
+
+
+class WithoutW(NamedTuple):
+    x: np.ndarray
+
+
+class Alien(SIAG):
+    """A method whose memory is whatever it is told."""
+
+    def __init__(self, make):
+        super().__init__()
+        object.__setattr__(self, "make", make)
+
+    def init(self, w0, n):
+        return self.make(w0)
+
+
+@pytest.mark.parametrize(
+    ("make", "why"),
+    [
+        (lambda w0: [w0.copy()], "is not a NamedTuple"),
+        (lambda w0: WithText(w0.copy(), "text"), "name = 'text' is neither an array nor a number"),
+        (lambda w0: WithoutW(w0.copy()), "field w equals w0"),
+        (lambda w0: table(w0 + 1.0, 4, 64, 0.0), "field w equals w0"),
+        (lambda w0: table(w0, 4, 64, 0.0)._replace(w=w0), "init must copy w0"),
+    ],
+)
+def test_a_memory_that_is_not_plain_is_found(make, why):
+    with pytest.raises(CheckFailed, match=why):
+        checks.memory_is_plain(Alien(make))
+
+
+@dataclasses.dataclass(frozen=True)
+class Credulous(SIAG):
+    momentum: float = 0.9
+
+
+def test_a_hyper_parameter_that_takes_anything_is_found():
+    with pytest.raises(CheckFailed, match="accepts momentum = nan"):
+        checks.bad_parameters_are_refused(Credulous())
+
+
+@dataclasses.dataclass(frozen=True)
+class Brusque(SIAG):
+    momentum: float = 0.9
+
+    def __post_init__(self):
+        super().__post_init__()
+        if not isinstance(self.momentum, float) or self.momentum != self.momentum:
+            raise TypeError("no")
+
+
+def test_a_hyper_parameter_refused_with_another_error_is_found():
+    with pytest.raises(CheckFailed, match=r"leads to TypeError\('no'\), not a ValueError"):
+        checks.bad_parameters_are_refused(Brusque())
+
+
+def test_a_method_that_is_no_dataclass_is_found():
+    class Loose(Method):
+        def init(self, w0, n):
+            return table(w0, n, 64, 0.0)
+
+    with pytest.raises(CheckFailed, match="is not a dataclass of its hyper-parameters"):
+        checks.bad_parameters_are_refused(Loose())
+
+
+def test_a_check_can_be_skipped_by_name():
+    conform(Suspect(DECAYING), skip=["shifting_shifts", "all_active_is_gradient_descent", "silence_is_safe"])
+
+
+def test_an_unknown_check_to_skip_is_refused_with_the_known_ones():
+    with pytest.raises(siag.SiagError, match=r"no such checks: \['speed'\]; there are \[.*'shifting_shifts'"):
+        conform(SIAG(), skip=["speed"])

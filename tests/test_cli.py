@@ -1,0 +1,108 @@
+"""The command line as a user meets it: in a process of its own."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import siag
+
+ROOT = Path(__file__).parent.parent
+
+
+def command(*words, cwd=None):
+    """Run `siag` with these words."""
+    return subprocess.run(
+        [sys.executable, "-m", "siag", *map(str, words)], capture_output=True, text=True, cwd=cwd, check=False
+    )
+
+
+@pytest.fixture
+def small(tmp_path):
+    """The example file, with less to do."""
+    text = (ROOT / "examples" / "nonuniform.toml").read_text()
+    path = tmp_path / "small.toml"
+    path.write_text(text.replace("20_000", "300").replace("repeats = 50", "repeats = 3").replace("n = 80", "n = 10"))
+    return path
+
+
+def test_version_is_the_packages():
+    result = command("--version")
+    assert (result.returncode, result.stdout) == (0, f"siag {siag.__version__}\n")
+
+
+@pytest.mark.parametrize("words", [(), ("--help",), ("reproduce", "--help"), ("run", "--help"), ("theory", "--help")])
+def test_help_has_an_example(words):
+    result = command(*words)
+    assert result.returncode == 0
+    assert "Example" in result.stdout
+
+
+def test_run_prints_the_curve_and_writes_what_it_says(small, tmp_path):
+    result = command("run", small, "--out", tmp_path / "out")
+    assert result.returncode == 0, result.stderr
+    assert "Nonuniform(low=10, high=20)" in result.stdout
+    run = siag.load(tmp_path / "out" / "run.npz")
+    assert run.t[-1] == 300
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {"run.npz", "run.csv", "run.png", "run.svg"}
+
+
+def test_run_as_json_is_one_document(small):
+    document = json.loads(command("run", small, "--json").stdout)
+    assert document["t"][-1] == 300
+    assert document["seed"] == 1
+    assert len(document["error"]) == len(document["t"])
+
+
+def test_theory_prints_the_constants_of_theorem_1():
+    theorem = siag.theory.Theorem1(mu=10, L=10, sigma2=825, n=20, T=15, beta=0.5)
+    document = json.loads(command("theory", "--n", 20, "--T", 15, "--json").stdout)
+    assert document["Theorem 1"]["gamma"] == theorem.gamma
+    assert document["Theorem 1"]["delta1"] == theorem.delta1
+    assert "gamma" in command("theory", "--n", 20).stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (("theory", "--beta", "0.3"), "beta = 0.3: must be a finite number above 0.4; Theorem 1 needs beta > 4/mu"),
+        (("theory", "--T", "-1"), "T = -1: must be a whole number of at least 0"),
+        (("theory", "--mu", "nan"), "mu = nan: must be a finite number above 0"),
+        (("theory", "--n", "many"), "'many' is not a valid integer"),
+        (("theory", "--L", "1"), "L = 1.0: must be a finite number at least 10.0"),
+        (("run", "no-such-file.toml"), "no-such-file.toml: no such file or directory"),
+        (("run",), "Missing argument 'FILE'"),
+        (("simulate",), "No such command 'simulate'"),
+        (("reproduce", "--out", ROOT / "README.md" / "below"), "must be a folder that can be written"),
+    ],
+)
+def test_a_mistake_is_one_line_and_exit_status_2(words, expected):
+    result = command(*words)
+    assert result.returncode == 2
+    assert result.stdout == ""
+    assert expected in result.stderr
+    assert result.stderr.startswith("siag: ")
+    assert result.stderr.count("\n") == 1
+
+
+def test_an_output_folder_that_cannot_be_written_is_noticed_before_the_run(small, tmp_path):
+    (tmp_path / "taken").write_text("")
+    result = command("run", small, "--out", tmp_path / "taken")
+    assert result.returncode == 2
+    assert "out = " in result.stderr
+    assert result.stdout == ""
+
+
+def test_a_run_that_diverges_says_when_keeps_what_it_has_and_exits_with_1(small, tmp_path):
+    small.write_text(small.read_text().replace("beta = 0.2", "beta = 400.0"))
+    result = command("run", small, "--out", tmp_path / "out")
+    assert result.returncode == 1
+    assert "diverged" in result.stderr
+    assert "at iteration" in result.stderr
+    assert "Traceback" not in result.stderr
+    run = siag.load(tmp_path / "out" / "run.npz")
+    assert (run.diverged >= 0).all()
+    document = command("run", small, "--json")
+    assert json.loads(document.stdout)["error"][-1] is None

@@ -1,0 +1,100 @@
+"""What the documents show is run here, so that it cannot go stale."""
+
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import siag
+from siag.experiments.config import KINDS, RUN
+
+ROOT = Path(__file__).parent.parent
+
+
+def blocks(name):
+    """The Python blocks of a document."""
+    return re.findall(r"```python\n(.*?)```", (ROOT / name).read_text(), flags=re.S)
+
+
+def python(*words, cwd):
+    result = subprocess.run([sys.executable, *words], capture_output=True, text=True, cwd=cwd, check=False)
+    assert result.returncode == 0, result.stderr
+    return result.stdout
+
+
+def test_the_readmes_program_has_twelve_lines_and_runs(tmp_path):
+    (program,) = blocks("README.md")
+    assert len(program.splitlines()) == 12
+    output = python("-c", program, cwd=tmp_path)
+    siag_line, sgd_line, law_line = output.splitlines()
+    errors = [float(re.search(r"exactly (\S+)", line).group(1)) for line in (siag_line, sgd_line)]
+    law = float(law_line.split()[-1])
+    assert errors[0] == pytest.approx(law, rel=0.1)
+    assert errors[1] > 10 * errors[0]
+    assert siag.load(tmp_path / "run.npz").repeats == 20
+
+
+def test_contributing_shows_the_example_file_to_the_letter():
+    (shown,) = blocks("CONTRIBUTING.md")
+    assert shown == (ROOT / "examples" / "heavy_ball.py").read_text()
+
+
+def test_a_new_method_in_one_file_of_forty_lines_works_without_touching_the_package(tmp_path):
+    path = ROOT / "examples" / "heavy_ball.py"
+    definition = path.read_text().split('if __name__ == "__main__":')[0]
+    assert len([line for line in definition.splitlines() if line.strip()]) <= 40
+    output = python(str(path), cwd=tmp_path)
+    before, after = map(float, re.findall(r"[\d.e-]+", output.split("error")[1]))
+    assert after < 1e-3 * before
+
+
+def test_the_examples_own_problem_finds_the_mean_level(tmp_path):
+    assert "found [5. 6.]" in python(str(ROOT / "examples" / "own_problem.py"), cwd=tmp_path)
+
+
+def test_the_examples_own_activity_obeys_the_sharp_law(tmp_path):
+    output = python(str(ROOT / "examples" / "own_activity.py"), cwd=tmp_path)
+    exact, law = (float(re.search(rf"{name} (\S+?),?\s", output + " ").group(1)) for name in ("error", "law"))
+    assert exact == pytest.approx(law, rel=0.02)
+
+
+def test_the_example_file_is_a_valid_experiment():
+    from siag.experiments.config import build
+
+    tables = tomllib.loads((ROOT / "examples" / "nonuniform.toml").read_text())
+    assert build(tables).options["iterations"] == 20_000
+
+
+def test_the_table_of_kinds_names_every_kind_and_every_option():
+    text = (ROOT / "docs" / "experiments.md").read_text()
+    for kinds in KINDS.values():
+        for kind in kinds:
+            assert f"`{kind}`" in text
+    for option in RUN:
+        assert f"`{option}`" in text
+
+
+@pytest.mark.parametrize(
+    "name", ["README.md", "CONTRIBUTING.md", "docs/theory.md", "docs/design.md", "docs/experiments.md"]
+)
+def test_every_file_a_document_points_to_exists(name):
+    text = (ROOT / name).read_text()
+    for target in re.findall(r"\]\((?!http)([^)#]+)", text):
+        assert ((ROOT / name).parent / target).exists(), target
+
+
+def test_names_in_the_readmes_table_exist():
+    text = (ROOT / "README.md").read_text()
+    for dotted in re.findall(r"`siag\.([a-z]\w*(?:\.\w+)*)`", text):
+        thing = siag
+        for part in dotted.split("."):
+            thing = getattr(thing, part)
+
+
+def test_the_change_log_names_the_commands():
+    text = (ROOT / "CHANGELOG.md").read_text()
+    for command in ("siag reproduce", "siag run", "siag theory"):
+        assert command in text

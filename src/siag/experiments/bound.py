@@ -68,11 +68,10 @@ def bound(scale: Scale, tick: Tick) -> Chapter:
         f"β = {BETA:g} (= {BETA * mu:g}/μ) the theorem asks for γ = {theorem.gamma:,.0f}: the step starts at "
         f"{BETA / theorem.gamma:.1e} and nothing much happens before t ≈ γ. Here the exact error is followed "
         f"for {iterations:,} iterations.",
-        f"The bound holds everywhere. It is {slack:,.0f} times the exact error at the end: its constants serve the "
-        f"proof, not the practitioner. The sharp law is the one to plan with: there the exact error is {ratio:.2f} "
-        "times the law, the rest being the start, which the law leaves out.",
+        f"At the end the bound is {slack:,.0f} times the exact error: its constants serve the proof, not the "
+        f"practitioner. The sharp law is the one to plan with; there the exact error is {ratio:.2f} times the law.",
     ]
     caption = "Theorem 1 with its own step sizes, against the exact error of sIAG and the sharp law."
     table = {"t": exact.t, "theorem": limit, "recursion": recursion, "exact": exact.error, "sharp law": law}
-    title = "Theorem 1 holds, with much to spare"
+    title = "Theorem 1 with its own steps, and how much it leaves to spare"
     return Chapter("bound", title, text, picture, caption, {"bound": table}, claims)

@@ -14,6 +14,8 @@ def check_fit(problem: Problem, method: Method, activity: Activity, step: Step, 
     order = (("problem", problem, Problem), ("method", method, Method), ("activity", activity, Activity))
     for role, part, kind in (*order, ("step", step, Step)):
         if not isinstance(part, kind):
-            raise Unsuitable(f"{role} = {part!r} is not a {kind.__name__}; the order is problem, method, activity, step")
+            raise Unsuitable(
+                f"{role} = {part!r} is not a {kind.__name__}; the order is problem, method, activity, step"
+            )
     lasts(activity, iterations)
     method.suit(problem, activity)

@@ -100,12 +100,16 @@ class Compiled(Generic[P, R]):
         made = self._for.get(kinds)
         if made is None:
             with _lock:
-                made = self._for.get(kinds) or self._specialise(kinds, args)
+                made = self._for.get(kinds) or self._specialise(kinds, self._bound(args, kwargs))
         return made(*args, **kwargs)
 
-    def _specialise(self, kinds: tuple[type, ...], args: tuple[Any, ...]) -> Callable[..., R]:
-        import numba
+    def _bound(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+        """All arguments by position, defaults included."""
+        call = inspect.signature(self.plain).bind(*args, **kwargs)
+        call.apply_defaults()
+        return call.args
 
+    def _specialise(self, kinds: tuple[type, ...], args: tuple[Any, ...]) -> Callable[..., R]:
         _register_all()
         source: Any = self.plain
         for known in _verbs:  # machine code from the cache asks no verb for its meaning
@@ -116,7 +120,7 @@ class Compiled(Generic[P, R]):
         twin.__qualname__ = f"{source.__qualname__}_{fingerprint(source, parts)}"
         # A class of a script has no name by which another process could find it: its code is not worth keeping.
         lasting = all(kind.__module__ != "__main__" for kind in parts) and inspect.getsourcefile(source) is not None
-        made: Callable[..., R] = numba.njit(cache=lasting, nogil=True)(twin)
+        made = _compile(twin, args, lasting)
         self._for[kinds] = made
         return made
 
@@ -125,6 +129,26 @@ class Compiled(Generic[P, R]):
 
         plain = self.plain
         overload(self, strict=False)(lambda *_: plain)
+
+
+def _compile(function: Callable[..., R], args: tuple[Any, ...], lasting: bool) -> Callable[..., R]:
+    """Machine code for these arguments, without reference counts unless the function allocates arrays.
+
+    Numba counts references to every array it takes out of a tuple, with atomic instructions; that made half of the cost
+    of a gradient. The caller holds all arrays meanwhile, so code that allocates nothing can do without.
+    """
+    import numba
+    from numba.core.errors import NumbaError
+
+    name = function.__qualname__
+    try:
+        function.__qualname__ = f"{name}_lean"  # Numba's cache does not look at options
+        lean: Any = numba.njit(cache=lasting, nogil=True, _nrt=False)(function)
+        lean.compile(tuple(numba.typeof(arg) for arg in args))
+    except (NumbaError, KeyError):  # it allocates, or this Numba does not know the option
+        function.__qualname__ = name
+        return numba.njit(cache=lasting, nogil=True)(function)  # type: ignore[no-any-return]  # Numba has no types
+    return lean  # type: ignore[no-any-return]  # Numba has no types
 
 
 def verb(example: Callable[P, R]) -> Verb[P, R]:

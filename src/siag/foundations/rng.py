@@ -4,7 +4,7 @@ Worker i's k-th sample is a function of (seed, repeat, i, k) alone: before each 
 those four. So runs do not depend on threads or on the order of arrivals, two methods can be compared on the same
 samples, and a worker that comes back goes on where it was. The price is one hash per sample.
 
-Written by hand because nothing at hand does it: NumPy's generators cannot be set anew in a few nanoseconds, and so would
+Written by hand because nothing at hand does it: NumPy's generators cannot be set anew in a few nanoseconds, and would
 need a state per worker. `make bench` compares the cost of a normal number.
 
 References:

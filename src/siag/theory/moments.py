@@ -15,6 +15,8 @@ import numpy as np
 from siag.foundations.dispatch import verb
 from siag.foundations.types import Floats, Integers, Record
 
+RESUM = 1000
+
 
 class Source(NamedTuple):
     """The law of the gradients."""
@@ -36,7 +38,7 @@ class TableMoments(NamedTuple):
     C: Floats  # (n,) E⟨w − m, g_i − h_i⟩
     Q: Floats  # (n, n) E⟨g_i − h_i, g_j − h_j⟩
     S: Floats  # (n,) Σ_j Q_ij
-    fresh: Integers  # (n,) 1 for those active now
+    since: Integers  # (1,) steps since hsum was summed anew
     seen: Integers  # (n + 1,) 1 for those that have reported; last, how many
     quorum: int
 
@@ -74,7 +76,7 @@ def table_moments(source: Source, w0: Floats, n: int, quorum: int) -> TableMomen
         np.zeros(n),
         np.zeros((n, n)),
         np.zeros(n),
-        np.zeros(n, np.int64),
+        np.zeros(1, np.int64),
         np.zeros(n + 1, np.int64),
         quorum,
     )
@@ -87,45 +89,52 @@ def fresh_moments(source: Source, w0: Floats, divisor: int) -> FreshMoments:
 
 @renew.when(TableMoments)
 def renew_rows(moments: TableMoments, workers: Integers) -> None:
-    """Rows of active workers now vary as ∇f_i(w^t): with all else through w alone, and by noise of their own."""
+    """Rows of active workers now vary as ∇f_i(w^t): with all else through w alone, and by noise of their own.
+
+    Row i of Q becomes pC, and column i with it. Row sums follow: by difference where only column i changed, anew for
+    the active workers themselves, so that rounding errors do not outlive a report.
+    """
     n, source = moments.C.size, moments.source
     p, V = source.slope, moments.V[0]
-    C, Q, S, fresh = moments.C, moments.Q, moments.S, moments.fresh
+    C, Q, S, seen = moments.C, moments.Q, moments.S, moments.seen
     for i in workers:
-        fresh[i] = 1
-        moments.seen[n] += 1 - moments.seen[i]
-        moments.seen[i] = 1
+        seen[n] += 1 - seen[i]
+        seen[i] = 1
         C[i] = p * V
     for i in workers:
+        row = Q[i]
+        for j in range(n):
+            new = p * C[j]
+            S[j] += new - row[j]
+            row[j] = new
+        for j in range(n):
+            Q[j, i] = row[j]
+    for i in workers:
+        apart = 0.0
+        for k in range(moments.m.size):
+            e = moments.m[k] - source.centers[i, k]
+            apart += e * e
+            moments.hsum[k] += p * e - moments.h[i, k]
+            moments.h[i, k] = p * e
+        Q[i, i] += source.spread * (V + apart) + source.floor
         S[i] = 0.0
         for j in range(n):
-            value = p * C[j]  # for fresh j this is p²V
-            if i == j:
-                apart = 0.0
-                for k in range(moments.m.size):
-                    e = moments.m[k] - source.centers[i, k]
-                    apart += e * e
-                    moments.h[i, k] = p * e
-                value += source.spread * (V + apart) + source.floor
-            S[i] += value
-            if fresh[j] == 0:
-                S[j] += value - Q[i, j]
-                Q[j, i] = value
-            Q[i, j] = value
-    for i in workers:
-        fresh[i] = 0
+            S[i] += Q[i, j]
 
 
 @move.when(TableMoments)
 def move_along_total(moments: TableMoments, eta: float) -> None:
     """V ← V − 2cΣC_i + c²ΣQ_ij, C_i ← C_i − cΣ_jQ_ij, m ← m − cΣh_i with c = η/n."""
     n = moments.C.size
-    moments.hsum[:] = 0.0
-    for i in range(n):
-        for k in range(moments.m.size):
-            moments.hsum[k] += moments.h[i, k]
     if moments.seen[n] < moments.quorum:
         return
+    moments.since[0] += 1
+    if moments.since[0] == RESUM:  # a running sum gathers rounding errors
+        moments.since[0] = 0
+        moments.hsum[:] = 0.0
+        for i in range(n):
+            for k in range(moments.m.size):
+                moments.hsum[k] += moments.h[i, k]
     c, with_w, among = eta / n, 0.0, 0.0
     for i in range(n):
         with_w += moments.C[i]

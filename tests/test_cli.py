@@ -106,3 +106,51 @@ def test_a_run_that_diverges_says_when_keeps_what_it_has_and_exits_with_1(small,
     assert (run.diverged >= 0).all()
     document = command("run", small, "--json")
     assert json.loads(document.stdout)["error"][-1] is None
+
+
+def test_reproduce_exits_with_1_if_a_claim_does_not_hold_and_shows_it(monkeypatch, capsys, tmp_path):
+    from siag import cli, experiments
+    from siag.report import Claim
+
+    for holds, status in ((True, 0), (False, 1)):
+        claims = [Claim("sIAG is fast", "Sec. IV", "fast", "not measured", holds)]
+        monkeypatch.setattr(experiments, "reproduce", lambda out, progress, claims=claims: (out / "page", claims))
+        for words in (["siag", "reproduce", "--out", str(tmp_path)], ["siag", "reproduce", "--json"]):
+            monkeypatch.setattr(sys, "argv", words)
+            with pytest.raises(SystemExit) as ended:
+                cli.main()
+            assert ended.value.code == status
+    printed = capsys.readouterr().out
+    assert "FAILS" in printed
+    assert "0 of 1 claims hold" in printed
+    assert json.loads(printed.splitlines()[-1])["claims"][0]["holds"] is False
+
+
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [
+        (MemoryError(), "siag: not enough memory: the job is too large; use fewer workers, dimensions or points"),
+        (OSError(28, "No space left on device", "x.csv"), "siag: x.csv: No space left on device"),
+        (KeyboardInterrupt(), "siag: interrupted; no half-written file was left behind"),
+    ],
+)
+def test_what_the_machine_refuses_is_one_line_too(monkeypatch, capsys, error, line):
+    from siag import cli, experiments
+
+    def fail(*_, **__):
+        raise error
+
+    monkeypatch.setattr(experiments, "reproduce", fail)
+    monkeypatch.setattr(sys, "argv", ["siag", "reproduce"])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert ended.value.code in {1, 130}
+    assert capsys.readouterr().err == line + "\n"
+
+
+def test_an_output_that_is_a_folder_is_noticed_before_the_run(small, tmp_path):
+    (tmp_path / "out" / "run.npz").mkdir(parents=True)
+    result = command("run", small, "--out", tmp_path / "out")
+    assert result.returncode == 2
+    assert "run.npz is a folder" in result.stderr
+    assert result.stdout == ""

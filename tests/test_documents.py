@@ -37,15 +37,21 @@ def test_the_readmes_program_has_twelve_lines_and_runs(tmp_path):
     assert siag.load(tmp_path / "run.npz").repeats == 20
 
 
-def test_contributing_shows_the_example_file_to_the_letter():
-    (shown,) = blocks("CONTRIBUTING.md")
-    assert shown == (ROOT / "examples" / "heavy_ball.py").read_text()
+EXAMPLES = ("heavy_ball.py", "own_problem.py", "own_activity.py")
 
 
-def test_a_new_method_in_one_file_of_forty_lines_works_without_touching_the_package(tmp_path):
-    path = ROOT / "examples" / "heavy_ball.py"
-    definition = path.read_text().split('if __name__ == "__main__":')[0]
+def test_contributing_shows_the_example_files_to_the_letter():
+    assert blocks("CONTRIBUTING.md") == [(ROOT / "examples" / name).read_text() for name in EXAMPLES]
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_a_part_of_your_own_takes_about_forty_lines(name):
+    definition = (ROOT / "examples" / name).read_text().split('if __name__ == "__main__":')[0]
     assert len([line for line in definition.splitlines() if line.strip()]) <= 40
+
+
+def test_a_new_method_in_one_file_works_without_touching_the_package(tmp_path):
+    path = ROOT / "examples" / "heavy_ball.py"
     output = python(str(path), cwd=tmp_path)
     before, after = map(float, re.findall(r"[\d.e-]+", output.split("error")[1]))
     assert after < 1e-3 * before
@@ -98,3 +104,11 @@ def test_the_change_log_names_the_commands():
     text = (ROOT / "CHANGELOG.md").read_text()
     for command in ("siag reproduce", "siag run", "siag theory"):
         assert command in text
+
+
+def test_the_slips_of_the_paper_are_the_same_in_the_docs_and_on_the_page():
+    from siag.report.slips import SLIPS
+
+    text = (ROOT / "docs" / "theory.md").read_text()
+    for number, slip in enumerate(SLIPS, 1):
+        assert f"{number}. {slip}" in text

@@ -191,13 +191,13 @@ class Sides(NamedTuple):
 
 @exact.when(Sides)
 def slope(oracle: Sides, i: int, w: Floats, out: Floats) -> None:
-    """A ∘ (w − c_i)."""
+    """a ∘ (w − c_i)."""
     for j in range(w.size):
         out[j] = oracle.curvature[j] * (w[j] - oracle.centers[i, j])
 
 
 @sample.when(Sides)
-def noiseless(oracle: Sides, rng: Rng, i: int, w: Floats, out: Floats) -> None:  # noqa: ARG001
+def noiseless(oracle: Sides, rng: Rng, i: int, w: Floats, out: Floats) -> None:
     """The same: there is nothing to draw."""
     exact(oracle, i, w, out)
 

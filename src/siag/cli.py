@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
@@ -31,20 +31,33 @@ Examples:
   siag theory --n 20 --T 15           Theorem 1's constants, and the steps to use
 """
 
+FILES = ("run.npz", "run.csv", "run.png", "run.svg")
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of text.")
 
 
 def main() -> None:
     """Run the command line; a mistake of the user's becomes one line and exit status 2."""
     try:
-        sys.exit(siag.main(sys.argv[1:] or ["--help"], standalone_mode=False))
-    except (SiagError, click.ClickException) as error:
-        text = error.format_message() if isinstance(error, click.ClickException) else str(error)
-        print(f"siag: {text}", file=sys.stderr)
-        sys.exit(WRONG)
-    except (KeyboardInterrupt, click.Abort):
-        print("siag: interrupted; no half-written file was left behind", file=sys.stderr)
-        sys.exit(INTERRUPTED)
+        with siag.make_context("siag", sys.argv[1:] or ["--help"]) as context:
+            sys.exit(siag.invoke(context))
+    except click.exceptions.Exit as done:
+        sys.exit(done.exit_code)
+    except click.ClickException as error:
+        _stop(error.format_message(), WRONG)
+    except SiagError as error:
+        _stop(str(error), WRONG)
+    except KeyboardInterrupt:
+        _stop("interrupted; no half-written file was left behind", INTERRUPTED)
+    except MemoryError as error:
+        reason = str(error) or "the job is too large"
+        _stop(f"not enough memory: {reason}; use fewer workers, dimensions or points", FAILED)
+    except OSError as error:
+        _stop(f"{error.filename or 'output'}: {error.strerror or error}", FAILED)
+
+
+def _stop(message: str, status: int) -> NoReturn:
+    print(f"siag: {' '.join(message.split())}", file=sys.stderr)
+    sys.exit(status)
 
 
 @click.group(epilog=EXAMPLES, context_settings={"max_content_width": 100, "help_option_names": ["-h", "--help"]})
@@ -89,7 +102,7 @@ def run(file: Path, out: Path | None, as_json: bool) -> int:
     from siag.foundations.files import writable_folder
 
     experiment = read(file)
-    folder = None if out is None else writable_folder("out", out)
+    folder = None if out is None else writable_folder("out", out, FILES)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", DivergenceWarning)
         result = experiment.run(progress=not as_json and sys.stderr.isatty())
@@ -184,7 +197,8 @@ def _print_run(result: Run, folder: Path | None) -> None:
     shown = range(0, len(result.t), max(1, len(result.t) // 10))
     columns = result.table()
     for k in [*shown, len(result.t) - 1]:
-        values = (f"{columns['error'][k]:.4e}", f"{columns['standard_error'][k]:.1e}", f"{columns['samples'][k]:,.0f}")
+        spread = f"{columns['standard_error'][k]:.1e}" if result.repeats > 1 else "–"
+        values = (f"{columns['error'][k]:.4e}", spread, f"{columns['samples'][k]:,.0f}")
         grid.add_row(f"{result.t[k]:,}", *values)
     _console().print(grid)
     if folder is not None:

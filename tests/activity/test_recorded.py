@@ -56,7 +56,7 @@ def test_a_recording_of_a_recording_is_the_same(trace):
 )
 def test_a_recording_equals_the_pattern_however_that_is_cut_into_chunks(activity, monkeypatch):
     recorded = Recorded.of(activity, N, 5000, seed=3, repeat=2)
-    monkeypatch.setattr(schedule, "ARRIVALS", 9)
+    monkeypatch.setattr(schedule, "NUMBERS", 9 * 32)
     monkeypatch.setattr(schedule, "ITERATIONS", 7)
     assert sets(activity, N, 5000, seed=3, repeat=2) == sets(recorded)
 

@@ -7,7 +7,7 @@ import pytest
 
 from siag.activity import Activity, Everyone, Moments, Recorded, Uniform, active, lasts, unfold
 from siag.foundations.errors import BadInput, SiagError
-from siag.foundations.schedule import ARRIVALS
+from siag.foundations.schedule import NUMBERS
 from siag.steps import Harmonic
 
 
@@ -37,7 +37,7 @@ def always(state, rng, t, out):
     return 1
 
 
-@pytest.mark.parametrize("n", [1, 3, ARRIVALS - 1, ARRIVALS, ARRIVALS + 1, 3 * ARRIVALS])
+@pytest.mark.parametrize("n", [1, 3, NUMBERS // 32 - 1, NUMBERS // 32, NUMBERS // 32 + 1, NUMBERS // 8])
 def test_every_iteration_is_covered_once_even_if_one_fills_a_chunk(n):
     expected, sizes = 0, []
     for first, chunk in unfold(Everyone(), n, 7, 0, 0):
@@ -72,7 +72,7 @@ def test_all_chunks_use_the_same_memory():
 
 @pytest.mark.parametrize("who", [-1, 3, 2**40])
 def test_an_activity_that_names_a_worker_who_does_not_exist_is_found_out(who):
-    with pytest.raises(SiagError, match=r"named a worker outside 0 … 2; its meaning of `active` is wrong"):
+    with pytest.raises(SiagError, match=r"must name workers from 0 to 2 in ascending order"):
         list(unfold(Outsider(who), 3, 5, 0, 0))
     assert [len(chunk.worker) for _, chunk in unfold(Outsider(2), 3, 5, 0, 0)] == [5]
 

@@ -63,6 +63,15 @@ def test_a_file_runs_what_it_says_as_if_written_in_python():
         ({"method": "SIAG"}, ["method = 'SIAG'", "a table, written [method]"]),
         ({"method": {"kind": "SGD", "normalization": "median"}}, ["method.normalization = 'median'", "'mean', 'sum'"]),
         ({"method": {"kind": "no_such_module:Method"}}, ["method.kind", "no_such_module"]),
+        ({"method": {"kind": "..:x"}}, ["method.kind = '..:x'", "importing it raised"]),
+        ({"method": {"kind": "builtins:dict"}}, ["method.kind", "arguments Python can tell"]),
+        ({"method": {"kind": "SIAG", "resum": 10**30}}, ["method.resum", "from 0 to 2147483648"]),
+        ({"activity": {"kind": "Bernoulli", "rates": [0.5, 0.5]}}, ["rates", "6 numbers for 6 workers"]),
+        ({"activity": {"kind": "Uniform", "T": 10**30}}, ["activity.T", "at most 9007199254740992"]),
+        ({"run": {"iterations": 0}}, ["run.iterations = 0", "at least 1"]),
+        ({"run": {"iterations": 10**20}}, ["run.iterations", "at most 9007199254740992"]),
+        ({"run": {"iterations": 5, "repeats": 10**10}}, ["run.repeats", "from 1 to 1000000"]),
+        ({"run": {"iterations": 5, "seed": -1}}, ["run.seed = -1", "from 0 to"]),
         ({"method": {"kind": "math:pi"}}, ["method.kind", "cannot be called"]),
         ({"method": {"kind": "siag.activity:Everyone"}}, ["method.kind", "the name of a Method"]),
         ({"problem": {**GOOD["problem"], "noise": -0.5}}, ["problem.noise = -0.5", "at least 0"]),
@@ -142,3 +151,20 @@ def test_every_part_of_the_package_can_be_named_in_a_file():
             and getattr(module, name) is not base
         }
         assert classes == set(KINDS[role])
+
+
+@pytest.mark.parametrize(
+    "module", ["def broken(:\n", "raise RuntimeError('no')\n", "import sys\nsys.exit(3)\n", "Mine = 3\n"]
+)
+def test_a_module_of_the_users_own_that_fails_is_named_in_one_line(tmp_path, module):
+    (tmp_path / "failing_module.py").write_text(module)
+    tables = changed(method={"kind": "failing_module:Mine"})
+    with pytest.raises(siag.BadInput, match=r"method.kind = 'failing_module:Mine'") as caught:
+        build(tables, tmp_path)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_constructor_of_the_users_own_that_raises_is_named_with_its_error(tmp_path):
+    (tmp_path / "raising_module.py").write_text("def Mine(x: 'Unknown'):\n    raise ValueError('x is odd')\n")
+    with pytest.raises(siag.BadInput, match=r"raising_module:Mine.*x is odd"):
+        build(changed(method={"kind": "raising_module:Mine", "x": 1}), tmp_path)

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from siag.foundations.schedule import ARRIVALS, ITERATIONS, Schedule, points, room
+from siag.foundations.schedule import ITERATIONS, NUMBERS, Schedule, points, room
 
 quick = settings(deadline=None, max_examples=100)
 
@@ -47,7 +47,7 @@ def test_points_are_even_on_a_logarithmic_axis():
 @quick
 @given(st.integers(1, 10**5), st.integers(1, 10**12))
 def test_a_chunk_has_room_for_an_iteration_of_all_workers(n, iterations):
-    schedule = room(n, iterations)
+    schedule = room(n, iterations, 20)
     assert len(schedule.worker) >= n
     assert 1 <= schedule.iterations <= min(iterations, ITERATIONS)
     assert len(schedule.start) == schedule.iterations + 1
@@ -55,11 +55,16 @@ def test_a_chunk_has_room_for_an_iteration_of_all_workers(n, iterations):
 
 
 def test_the_room_of_a_chunk_does_not_grow_with_the_iterations():
-    sizes = {sum(array.nbytes for array in room(10, iterations)) for iterations in (10**4, 10**6, 10**12)}
+    sizes = {sum(array.nbytes for array in room(10, iterations, 20)) for iterations in (10**4, 10**6, 10**12)}
     assert len(sizes) == 1
-    assert len(room(10, 10**12).worker) == ARRIVALS
+    assert len(room(10, 10**12, 20).worker) == NUMBERS // 32
 
 
 def test_a_schedule_counts_its_iterations():
     schedule = Schedule(np.array([0, 2, 2, 3]), np.array([0, 1, 1]), np.ones(3))
     assert schedule.iterations == 3
+
+
+@pytest.mark.parametrize("cost", [1, 20, 10**3, 10**6, 10**9])
+def test_a_chunk_is_a_bounded_amount_of_work_so_that_an_interrupt_is_prompt(cost):
+    assert len(room(10, 10**6, cost).worker) * cost <= max(NUMBERS, 10 * cost)

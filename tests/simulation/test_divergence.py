@@ -37,7 +37,7 @@ def far_too_large():
 def in_part():
     """With this step some repeats leave the range of numbers in time, and others do not."""
     with pytest.warns(siag.DivergenceWarning):
-        return diverging(0.7)
+        return diverging(0.5)
 
 
 def test_the_warning_names_the_iteration_and_the_step():
@@ -82,7 +82,7 @@ def test_other_repeats_are_not_harmed(in_part):
     wrong = in_part.diverged >= 0
     assert 0 < wrong.sum() < in_part.repeats
     assert np.isfinite(in_part.error[~wrong]).all()
-    assert np.isnan(in_part.error[wrong, -1]).all()
+    assert not (in_part.error[wrong, -1] < 1e6).any()  # NaN, or kept because it exploded only at the very end
 
 
 def test_a_diverged_run_is_saved_and_loaded(in_part, tmp_path):

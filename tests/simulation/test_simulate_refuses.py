@@ -1,6 +1,7 @@
 """Bad input is refused before any work, with the name of what is wrong."""
 
 import re
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -82,10 +83,14 @@ def test_more_iterations_than_the_trace_has_are_refused():
         siag.simulate(PROBLEM, METHOD, siag.activity.Recorded([[0], [1]]), STEP, iterations=3)
 
 
+class Silent(NamedTuple):
+    w: np.ndarray
+
+
 def test_a_method_without_meanings_is_refused_with_what_to_write():
     class Mute(siag.methods.Method):
         def init(self, w0, n):
-            return siag.methods.Streaming()
+            return Silent(w0.copy())
 
-    with pytest.raises(siag.SiagError, match=re.escape("receive has no meaning for Streaming; write one: @receive")):
+    with pytest.raises(siag.SiagError, match=re.escape("receive has no meaning for Silent; write one: @receive")):
         siag.simulate(PROBLEM, Mute(), ACTIVITY, STEP, iterations=10)

@@ -27,7 +27,8 @@ def test_the_constants_are_those_of_the_statement(mu, ratio, sigma2, n, T, exces
     rho = 1 + 2 * T + (mu / 2 + 5 * L * L / mu) * beta * T
     linear = 16 * C_L * beta**2 / (mu * beta - 2) * rho
     root = math.sqrt(8 * C_L * beta**2 / (mu * beta - 4) * rho)
-    gamma = 2 * T + max(linear, root)
+    mended = 2.02 * C_L * beta**2 / (mu * beta - 4) * rho  # see docs/theory.md, slip 8
+    gamma = 2 * T + max(linear, root, mended)
     delta1 = 32 * beta**2 * rho / (mu * beta - 2) + 1
     ours = (found.C_L, found.rho, found.gamma, found.delta1)
     assert ours == pytest.approx((C_L, rho, gamma, delta1))
@@ -152,3 +153,35 @@ def test_the_recursion_crosses_its_chunks_without_a_seam():
 def test_a_recursion_of_no_meaning_is_refused_by_name(arguments, parameter):
     with pytest.raises(siag.BadInput, match=f"^{parameter} = "):
         Theorem1(mu=10, L=10, sigma2=100, n=4, T=3, beta=0.5).recursion(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("sigma2", "T", "beta"), [(0.0, 0, 0.401), (825.0, 0, 0.401), (0.0, 0, 0.41), (0.0, 1, 0.405), (0.0, 0, 0.43)]
+)
+def test_close_to_four_over_mu_the_mended_gamma_keeps_the_recursion_below_the_bound(sigma2, T, beta):
+    found = Theorem1(mu=10, L=10, sigma2=sigma2, n=10, T=T, beta=beta)
+    t, curve = found.recursion(1.0, int(6 * found.gamma))
+    assert (curve <= found.bound(t, 1.0) * (1 + 1e-12)).all()
+
+
+def test_there_the_gamma_of_the_statement_does_not():
+    """Slip 8: with γ as printed the induction fails, and the recursion rises above the bound."""
+    found = Theorem1(mu=10, L=10, sigma2=0.0, n=10, T=0, beta=0.401)
+    weight = found.C_L * found.beta**2 * found.rho
+    printed = max(16 * weight / 2.01, math.sqrt(8 * weight / 0.01))
+    t, curve = recursion(found, siag.steps.Harmonic(0.401, printed), 1.0, int(6 * printed))
+    bound = (printed / (printed + t)) ** 2
+    assert (curve / bound).max() > 1.1
+
+
+def test_whole_numbers_are_as_good_as_floating_point_ones():
+    found = Theorem1(mu=np.int64(10), L=10, sigma2=np.float32(825), n=np.int8(10), T=np.int8(100), beta=0.5)
+    _, curve = found.recursion(1, 5)
+    assert curve[-1] == pytest.approx(1.0, abs=1e-3)
+    assert found == Theorem1(mu=10.0, L=10.0, sigma2=825.0, n=10, T=100, beta=0.5)
+
+
+@pytest.mark.parametrize(("t", "error0"), [(-1, 1.0), (5, -1.0), (5, math.nan)])
+def test_a_bound_before_the_start_or_of_nothing_is_refused(t, error0):
+    with pytest.raises(siag.BadInput):
+        Theorem1(mu=10, L=10, sigma2=825, n=10, T=15, beta=0.5).bound(t, error0)

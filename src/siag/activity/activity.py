@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from siag.foundations import check
 from siag.foundations.dispatch import verb
 from siag.foundations.types import Floats, Integers, Record, Rng
 
@@ -53,12 +54,14 @@ class Activity(ABC):
 
 def same_for_all(n: int, mean: float, square: float) -> Moments:
     """Moments that do not differ between workers."""
+    n = check.integer("n", n)
     return Moments(np.full(n, float(mean)), np.full(n, float(square)))
 
 
 @verb
-def active(state: Record, rng: Rng, t: int, out: Integers) -> int:  # type: ignore[empty-body]  # an example
+def active(state: Record, rng: Rng, t: int, out: Integers) -> int:
     """Write the workers active at iteration t to `out`, in ascending order, and return their number.
 
     Called once for every t = 0, 1, 2, … in turn; `out` has room for all workers.
     """
+    return 0

@@ -13,7 +13,7 @@ from siag.foundations.types import Integers, Record, Rng
 class Cyclic(Activity):
     """A_t = {t mod n}. Ages reach n − 1 and κ = n: nothing is gained by more workers."""
 
-    def start(self, n: int, rng: Rng) -> Record:  # noqa: ARG002  # nothing is drawn
+    def start(self, n: int, rng: Rng) -> Record:
         """The number of workers is all there is to know."""
         return Round(n)
 
@@ -33,7 +33,7 @@ class Round(NamedTuple):
 
 
 @active.when(Round)
-def next_in_turn(state: Round, rng: Rng, t: int, out: Integers) -> int:  # noqa: ARG001
+def next_in_turn(state: Round, rng: Rng, t: int, out: Integers) -> int:
     """Worker t mod n."""
     out[0] = t % state.n
     return 1

@@ -13,11 +13,11 @@ from siag.foundations.types import Integers, Record, Rng
 class Everyone(Activity):
     """A_t = {1, …, n}. Ages are 0 and κ = 1."""
 
-    def start(self, n: int, rng: Rng) -> Record:  # noqa: ARG002  # nothing is drawn
+    def start(self, n: int, rng: Rng) -> Record:
         """The number of workers is all there is to know."""
         return All(n)
 
-    def bound(self, n: int) -> int:  # noqa: ARG002
+    def bound(self, n: int) -> int:
         """No gradient is ever stale."""
         return 0
 
@@ -33,7 +33,7 @@ class All(NamedTuple):
 
 
 @active.when(All)
-def everyone(state: All, rng: Rng, t: int, out: Integers) -> int:  # noqa: ARG001
+def everyone(state: All, rng: Rng, t: int, out: Integers) -> int:
     """1, …, n."""
     for i in range(state.n):
         out[i] = i

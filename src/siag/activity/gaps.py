@@ -31,7 +31,7 @@ class Uniform(Activity):
         """Draw the first reports."""
         return _start(n, rng, self.T, self.T)
 
-    def bound(self, n: int) -> int:  # noqa: ARG002
+    def bound(self, n: int) -> int:
         """A gap of T leaves an age of at most T − 1."""
         return self.T - 1
 
@@ -58,7 +58,7 @@ class Nonuniform(Activity):
         """Draw the T_i, then the first reports."""
         return _start(n, rng, self.low, self.high)
 
-    def bound(self, n: int) -> int:  # noqa: ARG002
+    def bound(self, n: int) -> int:
         """That of the slowest worker there can be."""
         return self.high - 1
 

@@ -44,12 +44,18 @@ class Recorded(Activity):
     @classmethod
     def of(cls, activity: Activity, n: int, iterations: int, seed: int = 0, repeat: int = 0) -> Recorded:
         """The pattern that `simulate` with this seed sees in this repeat, from now on always the same."""
+        if not isinstance(activity, Activity):
+            raise BadInput("activity", activity, "an Activity", "the order is activity, n, iterations")
         sizes, workers = [], []
         n, iterations, seed = check.integer("n", n), check.integer("iterations", iterations), check.seed(seed)
         for _, chunk in unfold(activity, n, iterations, seed, check.integer("repeat", repeat, low=0)):
             sizes.append(np.diff(chunk.start))
             workers.append(chunk.worker.copy())
         return cls(Tape(_running(np.concatenate(sizes)), np.concatenate(workers)))
+
+    def __repr__(self) -> str:
+        """How long it is; the trace itself may be huge."""
+        return f"Recorded(<{self.length} iterations, {len(self.tape.worker)} reports>)"
 
     @property
     def tape(self) -> Tape:
@@ -61,7 +67,7 @@ class Recorded(Activity):
         """How many iterations were recorded."""
         return len(self.tape.start) - 1
 
-    def start(self, n: int, rng: Rng) -> Record:  # noqa: ARG002  # nothing is drawn
+    def start(self, n: int, rng: Rng) -> Record:
         """The pattern, if all its workers exist."""
         self._fits(n)
         return self.tape
@@ -134,7 +140,7 @@ def _sorted(tape: Tape) -> Tape:
     if ((np.diff(worker) < 0) & (np.diff(when) == 0)).any():
         worker = worker[np.lexsort((worker, when))]
     twice = (np.diff(worker) == 0) & (np.diff(when) == 0)
-    for wrong, allowed in ((worker < 0, "from 0 on"), (np.append(twice, False)[: len(worker)], "named once")):
+    for wrong, allowed in ((worker < 0, "from 0 to 2⁶³ − 1"), (np.append(twice, False)[: len(worker)], "named once")):
         if wrong.any():
             k = int(np.argmax(wrong))
             raise BadInput(f"trace[{when[k]}]", int(worker[k]), f"a worker number, {allowed}")
@@ -144,7 +150,7 @@ def _sorted(tape: Tape) -> Tape:
 
 
 @active.when(Tape)
-def as_recorded(state: Tape, rng: Rng, t: int, out: Integers) -> int:  # noqa: ARG001
+def as_recorded(state: Tape, rng: Rng, t: int, out: Integers) -> int:
     """Those of the trace."""
     count = state.start[t + 1] - state.start[t]
     for k in range(count):

@@ -14,7 +14,7 @@ from siag.foundations.types import Integers, Record, Rng
 class Sequential(Activity):
     """A_t is one worker, uniform and independent of the past. Ages have no bound, κ = 2n − 1."""
 
-    def start(self, n: int, rng: Rng) -> Record:  # noqa: ARG002  # the draws come later
+    def start(self, n: int, rng: Rng) -> Record:
         """The number of workers is all there is to know."""
         return Lottery(n)
 
@@ -34,7 +34,7 @@ class Lottery(NamedTuple):
 
 
 @active.when(Lottery)
-def one_at_random(state: Lottery, rng: Rng, t: int, out: Integers) -> int:  # noqa: ARG001
+def one_at_random(state: Lottery, rng: Rng, t: int, out: Integers) -> int:
     """A worker drawn uniformly."""
     out[0] = below(rng, state.n)
     return 1

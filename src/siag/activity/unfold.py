@@ -21,25 +21,43 @@ def unfold(
     seed: int,
     repeat: int,
     sizes: Callable[[Integers], Floats] | None = None,
+    cost: int = 1,
 ) -> Iterator[tuple[int, Schedule]]:
     """Yield (first iteration, schedule) until `iterations` are covered.
 
     The arrays are used again for the next chunk, so memory does not grow. Steps are η_t = sizes(t), or NaN without
-    `sizes`.
+    `sizes`. Chunks are shorter if an arrival means work on many numbers (`cost`).
     """
     lasts(activity, iterations)  # compiled code would read past the end of a trace
-    whole = room(n, iterations)
+    whole = room(n, iterations, cost)
     rng = fresh(seed, repeat, ACTIVITY)
     state = activity.start(n, rng)
     first = 0
     while first < iterations:
         count = fill(state, rng, n, first, iterations, whole.start, whole.worker)
         worker = whole.worker[: whole.start[count]]
-        if len(worker) and not 0 <= worker.min() <= worker.max() < n:
-            raise SiagError(f"{activity!r} named a worker outside 0 … {n - 1}; its meaning of `active` is wrong")
-        whole.eta[:count] = np.nan if sizes is None else sizes(np.arange(first, first + count))
+        _check_workers(activity, whole.start[: count + 1], worker, n)
+        whole.eta[:count] = np.nan if sizes is None else _checked_sizes(sizes, first, count)
         yield first, Schedule(whole.start[: count + 1], worker, whole.eta[:count])
         first += count
+
+
+def _check_workers(activity: Activity, start: Integers, worker: Integers, n: int) -> None:
+    """Refuse what compiled code could not bear: workers that do not exist, or come twice in an iteration."""
+    if len(worker) == 0:
+        return
+    ascending = np.diff(worker) > 0
+    ascending[start[1:-1][(start[1:-1] > 0) & (start[1:-1] < len(worker))] - 1] = True  # between two iterations
+    if worker.min() < 0 or worker.max() >= n or not ascending.all():
+        raise SiagError(f"{activity!r}: its `active` must name workers from 0 to {n - 1} in ascending order")
+
+
+def _checked_sizes(sizes: Callable[[Integers], Floats], first: int, count: int) -> Floats:
+    """η_t for the next iterations, if they are steps at all."""
+    eta = np.asarray(sizes(np.arange(first, first + count)))
+    if eta.shape != (count,) or not np.isfinite(eta).all() or (eta < 0).any():
+        raise BadInput("step", eta, "finite and not negative, one size for every t", "mend its method sizes(t)")
+    return eta
 
 
 def lasts(activity: Activity, iterations: int) -> None:

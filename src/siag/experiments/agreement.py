@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from siag.activity import Activity, Cyclic, Everyone, Recorded
+from siag.experiments.deviation import deviation
 from siag.experiments.setting import NONUNIFORM, STEP, UNIFORM, Scale, Tick, draw
 from siag.methods import SGD, SIAG, Method
-from siag.report import INK, Chapter, Claim, figure
-from siag.report import SGD as ORANGE
-from siag.report import SIAG as BLUE
+from siag.report import BLUE, INK, ORANGE, Chapter, Claim, Columns, figure
 from siag.simulation import simulate
 from siag.theory import exact_error, sharp_law
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 N = 20
 LIMIT = 4.0
-LAWS: tuple[tuple[str, Activity, object], ...] = (
+RUNS: tuple[tuple[str, Method, str, str], ...] = (("sIAG", SIAG(), BLUE, "-"), ("SGD", SGD(), ORANGE, "--"))
+LAWS: tuple[tuple[str, Activity, tuple[int, tuple[int, ...]]], ...] = (
     ("everyone", Everyone(), (0, ())),
     ("uniform", UNIFORM, (0, (5, 2))),
     ("non-uniform", NONUNIFORM, (0, (1, 1))),
@@ -26,43 +31,13 @@ LAWS: tuple[tuple[str, Activity, object], ...] = (
 def agreement(scale: Scale, tick: Tick) -> Chapter:
     """Compare three ways to the same number."""
     picture, (left, right) = figure(2, same_scale=False)
-    pattern = Recorded.of(NONUNIFORM, N, scale.iterations, scale.seed)
-    tables, worst = {}, {}
-    methods: tuple[tuple[str, Method, str], ...] = (("sIAG", SIAG(), BLUE), ("SGD", SGD(), ORANGE))
-    for name, method, color in methods:
-        T = scale.iterations
-        run = simulate(draw(N, 0), method, pattern, STEP, iterations=T, repeats=scale.checks, seed=scale.seed)
-        curve = exact_error(draw(N, 0), method, pattern, STEP, iterations=T)
-        # Before the first report the error is not random; rounding is all that is left of its spread.
-        z = (run.mean - curve.error) / np.maximum(run.standard_error, 1e-9 * curve.error)
-        left.plot(run.t[1:], z[1:], color=color, linewidth=1.2, label=name, linestyle="-" if name == "sIAG" else "--")
-        worst[name] = float(np.abs(z).max())
-        tables[f"agreement-{name.lower()}"] = {**run.table(), "exact": curve.error, "z": z}
-        tick()
-    for level in (-LIMIT, 0, LIMIT):
-        left.axhline(level, color=INK, linewidth=0.6)
-    left.set_xscale("log")
-    left.set_ylim(-1.6 * LIMIT, 1.6 * LIMIT)
-    left.set_xlabel("iteration t")
-    left.set_ylabel("(mean − exact) / standard error")
-    left.set_title(f"Mean of {scale.checks} runs")
-    left.legend(loc="upper left")
-    off = {}
-    for name, activity, dashes in LAWS:
-        trace = Recorded.of(activity, N, scale.horizon, scale.seed)
-        curve = exact_error(draw(N, 0), SIAG(), trace, STEP, iterations=scale.horizon)
-        ratio = sharp_law(draw(N, 0), trace, STEP)(curve.t) / curve.error
-        shown = curve.t >= 10
-        right.plot(curve.t[shown], ratio[shown], color=INK, linestyle=dashes, linewidth=1.2, label=name)
-        off[name] = float(abs(ratio[-1] - 1))
-        tables[f"sharp-law-{name}"] = {"t": curve.t, "exact": curve.error, "sharp law": ratio * curve.error}
-        tick()
-    right.set_xscale("log")
-    right.set_ylim(0, 1.25)
-    right.set_xlabel("iteration t")
-    right.set_ylabel("sharp law / exact error")
-    right.set_title("The sharp law")
-    right.legend(loc="lower right")
+    runs, laws = _runs(scale, tick), _laws(scale, tick)
+    _draw_runs(left, runs, scale)
+    _draw_laws(right, laws)
+    worst = {name: float(np.abs(np.asarray(columns["z"])).max()) for name, columns in runs.items()}
+    off = {
+        name: abs(float(columns["sharp law"][-1]) / float(columns["exact"][-1]) - 1) for name, columns in laws.items()
+    }
     claims = [
         Claim(
             "Simulation and exact moments agree",
@@ -87,7 +62,60 @@ def agreement(scale: Scale, tick: Tick) -> Chapter:
         "start and is then right, constant included, for all activities.",
     ]
     caption = (
-        "Left: distance of the simulated mean from the exact error, in standard errors. Right: sharp law over exact."
+        "Left: distance of the simulated mean from the exact error, in standard errors. Right: sharp law over exact "
+        "error; uniform and non-uniform selection have the same κ on average, and their lines lie on each other."
     )
-    title = "Three ways to the same numbers"
-    return Chapter("agreement", title, text, picture, caption, tables, claims)
+    tables = {f"agreement-{name.lower()}": columns for name, columns in runs.items()}
+    tables |= {f"sharp-law-{name}": columns for name, columns in laws.items()}
+    return Chapter("agreement", "Three ways to the same numbers", text, picture, caption, tables, claims)
+
+
+def _runs(scale: Scale, tick: Tick) -> dict[str, Columns]:
+    """For each method the curve of many runs along one recorded activity, the exact one, and how far they are apart."""
+    pattern = Recorded.of(NONUNIFORM, N, scale.iterations, scale.seed)
+    curves: dict[str, Columns] = {}
+    for name, method, _, _ in RUNS:
+        T, R = scale.iterations, scale.checks
+        run = simulate(draw(N, 0), method, pattern, STEP, iterations=T, repeats=R, seed=scale.seed)
+        exact = exact_error(draw(N, 0), method, pattern, STEP, iterations=T)
+        curves[name] = {**run.table(), "exact": exact.error, "z": deviation(run, exact)}
+        tick()
+    return curves
+
+
+def _laws(scale: Scale, tick: Tick) -> dict[str, Columns]:
+    """For each activity the exact error and the sharp law of one recorded pattern."""
+    curves: dict[str, Columns] = {}
+    for name, activity, _ in LAWS:
+        trace = Recorded.of(activity, N, scale.horizon, scale.seed)
+        exact = exact_error(draw(N, 0), SIAG(), trace, STEP, iterations=scale.horizon)
+        law = sharp_law(draw(N, 0), trace, STEP)(exact.t)
+        curves[name] = {"t": exact.t, "exact": exact.error, "sharp law": law}
+        tick()
+    return curves
+
+
+def _draw_runs(ax: Axes, runs: dict[str, Columns], scale: Scale) -> None:
+    for name, _, color, dashes in RUNS:
+        ax.plot(runs[name]["t"][1:], runs[name]["z"][1:], color=color, linewidth=1.2, label=name, linestyle=dashes)
+    for level in (-LIMIT, 0, LIMIT):
+        ax.axhline(level, color=INK, linewidth=0.6)
+    ax.set_xscale("log")
+    ax.set_ylim(-1.6 * LIMIT, 1.6 * LIMIT)
+    ax.set_xlabel("iteration t")
+    ax.set_ylabel("(mean − exact) / standard error")
+    ax.set_title(f"Mean of {scale.checks} runs")
+    ax.legend(loc="upper left")
+
+
+def _draw_laws(ax: Axes, laws: dict[str, Columns]) -> None:
+    for name, _, dashes in LAWS:
+        t, exact, law = (np.asarray(laws[name][key]) for key in ("t", "exact", "sharp law"))
+        shown = t >= 10
+        ax.plot(t[shown], (law / exact)[shown], color=INK, linestyle=dashes, linewidth=1.2, label=name)
+    ax.set_xscale("log")
+    ax.set_ylim(0, 1.25)
+    ax.set_xlabel("iteration t")
+    ax.set_ylabel("sharp law / exact error")
+    ax.set_title("The sharp law")
+    ax.legend(loc="lower right")

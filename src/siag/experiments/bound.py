@@ -2,76 +2,107 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
 from siag.experiments.setting import UNIFORM, Scale, Tick, draw
+from siag.foundations.types import Floats
 from siag.methods import SIAG
-from siag.report import INK, LAW, Chapter, Claim, figure, logarithmic, name_at_end
-from siag.report import SGD as ORANGE
-from siag.report import SIAG as BLUE
-from siag.theory import Theorem1, exact_error, sharp_law
+from siag.report import BLUE, INK, ORANGE, PURPLE, Chapter, Claim, figure, logarithmic, name_ends
+from siag.theory import Curve, Theorem1, exact_error, sharp_law
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 BETA = 0.5  # 5/μ; the theorem needs more than 4/μ
 
 
+@dataclass(frozen=True, eq=False)
+class Sides:
+    """Four curves at the same points."""
+
+    theorem: Theorem1
+    exact: Curve
+    bound: Floats
+    recursion: Floats
+    law: Floats
+
+
 def bound(scale: Scale, tick: Tick) -> Chapter:
     """Follow the theorem for several γ."""
+    sides = _sides(scale, tick)
+    theorem, exact = sides.theorem, sides.exact
+    slack, ratio = sides.bound[-1] / exact.error[-1], exact.error[-1] / sides.law[-1]
+    text = [
+        f"The problem has n = {theorem.n} workers, μ = L = {theorem.mu:g}, σ² = {theorem.sigma2:.0f}, T = {theorem.T}. "
+        f"With β = {BETA:g} (= {BETA * theorem.mu:g}/μ) the theorem asks for γ = {theorem.gamma:,.0f}: the step starts "
+        f"at {BETA / theorem.gamma:.1e} and nothing much happens before t ≈ γ. Here the exact error is followed for "
+        f"{exact.t[-1]:,} iterations.",
+        f"At the end the bound is {slack:,.0f} times the exact error: its constants serve the proof, not the "
+        f"practitioner. The sharp law is the one to plan with; there the exact error is {ratio:.2f} times the law.",
+    ]
+    caption = "Theorem 1 with its own step sizes, against the exact error of sIAG and the sharp law."
+    columns = {
+        "t": exact.t,
+        "theorem": sides.bound,
+        "recursion": sides.recursion,
+        "exact": exact.error,
+        "sharp law": sides.law,
+    }
+    title = "Theorem 1 with its own steps, and how much it leaves to spare"
+    return Chapter("bound", title, text, _draw(sides), caption, {"bound": columns}, _claims(sides, scale))
+
+
+def _sides(scale: Scale, tick: Tick) -> Sides:
     problem = draw(scale.sizes[0], 0)
-    mu, L, sigma2 = problem.constants()
-    theorem = Theorem1(mu=mu, L=L, sigma2=sigma2, n=problem.n, T=UNIFORM.T, beta=BETA)
+    theorem = Theorem1(**problem.constants()._asdict(), n=problem.n, T=UNIFORM.T, beta=BETA)
     iterations = int(scale.gammas * theorem.gamma)
     exact = exact_error(problem, SIAG(), UNIFORM, theorem.step, iterations=iterations, seed=scale.seed)
     tick()
-    start = float(exact.error[0])
-    settled = exact.t >= theorem.T  # by then every worker has reported, and Assumption 3 holds
+    # Assumption 3 holds once every worker has reported, by iteration T; the recursion starts there.
     highest = float(exact.error[exact.t <= theorem.T].max())
     _, recursion = theorem.recursion(highest, iterations, first=theorem.T)
     tick()
-    limit, law = theorem.bound(exact.t, start), sharp_law(problem, UNIFORM, theorem.step)(exact.t)
-    holds = bool((exact.error <= limit).all())
-    between = bool((exact.error <= recursion)[settled].all() and (recursion <= limit)[settled].all())
-    slack, ratio = float(limit[-1] / exact.error[-1]), float(exact.error[-1] / law[-1])
-    picture, (ax,) = figure(width=7.5, height=4.6)
-    shown = exact.t > 0
-    lines = (
-        ("Theorem 1", limit, ORANGE, "-"),
-        ("eq. (ana-recur), iterated", recursion, ORANGE, (0, (5, 2))),
-        ("sharp law", law, LAW, ":"),
-        ("exact error", exact.error, BLUE, "-"),
-    )
-    for name, values, color, dashes in lines:
-        ax.plot(exact.t[shown], values[shown], color=color, linestyle=dashes, label=name)
-    for name, values, color, _ in (lines[0], lines[1], lines[3]):
-        name_at_end(ax, exact.t, values, name, color)
-    ax.annotate(
-        "sharp law", (exact.t[shown][20], law[shown][20]), xytext=(0, -12), textcoords="offset points", color=LAW
-    )
-    ax.axvline(theorem.gamma, color=INK, linewidth=0.7)
-    ax.annotate("t = γ", (theorem.gamma, 1e-4), xytext=(-4, 0), textcoords="offset points", ha="right")
-    logarithmic(ax, "iteration t", "E‖wᵗ − w*‖²")
-    claims = [
+    limit = theorem.bound(exact.t, float(exact.error[0]))
+    return Sides(theorem, exact, limit, recursion, sharp_law(problem, UNIFORM, theorem.step)(exact.t))
+
+
+def _claims(sides: Sides, scale: Scale) -> list[Claim]:
+    error, settled = sides.exact.error, sides.exact.t >= sides.theorem.T
+    between = (error <= sides.recursion) & (sides.recursion <= sides.bound)
+    above = error <= sides.bound
+    return [
         Claim(
             "Theorem 1: E_t ≤ δ₁σ²/(n(γ+t)) + γ²E₀/(γ+t)²",
             "Theorem 1",
             f"bound above the exact error at every t up to {scale.gammas:g} γ, with the theorem's own β and γ",
-            f"holds at all {len(exact.t)} points; {slack:,.0f} times the exact error at the end",
-            holds,
+            f"above at {above.sum()} of {len(error)} points; {sides.bound[-1] / error[-1]:,.0f} times it at the end",
+            bool(above.all()),
         ),
         Claim(
             "The recursion (ana-recur) bounds the error, and the theorem bounds the recursion",
             "Sec. III, proof of Theorem 1",
             "exact ≤ recursion ≤ Theorem 1 at every t ≥ T, when all have reported",
-            f"at the end {exact.error[-1]:.2e} ≤ {recursion[-1]:.2e} ≤ {limit[-1]:.2e}",
-            between,
+            f"at {between[settled].sum()} of {settled.sum()} points; at the end {error[-1]:.2e} ≤ "
+            f"{sides.recursion[-1]:.2e} ≤ {sides.bound[-1]:.2e}",
+            bool(between[settled].all()),
         ),
     ]
-    text = [
-        f"The problem has n = {problem.n} workers, μ = L = {mu:g}, σ² = {sigma2:.0f}, T = {UNIFORM.T}. With "
-        f"β = {BETA:g} (= {BETA * mu:g}/μ) the theorem asks for γ = {theorem.gamma:,.0f}: the step starts at "
-        f"{BETA / theorem.gamma:.1e} and nothing much happens before t ≈ γ. Here the exact error is followed "
-        f"for {iterations:,} iterations.",
-        f"At the end the bound is {slack:,.0f} times the exact error: its constants serve the proof, not the "
-        f"practitioner. The sharp law is the one to plan with; there the exact error is {ratio:.2f} times the law.",
-    ]
-    caption = "Theorem 1 with its own step sizes, against the exact error of sIAG and the sharp law."
-    table = {"t": exact.t, "theorem": limit, "recursion": recursion, "exact": exact.error, "sharp law": law}
-    title = "Theorem 1 with its own steps, and how much it leaves to spare"
-    return Chapter("bound", title, text, picture, caption, {"bound": table}, claims)
+
+
+def _draw(sides: Sides) -> Figure:
+    picture, (ax,) = figure(width=7.5, height=4.6)
+    t = sides.exact.t[1:]
+    lines = (
+        ("Theorem 1", sides.bound[1:], ORANGE, "-"),
+        ("eq. (ana-recur), iterated", sides.recursion[1:], ORANGE, (0, (5, 2))),
+        ("sharp law", sides.law[1:], PURPLE, ":"),
+        ("exact error", sides.exact.error[1:], BLUE, "-"),
+    )
+    for name, values, color, dashes in lines:
+        ax.plot(t, values, color=color, linestyle=dashes, label=name)
+    logarithmic(ax, "iteration t", "E‖wᵗ − w*‖²")
+    ax.axvline(sides.theorem.gamma, color=INK, linewidth=0.7)
+    ax.annotate("t = γ", (sides.theorem.gamma, 1e-4), xytext=(-4, 0), textcoords="offset points", ha="right")
+    name_ends(ax, [(t, values, name, color) for name, values, color, _ in lines])
+    return picture

@@ -23,10 +23,11 @@ from pathlib import Path
 from typing import Any
 
 from siag.activity import Activity, Bernoulli, Cyclic, Everyone, Nonuniform, Recorded, Sequential, Uniform
-from siag.foundations.errors import BadFile, BadInput, shorten
-from siag.methods import IAG, SAG, SGD, SIAG, Method
+from siag.foundations import check
+from siag.foundations.errors import BadFile, BadInput, Missing, SiagError
+from siag.methods import IAG, SAG, SGD, SIAG, Method, check_fit
 from siag.problems import LeastSquares, LogisticRegression, Problem
-from siag.simulation import Run, simulate
+from siag.simulation import MOST, Run, simulate
 from siag.steps import Constant, Harmonic, Step, theorem
 
 KINDS: dict[str, dict[str, Callable[..., Any]]] = {
@@ -89,9 +90,13 @@ def build(tables: Mapping[str, Any], folder: Path = Path()) -> Experiment:
         step = _constants(problem) | step
     options = dict(tables["run"])
     _names("run", options, RUN, needed=("iterations",))
-    _types("run", options, dict.fromkeys(RUN, int))
+    for name, value in options.items():
+        low, high = (0, check.LARGEST_SEED) if name == "seed" else (1, check.LARGEST if name == "iterations" else MOST)
+        check.integer(f"run.{name}", value, low=low, high=high)
     method, activity = _part("method", tables["method"], folder), _part("activity", tables["activity"], folder)
-    return Experiment(problem, method, activity, _part("step", step, folder), options)
+    made = Experiment(problem, method, activity, _part("step", step, folder), options)
+    check_fit(problem, method, activity, made.step, options["iterations"])
+    return made
 
 
 def _constants(problem: Problem) -> dict[str, Any]:
@@ -103,9 +108,9 @@ def _part(role: str, table: Mapping[str, Any], folder: Path) -> Any:
     """One of problem, method, activity and step."""
     arguments = dict(table)
     if "kind" not in arguments:
-        raise BadInput(f"{role}.kind", None, "given", f'write kind = "…", one of {", ".join(KINDS[role])}')
+        raise Missing(f"{role}.kind", f'write kind = "…", one of {", ".join(KINDS[role])}')
     make = _maker(role, arguments.pop("kind"), folder)
-    signature = inspect.signature(make, eval_str=True)
+    signature = _signature(role, table["kind"], make)
     parameters = {name: each for name, each in signature.parameters.items() if name != "self"}
     needed = [name for name, each in parameters.items() if each.default is inspect.Parameter.empty]
     _names(role, arguments, tuple(parameters), needed=tuple(needed))
@@ -114,6 +119,10 @@ def _part(role: str, table: Mapping[str, Any], folder: Path) -> Any:
         part = make(**arguments)
     except BadInput as error:
         raise error.inside(role) from None
+    except SiagError:
+        raise
+    except Exception as error:
+        raise BadInput(role, arguments, f"what {table['kind']} takes", f"it raised {error!r}") from error
     if not isinstance(part, BASES[role]):
         raise BadInput(f"{role}.kind", table["kind"], f"the name of a {BASES[role].__name__}")
     return part
@@ -131,13 +140,25 @@ def _maker(role: str, kind: object, folder: Path) -> Callable[..., Any]:
     sys.path.insert(0, str(folder.resolve()))
     try:
         found = getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise BadInput(f"{role}.kind", kind, allowed, str(error)) from None
+    except (Exception, SystemExit) as error:  # a module of the user's may do anything
+        raise BadInput(f"{role}.kind", kind, allowed, f"importing it raised {error!r}") from error
     finally:
         sys.path.pop(0)
     if not callable(found):
         raise BadInput(f"{role}.kind", kind, allowed, f"{name} cannot be called")
     return found  # type: ignore[no-any-return]  # what the user's module holds is known only when it runs
+
+
+def _signature(role: str, kind: object, make: Callable[..., Any]) -> inspect.Signature:
+    """The arguments of a class or function, with their types where those can be found."""
+    try:
+        return inspect.signature(make, eval_str=True)
+    except (NameError, TypeError, ValueError):
+        pass
+    try:
+        return inspect.signature(make)
+    except (ValueError, TypeError):
+        raise BadInput(f"{role}.kind", kind, "a class or function whose arguments Python can tell") from None
 
 
 def _names(place: str, table: Mapping[str, Any], allowed: tuple[str, ...], needed: tuple[str, ...]) -> None:
@@ -149,7 +170,7 @@ def _names(place: str, table: Mapping[str, Any], allowed: tuple[str, ...], neede
     for name in needed:
         if name not in table:
             remedy = f"add the table [{name}]" if place == "file" else f"add {name} = … to [{place}]"
-            raise BadInput(prefix + name, None, "given", remedy)
+            raise Missing(prefix + name, remedy)
 
 
 def _guess(name: object, allowed: tuple[str, ...]) -> str:
@@ -165,4 +186,4 @@ def _types(place: str, table: Mapping[str, Any], annotations: Mapping[str, Any])
             continue
         fits = isinstance(value, (int, float) if wanted is float else wanted)
         if not fits or (isinstance(value, bool) and wanted is not bool):
-            raise BadInput(f"{place}.{name}", value, WORDS[wanted], f"it is {shorten(value)}, a {type(value).__name__}")
+            raise BadInput(f"{place}.{name}", value, WORDS[wanted])

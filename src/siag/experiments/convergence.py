@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from siag.activity import Activity, Recorded
-from siag.experiments.setting import FLAT, NONUNIFORM, STEP, UNIFORM, Scale, Tick, draw
+from siag.experiments.deviation import deviation
+from siag.experiments.setting import FLAT, NONUNIFORM, STEP, UNIFORM, Scale, Tick, draw, each
 from siag.foundations.types import Floats
 from siag.methods import SGD, SIAG, Method
 from siag.problems import LeastSquares
-from siag.report import INK, Chapter, Claim, Columns, figure, logarithmic, name_at_end, shades
+from siag.report import INK, Chapter, Claim, Columns, figure, logarithmic, name_ends, shades
 from siag.simulation import Run, simulate
 from siag.theory import Curve, biased_optimum, exact_error
 
@@ -26,6 +28,7 @@ def uniform(scale: Scale, tick: Tick) -> Chapter:
     panels = _panels(UNIFORM, scale, tick)
     siag, sgd = (_final_errors(UNIFORM, method, scale, tick) for _, method in METHODS)
     flat, ratio = _flatness(siag, scale), sgd / siag
+    literal = _final_errors(UNIFORM, SGD(normalization="sum"), scale, tick)[-2] / siag[-2]
     claims = [
         Claim(
             "Under uniform selection sIAG speeds up linearly with n",
@@ -48,7 +51,9 @@ def uniform(scale: Scale, tick: Tick) -> Chapter:
         "line is the exact expectation, computed without sampling. Doubling the number of workers halves the error.",
         f"The largest distance between a mean and its exact curve is {_worst(panels):.1f} standard errors, over all "
         f"curves and points. At t = {scale.iterations:,} SGD is {1 / ratio.max():.2f} to {1 / ratio.min():.2f} times "
-        "as accurate as sIAG: forgetting stale gradients costs it little here.",
+        "as accurate as sIAG: forgetting stale gradients costs it little here. This is SGD with the mean over the "
+        f"active workers; with the sum of eq. (sgd) divided by n, its step is smaller by |A|/n and its error "
+        f"{literal:,.0f} times that of sIAG at n = {scale.sizes[-2]}.",
     ]
     return _chapter("uniform", "Equally fast workers: twice the workers, half the error", text, panels, claims)
 
@@ -56,12 +61,28 @@ def uniform(scale: Scale, tick: Tick) -> Chapter:
 def nonuniform(scale: Scale, tick: Tick) -> Chapter:
     """Unequal workers."""
     panels = _panels(NONUNIFORM, scale, tick)
+    claims = _unbiased(scale, tick)
+    text = [
+        f"Now the workers differ: the gaps of worker i are uniform on 1 … T<sub>i</sub>, with T<sub>i</sub> between "
+        f"{NONUNIFORM.low} and {NONUNIFORM.high}. A fast worker reports up to twice as often as a slow one. sIAG does "
+        "not care, since every worker has one row in the table however often it is renewed.",
+        "SGD weighs workers by how often they report and so solves another problem, whose optimum is the weighted mean "
+        "Σr<sub>i</sub>w<sub>i</sub>*/Σr<sub>i</sub>. Dotted lines show the distance of that point from w*, computed "
+        "from the very activity of the runs: this is where the curves of SGD end, however many iterations are spent.",
+        f"The largest distance between a mean and its exact curve is {_worst(panels):.1f} standard errors.",
+    ]
+    return _chapter("nonuniform", "Unequal workers: sIAG stays unbiased, SGD gets stuck", text, panels, claims)
+
+
+def _unbiased(scale: Scale, tick: Tick) -> list[Claim]:
+    """What the paper says of sIAG and SGD under non-uniform selection."""
     siag = _final_errors(NONUNIFORM, SIAG(), scale, tick)
     flat = _flatness(siag, scale)
     n = scale.sizes[-2]
-    plateau, predicted, late, early = np.mean([_plateau(n, index, scale, tick) for index in range(scale.draws)], axis=0)
+    ends = each(lambda index: _plateau(n, index, scale, tick), scale.draws)
+    plateau, predicted, early = np.mean(ends, axis=0)
     final = siag[scale.sizes.index(n)]
-    claims = [
+    return [
         Claim(
             "Under non-uniform selection sIAG keeps the linear speedup",
             "Sec. IV, Fig. 2 bottom",
@@ -74,46 +95,32 @@ def nonuniform(scale: Scale, tick: Tick) -> Chapter:
             "Sec. IV, Fig. 2 bottom",
             "its error stops falling, at ‖Σrᵢwᵢ*/Σrᵢ − w*‖² within 5 % (rᵢ from the recorded activity)",
             f"n = {n}, t = {scale.horizon:,}: error {plateau:.3e}, fixed point {predicted:.3e}, ratio "
-            f"{plateau / predicted:.3f}; from t = {scale.horizon // 2:,} on it fell by {1 - late / early:.1%}",
-            bool(abs(plateau / predicted - 1) <= 0.05 and late / early > 0.9),
+            f"{plateau / predicted:.3f}; from t = {scale.horizon // 2:,} on it fell by {1 - plateau / early:.1%}",
+            abs(plateau / predicted - 1) <= 0.05 and plateau / early > 0.9,
         ),
         Claim(
             "Aggregating stale gradients is what removes the bias",
             "Sec. IV",
             f"sIAG at t = {scale.iterations:,} far below SGD's plateau",
             f"n = {n}: sIAG {final:.3e}, {plateau / final:.0f} times lower",
-            bool(final < 0.1 * plateau),
+            final < 0.1 * plateau,
         ),
     ]
-    text = [
-        f"Now the workers differ: the gaps of worker i are uniform on 1 … T<sub>i</sub>, with T<sub>i</sub> between "
-        f"{NONUNIFORM.low} and {NONUNIFORM.high}. A fast worker reports up to twice as often as a slow one. sIAG does "
-        "not care, since every worker has one row in the table however often it is renewed.",
-        "SGD weighs workers by how often they report and so solves another problem, whose optimum is the weighted mean "
-        "Σr<sub>i</sub>w<sub>i</sub>*/Σr<sub>i</sub>. Dotted lines show the distance of that point from w*, computed "
-        "from the very activity of the runs: this is where the curves of SGD end, however many iterations are spent.",
-        f"The largest distance between a mean and its exact curve is {_worst(panels):.1f} standard errors.",
-    ]
-    title = "Unequal workers: sIAG stays unbiased, SGD gets stuck"
-    return _chapter("nonuniform", title, text, panels, claims)
 
 
+@dataclass(frozen=True, eq=False)
 class Line:
     """One curve of a panel: a run, its exact expectation, and where it must end if it is biased."""
 
-    def __init__(self, n: int, name: str, run: Run, curve: Curve, end: float | None) -> None:
-        self.n, self.name, self.run, self.curve, self.end = n, name, run, curve, end
+    n: int
+    name: str
+    run: Run
+    curve: Curve
+    end: float | None
 
     def columns(self) -> Columns:
         """The numbers behind the curve."""
         return {**self.run.table(), "exact": self.curve.error}
-
-    @property
-    def worst(self) -> float:
-        """The largest distance from the exact curve, in standard errors."""
-        # Before the first report the error is not random; rounding is all that is left of its spread.
-        scale = np.maximum(self.run.standard_error, 1e-9 * self.curve.error)
-        return float(np.abs((self.run.mean - self.curve.error) / scale).max())
 
 
 def _panels(activity: Activity, scale: Scale, tick: Tick) -> list[Line]:
@@ -132,10 +139,11 @@ def _panels(activity: Activity, scale: Scale, tick: Tick) -> list[Line]:
 
 def _mean_bias(problem: LeastSquares, activity: Activity, scale: Scale) -> float:
     """‖biased optimum − w*‖², averaged over the patterns of the runs."""
-    patterns = (
-        Recorded.of(activity, problem.n, scale.iterations, scale.seed, repeat) for repeat in range(scale.repeats)
-    )
-    return float(np.mean([_bias(problem, pattern) for pattern in patterns]))
+
+    def bias(repeat: int) -> float:
+        return _bias(problem, Recorded.of(activity, problem.n, scale.iterations, scale.seed, repeat))
+
+    return float(np.mean(each(bias, scale.repeats)))
 
 
 def _bias(problem: LeastSquares, pattern: Recorded) -> float:
@@ -143,26 +151,26 @@ def _bias(problem: LeastSquares, pattern: Recorded) -> float:
 
 
 def _plateau(n: int, index: int, scale: Scale, tick: Tick) -> Floats:
-    """(4,) SGD's exact error at the horizon, the fixed point's, and the errors at the horizon and half-way there."""
+    """(3,) SGD's exact error at the horizon, the fixed point's, and SGD's half-way to the horizon."""
     problem = draw(n, index)
     pattern = Recorded.of(NONUNIFORM, n, scale.horizon, scale.seed + index)
-    curve = exact_error(problem, SGD(), pattern, STEP, iterations=scale.horizon)
+    curve = exact_error(problem, SGD(), pattern, STEP, iterations=scale.horizon, threads=1)
     half = np.searchsorted(curve.t, scale.horizon // 2)
     tick()
-    return np.array([curve.error[-1], _bias(problem, pattern), curve.error[-1], curve.error[half]])
+    return np.array([curve.error[-1], _bias(problem, pattern), curve.error[half]])
 
 
 def _final_errors(activity: Activity, method: Method, scale: Scale, tick: Tick) -> Floats:
     """(sizes,) the exact error after the last iteration, averaged over problems and patterns."""
     errors = []
     for n in scale.sizes:
-        final = [
-            exact_error(
-                draw(n, index), method, activity, STEP, iterations=scale.iterations, seed=scale.seed + index, record=1
-            ).error[-1]
-            for index in range(scale.draws)
-        ]
-        errors.append(np.mean(final))
+
+        def final(index: int, n: int = n) -> float:
+            T, seed = scale.iterations, scale.seed + index
+            curve = exact_error(draw(n, index), method, activity, STEP, iterations=T, seed=seed, record=1, threads=1)
+            return float(curve.error[-1])
+
+        errors.append(np.mean(each(final, scale.draws)))
         tick()
     return np.array(errors)
 
@@ -183,7 +191,7 @@ def _range(scale: Scale) -> str:
 
 
 def _worst(lines: list[Line]) -> float:
-    return max(line.worst for line in lines)
+    return max(float(np.abs(deviation(line.run, line.curve)).max()) for line in lines)
 
 
 def _chapter(name: str, title: str, text: list[str], lines: list[Line], claims: list[Claim]) -> Chapter:
@@ -197,6 +205,13 @@ def _chapter(name: str, title: str, text: list[str], lines: list[Line], claims: 
     axes[0].plot([], [], color=INK, linestyle=(0, (4, 3)), linewidth=0.8, label="exact expectation")
     if name == "nonuniform":
         axes[1].plot([], [], color=INK, linestyle=":", linewidth=1.2, label="biased fixed point of SGD")
+    for ax, (method, _) in zip(axes, METHODS, strict=True):
+        own = [line for line in lines if line.name == method]
+        colors = shades(len(own))
+        name_ends(
+            ax,
+            [(line.curve.t, line.curve.error, f"n = {line.n}", color) for line, color in zip(own, colors, strict=True)],
+        )
     for ax in axes[: 1 + (name == "nonuniform")]:
         ax.legend(loc="lower left")
     caption = (
@@ -216,4 +231,3 @@ def _draw(ax: Axes, lines: list[Line]) -> None:
         ax.plot(t, error, color=INK, linestyle=(0, (4, 3)), linewidth=0.8)
         if line.end is not None:
             ax.plot(t[[-len(t) // 3, -1]], [line.end] * 2, color=INK, linestyle=":", linewidth=1.2)
-        name_at_end(ax, t, error, f"n = {line.n}", color)

@@ -13,6 +13,8 @@ from siag.experiments.bound import bound
 from siag.experiments.convergence import METHODS, nonuniform, uniform
 from siag.experiments.cyclic import cyclic
 from siag.experiments.inequalities import inequalities
+from siag.experiments.relatives import LINES as RELATIVES
+from siag.experiments.relatives import relatives
 from siag.experiments.setting import NOISE, PAPER, STEP, D, P, Scale, Tick
 from siag.experiments.speedup import LINES, speedup
 from siag.experiments.staleness import LONGEST, staleness
@@ -62,13 +64,14 @@ def _parts(scale: Scale) -> list[tuple[str, Callable[[Scale, Tick], Chapter], in
     """The chapters in order, each with what to call it while it is being made and how many pieces of work it is."""
     sizes = len(scale.sizes)
     return [
-        ("uniform selection", uniform, 2 * sizes * len(METHODS)),
+        ("uniform selection", uniform, 2 * sizes * len(METHODS) + sizes),
         ("non-uniform selection", nonuniform, sizes * len(METHODS) + sizes + scale.draws),
         ("cyclic selection", cyclic, sizes),
         ("speedup", speedup, 1 + len(LINES)),
         ("staleness", staleness, len(LONGEST)),
         ("Theorem 1", bound, 2),
         ("lemmas", inequalities, 1),
+        ("exact gradients", relatives, len(RELATIVES)),
         ("agreement", agreement, len(METHODS) + len(LAWS)),
     ]
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from siag.activity import Nonuniform, Uniform
+from siag.foundations.parallel import run_all
 from siag.problems import LeastSquares
 from siag.steps import Harmonic
+
+T = TypeVar("T")
 
 D, P, NOISE = 20, 10, 0.1
 STEP = Harmonic(beta=0.2, gamma=200.0)
@@ -34,6 +37,11 @@ class Scale:
 
 
 PAPER = Scale()
+
+
+def each(task: Callable[[int], T], count: int) -> list[T]:
+    """`[task(0), …, task(count − 1)]`, side by side."""
+    return run_all(lambda k, _: task(k), count, work=1, threads=None, progress=False, title="")
 
 
 def draw(n: int, index: int) -> LeastSquares:

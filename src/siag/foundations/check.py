@@ -12,19 +12,21 @@ from siag.foundations.errors import BadInput
 from siag.foundations.types import Floats
 
 LARGEST_SEED = 2**64 - 1
+LARGEST = 2**53  # whole numbers up to here are exact as floating-point numbers
 
 
-def integer(parameter: str, value: object, *, low: int = 1, high: int | None = None) -> int:
+def integer(parameter: str, value: object, *, low: int = 1, high: int = LARGEST) -> int:
     """A whole number from `low` to `high`; truth values are not numbers."""
-    allowed = f"a whole number of at least {low}" if high is None else f"a whole number from {low} to {high}"
+    allowed = f"a whole number of at least {low}" if high == LARGEST else f"a whole number from {low} to {high}"
     if isinstance(value, bool | np.bool_):
         raise BadInput(parameter, value, allowed)
     try:
         number = operator.index(value)  # type: ignore[arg-type]  # anything is tried, and refused below
     except TypeError:
         raise BadInput(parameter, value, allowed) from None
-    if number < low or (high is not None and number > high):
-        raise BadInput(parameter, value, allowed)
+    if not low <= number <= high:
+        remedy = f"at most {high}" if number > high == LARGEST else ""
+        raise BadInput(parameter, value, allowed, remedy)
     return number
 
 

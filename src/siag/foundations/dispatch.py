@@ -13,11 +13,11 @@ elsewhere. Here the name under which machine code is cached holds a fingerprint 
 from __future__ import annotations
 
 import functools
-import inspect
 import threading
 import types
 from collections.abc import Callable
-from typing import Any, Generic, ParamSpec, TypeVar
+from pathlib import Path
+from typing import Any, Generic, ParamSpec, TypeVar, cast
 
 from siag.foundations.errors import SiagError
 from siag.foundations.fingerprint import fingerprint
@@ -91,38 +91,48 @@ class Compiled(Generic[P, R]):
     def __init__(self, plain: Callable[P, R]) -> None:
         functools.update_wrapper(self, plain)
         self.plain = plain
-        self._for: dict[tuple[type, ...], Callable[..., R]] = {}
+        self._for: dict[tuple[Any, ...], Any] = {}
         _unregistered.append(self)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Run as machine code, made first if it is not there yet."""
-        kinds = _structure(args)
-        made = self._for.get(kinds)
+        structure = _structure(args)
+        made = self._for.get(structure)
         if made is None:
             with _lock:
-                made = self._for.get(kinds) or self._specialise(kinds, self._bound(args, kwargs))
-        return made(*args, **kwargs)
+                made = self._for.get(structure) or self._specialise(structure, args)
+        try:
+            return cast(R, made(*args, **kwargs))
+        except _compile_error() as error:  # raised before any of it has run
+            self._instead(structure, args, made, error)
+        return self(*args, **kwargs)
 
-    def _bound(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
-        """All arguments by position, defaults included."""
-        call = inspect.signature(self.plain).bind(*args, **kwargs)
-        call.apply_defaults()
-        return call.args
-
-    def _specialise(self, kinds: tuple[type, ...], args: tuple[Any, ...]) -> Callable[..., R]:
+    def _specialise(self, structure: tuple[Any, ...], args: tuple[Any, ...]) -> Any:
+        """Machine code for arguments of this structure; Numba makes it at the first call, or finds it in its cache."""
         _register_all()
         source: Any = self.plain
+        kinds = _kinds_within(args)
         for known in _verbs:  # machine code from the cache asks no verb for its meaning
-            known._settled |= _kinds_within(args) & known.meanings.keys()
-        parts = sorted(_kinds_within(args), key=lambda kind: (kind.__module__, kind.__qualname__))
+            known._settled |= kinds & known.meanings.keys()
+        parts = sorted(kinds, key=lambda kind: (kind.__module__, kind.__qualname__))
         twin = types.FunctionType(source.__code__, source.__globals__, source.__name__, source.__defaults__)
         twin.__module__ = source.__module__
         twin.__qualname__ = f"{source.__qualname__}_{fingerprint(source, parts)}"
-        # A class of a script has no name by which another process could find it: its code is not worth keeping.
-        lasting = all(kind.__module__ != "__main__" for kind in parts) and inspect.getsourcefile(source) is not None
-        made = _compile(twin, args, lasting)
-        self._for[kinds] = made
+        made = _lean(twin, _lasting(kinds))
+        self._for[structure] = made
         return made
+
+    def _instead(self, structure: tuple[Any, ...], args: tuple[Any, ...], made: Any, error: Exception) -> None:
+        """Turn from lean to ordinary code; if that was it already, say what cannot be compiled."""
+        kinds = _kinds_within(args)
+        if made.targetoptions.get("_nrt", True):
+            name, given = getattr(self.plain, "__name__", "it"), ", ".join(sorted(kind.__name__ for kind in kinds))
+            raise SiagError(
+                f"{name} could not be compiled for {given}: {_essence(error)}; "
+                "write it in the subset of Python that Numba compiles, or use compiled=False"
+            ) from error
+        with _lock:
+            self._for[structure] = _ordinary(made.py_func, _lasting(kinds))
 
     def _register(self) -> None:
         from numba.extending import overload
@@ -131,24 +141,50 @@ class Compiled(Generic[P, R]):
         overload(self, strict=False)(lambda *_: plain)
 
 
-def _compile(function: Callable[..., R], args: tuple[Any, ...], lasting: bool) -> Callable[..., R]:
-    """Machine code for these arguments, without reference counts unless the function allocates arrays.
+def _lasting(kinds: set[type]) -> bool:
+    """Whether to keep machine code on disk: a class of a script has no name by which another process could find it."""
+    return all(kind.__module__ != "__main__" for kind in kinds)
+
+
+def _ordinary(function: Any, lasting: bool) -> Any:
+    """Numba's usual machine code, made when it is first called."""
+    import numba
+
+    function.__qualname__ = function.__qualname__.removesuffix("_lean")
+    return numba.njit(cache=lasting, nogil=True)(function)
+
+
+def _lean(function: Any, lasting: bool) -> Any:
+    """Machine code without reference counts, for functions that allocate no arrays; `_ordinary` serves the others.
 
     Numba counts references to every array it takes out of a tuple, with atomic instructions; that made half of the cost
-    of a gradient. The caller holds all arrays meanwhile, so code that allocates nothing can do without.
+    of a gradient. The caller holds all arrays meanwhile, so code that allocates nothing can do without. If ordinary
+    code is in the cache already, an earlier process has found that it is needed.
     """
     import numba
+
+    usual = _ordinary(function, lasting)
+    name = function.__qualname__.rpartition(".")[2]
+    if lasting and any(Path(usual.stats.cache_path).glob(f"*{name}-*.nbi")):
+        return usual
+    function.__qualname__ += "_lean"  # Numba's cache does not look at options
+    try:
+        return numba.njit(cache=lasting, nogil=True, _nrt=False)(function)
+    except KeyError:  # a Numba that does not know the option
+        return _ordinary(function, lasting)
+
+
+def _compile_error() -> type[Exception]:
     from numba.core.errors import NumbaError
 
-    name = function.__qualname__
-    try:
-        function.__qualname__ = f"{name}_lean"  # Numba's cache does not look at options
-        lean: Any = numba.njit(cache=lasting, nogil=True, _nrt=False)(function)
-        lean.compile(tuple(numba.typeof(arg) for arg in args))
-    except (NumbaError, KeyError):  # it allocates, or this Numba does not know the option
-        function.__qualname__ = name
-        return numba.njit(cache=lasting, nogil=True)(function)  # type: ignore[no-any-return]  # Numba has no types
-    return lean  # type: ignore[no-any-return]  # Numba has no types
+    return cast(type[Exception], NumbaError)
+
+
+def _essence(error: Exception) -> str:
+    """The line of one of Numba's long messages that names the cause."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    telling = [line for line in lines if line.startswith(("No implementation", "Unknown attribute", "Untyped"))]
+    return (telling or lines or ["no reason given"])[0].rstrip(":.")
 
 
 def verb(example: Callable[P, R]) -> Verb[P, R]:

@@ -27,6 +27,14 @@ class BadInput(SiagError, ValueError):
         return BadInput(f"{place}.{self.parameter}", self.value, self.allowed, self.remedy)
 
 
+class Missing(BadInput):
+    """A parameter that is needed was not given; `remedy` says how to give it."""
+
+    def __init__(self, parameter: str, remedy: str) -> None:
+        super().__init__(parameter, None, "given", remedy)
+        self.args = (f"{parameter} is missing; {remedy}",)
+
+
 class Unsuitable(SiagError, ValueError):
     """Parts that are each fine do not fit together; the message names what would."""
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from siag.foundations.types import Floats, Integers
 
-ARRIVALS = 1 << 14  # a chunk's arrivals: some milliseconds of work, so that Ctrl-C is prompt
+NUMBERS = 1 << 19  # how many numbers a chunk's arrivals touch: some milliseconds of work, so that Ctrl-C is prompt
 ITERATIONS = 1 << 12
 
 
@@ -30,10 +30,10 @@ class Schedule(NamedTuple):
         return len(self.start) - 1
 
 
-def room(n: int, iterations: int) -> Schedule:
-    """An empty schedule to unfold into: at least one iteration with all n workers fits."""
+def room(n: int, iterations: int, cost: int) -> Schedule:
+    """An empty schedule to unfold into, if an arrival touches `cost` numbers: some milliseconds, but one iteration."""
     length = max(1, min(iterations, ITERATIONS))
-    arrivals = max(ARRIVALS, 2 * n)
+    arrivals = max(n, NUMBERS // max(cost, 32))
     return Schedule(np.zeros(length + 1, np.int64), np.empty(arrivals, np.int64), np.empty(length))
 
 

@@ -4,12 +4,13 @@ from siag.methods.fit import check_fit
 from siag.methods.iag import IAG
 from siag.methods.method import Exact, Method, Streaming, advance, compute, receive
 from siag.methods.sag import SAG
-from siag.methods.sgd import SGD, Fresh
+from siag.methods.sgd import NORMALIZATIONS, SGD, Fresh
 from siag.methods.siag import SIAG
 from siag.methods.table import Table, table
 
 __all__ = [
     "IAG",
+    "NORMALIZATIONS",
     "SAG",
     "SGD",
     "SIAG",

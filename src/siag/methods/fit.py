@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from siag.activity import Activity, lasts
+from siag.foundations import check
 from siag.foundations.errors import Unsuitable
 from siag.methods.method import Method
 from siag.problems import Problem
@@ -17,5 +18,8 @@ def check_fit(problem: Problem, method: Method, activity: Activity, step: Step, 
             raise Unsuitable(
                 f"{role} = {part!r} is not a {kind.__name__}; the order is problem, method, activity, step"
             )
+    for name in ("n", "d"):
+        check.integer(f"problem.{name}", getattr(problem, name))
     lasts(activity, iterations)
+    activity.bound(problem.n)  # refuses what is meant for another number of workers
     method.suit(problem, activity)

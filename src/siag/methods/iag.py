@@ -26,6 +26,6 @@ class IAG(Aggregated):
         Journal on Optimization 2007.
     """
 
-    def recruit(self, w0: Floats, n: int) -> Record:  # noqa: ARG002  # they remember nothing
+    def recruit(self, w0: Floats, n: int) -> Record:
         """Workers that send ∇F_i(w)."""
         return Exact()

@@ -28,11 +28,11 @@ class Method(ABC):
     def init(self, w0: Floats, n: int) -> Record:
         """The server's memory before iteration 0; its field `w` (d,) starts as a copy of w0."""
 
-    def recruit(self, w0: Floats, n: int) -> Record:  # noqa: ARG002  # for methods whose workers remember
+    def recruit(self, w0: Floats, n: int) -> Record:
         """The workers' memory before iteration 0; by default none, and they send one stochastic gradient each time."""
         return Streaming()
 
-    def suit(self, problem: Problem, activity: Activity) -> None:  # noqa: ARG002  # for methods that are picky
+    def suit(self, problem: Problem, activity: Activity) -> None:
         """Raise `Unsuitable`, naming what would work, where the method cannot run."""
         memory = self.recruit(problem.optimum, problem.n)
         if isinstance(memory, Exact) and not exact.knows(type(problem.oracle())):
@@ -43,8 +43,9 @@ class Method(ABC):
 
 
 @verb
-def compute(memory: Record, oracle: Record, rng: Rng, i: int, w: Floats, out: Floats) -> bool:  # type: ignore[empty-body]
+def compute(memory: Record, oracle: Record, rng: Rng, i: int, w: Floats, out: Floats) -> bool:
     """Worker i has read w: write its message to `out`, and return whether to send it. Must not write to w."""
+    return False
 
 
 @verb
@@ -62,7 +63,7 @@ class Streaming(NamedTuple):
 
 
 @compute.when(Streaming)
-def send_sample(memory: Streaming, oracle: Record, rng: Rng, i: int, w: Floats, out: Floats) -> bool:  # noqa: ARG001
+def send_sample(memory: Streaming, oracle: Record, rng: Rng, i: int, w: Floats, out: Floats) -> bool:
     """∇f_i(w; ξ)."""
     sample(oracle, rng, i, w, out)
     return True
@@ -73,7 +74,7 @@ class Exact(NamedTuple):
 
 
 @compute.when(Exact)
-def send_exact(memory: Exact, oracle: Record, rng: Rng, i: int, w: Floats, out: Floats) -> bool:  # noqa: ARG001
+def send_exact(memory: Exact, oracle: Record, rng: Rng, i: int, w: Floats, out: Floats) -> bool:
     """∇F_i(w)."""
     exact(oracle, i, w, out)
     return True

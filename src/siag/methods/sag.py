@@ -28,7 +28,7 @@ class SAG(Aggregated):
         Programming 2017.
     """
 
-    def recruit(self, w0: Floats, n: int) -> Record:  # noqa: ARG002  # they remember nothing
+    def recruit(self, w0: Floats, n: int) -> Record:
         """A sample's gradient is exact."""
         return Exact()
 

@@ -48,8 +48,8 @@ class Fresh(NamedTuple):
 
 
 @receive.when(Fresh)
-def add(state: Fresh, i: int, message: Floats, age: int) -> None:  # noqa: ARG001
-    """G ← g + message."""
+def add(state: Fresh, i: int, message: Floats, age: int) -> None:
+    """g ← g + message."""
     for j in range(message.size):
         state.total[j] += message[j]
     state.arrived[0] += 1
@@ -57,7 +57,7 @@ def add(state: Fresh, i: int, message: Floats, age: int) -> None:  # noqa: ARG00
 
 @advance.when(Fresh)
 def step_and_forget(state: Fresh, eta: float) -> None:
-    """W ← w − (η/|A|) g or w − (η/n) g; g ← 0."""
+    """w ← w − (η/|A|) g or w − (η/n) g; g ← 0."""
     if state.arrived[0] > 0:
         scale = eta / (state.divisor if state.divisor > 0 else state.arrived[0])
         for j in range(state.w.size):

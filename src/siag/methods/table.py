@@ -41,8 +41,8 @@ class Aggregated(Method):
     wait: float = 0.0
 
     def __post_init__(self) -> None:
-        check.integer("resum", self.resum, low=0)
-        check.real("wait", self.wait, low=0, high=1)
+        object.__setattr__(self, "resum", check.integer("resum", self.resum, low=0, high=2**31))
+        object.__setattr__(self, "wait", check.real("wait", self.wait, low=0, high=1))
 
     def init(self, w0: Floats, n: int) -> Record:
         """An empty table: Algorithm 1, line 2."""
@@ -59,8 +59,8 @@ def table(w0: Floats, n: int, resum: int, wait: float) -> Table:
 
 
 @receive.when(Table)
-def replace_row(state: Table, i: int, message: Floats, age: int) -> None:  # noqa: ARG001
-    """G ← g − g_i + message; g_i ← message: the incremental form at the end of Sec. II."""
+def replace_row(state: Table, i: int, message: Floats, age: int) -> None:
+    """g ← g − g_i + message; g_i ← message: the incremental form at the end of Sec. II."""
     row, total = state.rows[i], state.total
     for j in range(message.size):
         total[j] += message[j] - row[j]
@@ -73,7 +73,7 @@ def replace_row(state: Table, i: int, message: Floats, age: int) -> None:  # noq
 
 @advance.when(Table)
 def step_along_total(state: Table, eta: float) -> None:
-    """W ← w − (η/n) g, eq. (siag), after summing anew if that is due."""
+    """w ← w − (η/n) g, eq. (siag), after summing anew if that is due."""
     n = state.rows.shape[0]
     if state.resum > 0 and state.tally[SINCE] >= state.resum * n:
         state.tally[SINCE] = 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
@@ -17,7 +17,7 @@ from siag.problems.problem import Constants, Problem, exact, sample
 SAMPLERS = ("exact", "literal")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class LeastSquares(Problem):
     r"""Streaming least squares with heterogeneous workers.
 
@@ -44,6 +44,7 @@ class LeastSquares(Problem):
     p: int
     noise: float
     sampler: str = "exact"
+    origin: str = field(default="", init=False)  # how it was drawn, for the record of a run
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "centers", check.floats("centers", self.centers, (None, None)))
@@ -56,7 +57,10 @@ class LeastSquares(Problem):
         """Draw the w_i* uniformly from [0, 1]^d, as Sec. IV does."""
         shape = check.integer("n", n), check.integer("d", d)
         centers = np.random.default_rng(check.seed(seed)).random(shape)
-        return cls(centers, p, noise, sampler)
+        made = cls(centers, p, noise, sampler)
+        drawn = f"LeastSquares.random(n={n}, d={d}, p={p}, noise={noise}, seed={seed}, sampler={sampler!r})"
+        object.__setattr__(made, "origin", drawn)
+        return made
 
     @property
     def n(self) -> int:
@@ -75,9 +79,14 @@ class LeastSquares(Problem):
         mean.setflags(write=False)
         return mean
 
+    def __repr__(self) -> str:
+        """How it was drawn, or what it is."""
+        own = f"LeastSquares(n={self.n}, d={self.d}, p={self.p}, noise={self.noise}, sampler={self.sampler!r})"
+        return self.origin or own
+
     def noise_at(self, w: Floats) -> Floats:
         """(n,) E‖∇f_i(w; ξ) − ∇F_i(w)‖² = p(d+1)‖w − w_i*‖² + σ²pd, exactly, for every worker."""
-        spread = ((np.asarray(w) - self.centers) ** 2).sum(axis=1)
+        spread = ((check.floats("w", w, (self.d,)) - self.centers) ** 2).sum(axis=1)
         return np.asarray(self.p * (self.d + 1) * spread + self.noise**2 * self.p * self.d)
 
     def constants(self) -> Constants:

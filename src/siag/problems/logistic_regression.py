@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
@@ -19,7 +19,7 @@ from siag.problems.problem import Constants, Problem, exact, sample
 NEWTON_STEPS = 200
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class LogisticRegression(Problem):
     r"""Logistic regression; worker i holds m labelled points and streams them by drawing with replacement.
 
@@ -38,6 +38,7 @@ class LogisticRegression(Problem):
     labels: Floats
     regularization: float
     batch: int = 1
+    origin: str = field(default="", init=False)  # how it was drawn, for the record of a run
 
     def __post_init__(self) -> None:
         features = check.floats("features", self.features, (None, None, None))
@@ -74,14 +75,17 @@ class LogisticRegression(Problem):
             seed: of the draw.
         """
         n, d, m = check.integer("n", n), check.integer("d", d), check.integer("m", m)
-        spread = check.real("heterogeneity", heterogeneity, low=0)
+        spread = check.real("heterogeneity", heterogeneity, low=0, high=1e6)
         draw = np.random.default_rng(check.seed(seed))
         common = draw.standard_normal(d)
         own = spread * draw.standard_normal((2, n, 1, d))
         features = own[0] + draw.standard_normal((n, m, d))
         odds = (features * (common + own[1])).sum(axis=2)
         labels = np.where(draw.logistic(size=(n, m)) < odds, 1.0, -1.0)
-        return cls(features, labels, regularization, batch)
+        made = cls(features, labels, regularization, batch)
+        settings = f"n={n}, d={d}, m={m}, heterogeneity={spread}, regularization={regularization}, batch={batch}"
+        object.__setattr__(made, "origin", f"LogisticRegression.random({settings}, seed={seed})")
+        return made
 
     @property
     def n(self) -> int:
@@ -110,6 +114,12 @@ class LogisticRegression(Problem):
         raise SiagError(
             f"no optimum to 1e-10 after {NEWTON_STEPS} Newton steps; scale the features or raise the regularization"
         )
+
+    def __repr__(self) -> str:
+        """How it was drawn, or what it is."""
+        n, m, d = self.features.shape
+        own = f"n={n}, m={m}, d={d}, regularization={self.regularization}, batch={self.batch}"
+        return self.origin or f"LogisticRegression({own})"
 
     def objective(self, w: Floats) -> float:
         """F(w)."""

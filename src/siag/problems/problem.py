@@ -9,6 +9,7 @@ import numpy as np
 
 from siag.foundations import check
 from siag.foundations.dispatch import verb
+from siag.foundations.errors import Unsuitable
 from siag.foundations.types import Floats, Record, Rng
 
 
@@ -46,10 +47,12 @@ class Problem(ABC):
     def oracle(self) -> Record:
         """What compiled code needs to draw gradients: arrays, numbers, and scratch space no other thread uses."""
 
+    def __repr__(self) -> str:
+        """What it is, without its arrays: a line of a saved run."""
+        return f"{type(self).__name__}(n={self.n}, d={self.d})"
+
     def constants(self) -> Constants:
         """μ, L and σ² of Assumptions 1 and 2, where they are known."""
-        from siag.foundations.errors import Unsuitable
-
         raise Unsuitable(f"{type(self).__name__} does not know its constants; give it a method constants()")
 
     def gradient(self, i: int, w: Floats) -> Floats:

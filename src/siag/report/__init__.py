@@ -2,19 +2,19 @@
 
 from siag.report.chapter import Chapter, Claim, Columns
 from siag.report.files import write_csv, write_figure, write_report
-from siag.report.style import INK, LAW, SGD, SIAG, figure, logarithmic, name_at_end, shades, styled
+from siag.report.style import BLUE, INK, ORANGE, PURPLE, figure, logarithmic, name_ends, shades, styled
 
 __all__ = [
+    "BLUE",
     "INK",
-    "LAW",
-    "SGD",
-    "SIAG",
+    "ORANGE",
+    "PURPLE",
     "Chapter",
     "Claim",
     "Columns",
     "figure",
     "logarithmic",
-    "name_at_end",
+    "name_ends",
     "shades",
     "styled",
     "write_csv",

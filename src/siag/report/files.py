@@ -9,9 +9,9 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from siag.foundations.files import write_atomically, write_text
+from siag.foundations.files import write_bytes, write_text
 from siag.report.chapter import Chapter, Claim, Columns
 from siag.report.page import render
 from siag.report.style import styled
@@ -41,12 +41,8 @@ def write_figure(folder: Path, name: str, figure: Figure) -> str:
             image = io.BytesIO()
             figure.savefig(image, format=suffix, metadata=options)
             content = image.getvalue()
-            write_atomically(folder / f"{name}.{suffix}", _writer(content))
+            write_bytes(folder / f"{name}.{suffix}", content)
     return "data:image/svg+xml;base64," + base64.b64encode(content).decode()
-
-
-def _writer(content: bytes) -> Any:
-    return lambda stream: stream.write(content)
 
 
 def write_csv(path: Path, columns: Columns) -> None:

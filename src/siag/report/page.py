@@ -8,6 +8,7 @@ from importlib.resources import files
 from string import Template
 
 from siag.report.chapter import Chapter, Claim
+from siag.report.slips import SLIPS
 
 
 def render(title: str, facts: Mapping[str, str], chapters: Sequence[Chapter], pictures: Mapping[str, str]) -> str:
@@ -23,6 +24,7 @@ def render(title: str, facts: Mapping[str, str], chapters: Sequence[Chapter], pi
         contents="\n".join(f'<a href="#{chapter.name}">{escape(chapter.title)}</a>' for chapter in chapters),
         claims=_claims(claims),
         chapters="\n".join(_chapter(chapter, pictures[chapter.name]) for chapter in chapters),
+        slips="\n".join(f"<li>{escape(slip)}</li>" for slip in SLIPS),
         facts="\n".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in facts.items()),
     )
 

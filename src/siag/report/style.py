@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from siag.foundations.types import Floats, Integers
 
 INK = "#1c2733"
-SIAG, SGD, LAW = "#0b6e8a", "#c2571a", "#7a4fa3"
+BLUE, ORANGE, PURPLE = "#0b6e8a", "#c2571a", "#7a4fa3"
 
 STYLE: Any = {
     "figure.facecolor": "white",
@@ -79,15 +79,23 @@ def logarithmic(ax: Axes, xlabel: str, ylabel: str) -> None:
         ax.set_ylabel(ylabel)
 
 
-def name_at_end(ax: Axes, x: Floats | Integers, y: Floats, text: str, color: Any) -> None:
-    """Write a line's name just right of its last point."""
-    ax.annotate(
-        text,
-        (float(x[-1]), float(y[-1])),
-        xytext=(4, 0),
-        textcoords="offset points",
-        va="center",
-        fontsize=8.5,
-        color=color,
-        annotation_clip=False,
-    )
+def name_ends(ax: Axes, lines: Sequence[tuple[Floats | Integers, Floats, str, Any]]) -> None:
+    """Write the name of each line (x, y, name, colour) right of its last point, moved apart where they would touch.
+
+    To be called when everything is drawn, since it needs the final limits of a logarithmic vertical axis.
+    """
+    low, high = np.log10(ax.get_ylim())
+    apart, last = 0.05 * (high - low), -np.inf
+    for x, y, name, color in sorted(lines, key=lambda line: float(line[1][-1])):
+        height = max(float(np.log10(y[-1])), last + apart)
+        last = height
+        ax.annotate(
+            name,
+            (float(x[-1]), 10.0**height),
+            xytext=(4, 0),
+            textcoords="offset points",
+            va="center",
+            fontsize=8.5,
+            color=color,
+            annotation_clip=False,
+        )

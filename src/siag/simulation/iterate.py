@@ -10,7 +10,7 @@ from siag.foundations.schedule import Schedule
 from siag.foundations.types import Floats, Integers, Record, Rng
 from siag.methods import advance, compute, receive
 
-LIMIT = 1e30  # a coordinate beyond this is on its way out of the range of numbers
+LIMIT = 1e15  # a coordinate so many times larger than the problem is on its way out of the range of numbers
 CURSOR, DRAWN = 0, 1  # the entries of `Track.tally`
 
 
@@ -30,6 +30,7 @@ class Track(NamedTuple):
     error: Floats  # (points,)
     samples: Integers  # (points,)
     tally: Integers  # (2,) the next point, gradients drawn so far
+    limit: float  # a coordinate beyond this ends the run
 
 
 @compiled
@@ -45,11 +46,11 @@ def note(track: Track, w: Floats) -> None:
 
 
 @compiled
-def lost(w: Floats) -> bool:
+def lost(w: Floats, limit: float) -> bool:
     """Whether a coordinate is beyond the limit, or not a number."""
     beyond = False
     for j in range(w.size):
-        beyond |= not abs(w[j]) <= LIMIT
+        beyond |= not abs(w[j]) <= limit
     return beyond
 
 
@@ -79,7 +80,7 @@ def iterate(
                 receive(state, i, message, 0)
         track.tally[DRAWN] += schedule.start[k + 1] - schedule.start[k]
         advance(state, schedule.eta[k])
-        if lost(state.w):
+        if lost(state.w, track.limit):
             return t
         if t + 1 == track.t[track.tally[CURSOR]]:
             note(track, state.w)

@@ -15,7 +15,6 @@ import numpy as np
 from siag.foundations.errors import BadFile
 from siag.foundations.files import write_atomically
 from siag.foundations.types import Floats, Integers
-from siag.foundations.version import __version__
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -74,7 +73,7 @@ class Run:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything to one `.npz` file, whole or not at all; `siag.load` reads it back."""
-        about = json.dumps({"format": FORMAT, "siag": __version__, **self.about})
+        about = json.dumps({"format": FORMAT, **self.about})
         arrays = {name: getattr(self, name) for name in ARRAYS}
         write_atomically(Path(path), lambda stream: np.savez_compressed(stream, about=np.array(about), **arrays))
 
@@ -100,5 +99,4 @@ def load(path: str | os.PathLike[str]) -> Run:
         raise BadFile(f"{os.fspath(path)}: not a run, or a damaged one; write it with Run.save") from None
     if not isinstance(about, dict) or about.pop("format", None) != FORMAT:
         raise BadFile(f"{os.fspath(path)}: not of format {FORMAT}; load it with the version of siag that wrote it")
-    about.pop("siag", None)
     return Run(**arrays, about=about)

@@ -10,16 +10,20 @@ import numpy as np
 
 from siag.activity import Activity, unfold
 from siag.foundations import check
-from siag.foundations.errors import DivergenceWarning
+from siag.foundations.errors import DivergenceWarning, Unsuitable, shorten
 from siag.foundations.parallel import Progress, Watch, run_all
 from siag.foundations.rng import SAMPLES, key
 from siag.foundations.schedule import points
 from siag.foundations.types import Floats, Integers
+from siag.foundations.version import __version__
 from siag.methods import Method, advance, check_fit, compute, receive
 from siag.problems import Problem, sample
-from siag.simulation.iterate import CURSOR, DRAWN, Draws, Track, iterate, note
+from siag.simulation.iterate import CURSOR, DRAWN, LIMIT, Draws, Track, iterate, note
 from siag.simulation.run import Run
 from siag.steps import Step
+
+EXPLODED = 1e6  # an error so many times that of the start, at the end of a run, is a divergence
+MOST = 10**6  # repeats, and points of a curve: beyond this the result itself is too large to hold
 
 
 def simulate(
@@ -68,12 +72,12 @@ def simulate(
         >>> bool(run.error[0, -1] < 0.01 * run.error[0, 0])
         True
     """
-    iterations, repeats = check.integer("iterations", iterations), check.integer("repeats", repeats)
+    iterations, repeats = check.integer("iterations", iterations), check.integer("repeats", repeats, high=MOST)
     check_fit(problem, method, activity, step, iterations)
     start = np.zeros(problem.d) if w0 is None else check.floats("w0", w0, (problem.d,))
-    job = Job(problem, method, activity, step, iterations, check.seed(seed), start, compiled)
+    job = Job(problem, method, activity, step, iterations, check.seed(seed), start, check.truth("compiled", compiled))
     job.check()
-    t = points(iterations, check.integer("record", record))
+    t = points(iterations, check.integer("record", record, high=MOST))
     results = run_all(
         lambda repeat, watch: job.repeat(repeat, t, watch),
         repeats,
@@ -108,21 +112,28 @@ class Job:
     compiled: bool
 
     def check(self) -> None:
-        """Refuse parts that say nothing to a verb, before any work."""
-        state = self.method.init(self.w0, self.problem.n)
-        sample.meaning(type(self.problem.oracle()))
+        """Refuse parts of the user's own that compiled code could not bear, before any work."""
+        problem, state = self.problem, self.method.init(self.w0, self.problem.n)
+        check.floats("problem.optimum", problem.optimum, (problem.d,))
+        w = getattr(state, "w", None)
+        if not isinstance(w, np.ndarray) or w.shape != (problem.d,) or w.dtype != np.float64:
+            raise Unsuitable(
+                f"{self.method!r}: init must return a state with a field w, a copy of w0, not {shorten(w)}"
+            )
+        sample.meaning(type(problem.oracle()))
         compute.meaning(type(self.method.recruit(self.w0, self.problem.n)))
         receive.meaning(type(state))
         advance.meaning(type(state))
 
     def about(self) -> dict[str, Any]:
         """What was run, in words and numbers."""
-        problem = self.problem
         return {
-            "problem": f"{type(problem).__name__}(n={problem.n}, d={problem.d})",
+            "siag": __version__,
+            "problem": repr(self.problem),
             "method": repr(self.method),
             "activity": repr(self.activity),
             "step": repr(self.step),
+            "w0": shorten(self.w0.tolist()) if self.w0.any() else "0",
             "iterations": self.iterations,
             "seed": self.seed,
         }
@@ -135,17 +146,22 @@ class Job:
         draws = Draws(key(self.seed, repeat, SAMPLES), np.empty(4, np.uint64), np.zeros(n, np.int64))
         reference = np.ascontiguousarray(self.problem.optimum, np.float64)
         error, samples = np.full(len(t), np.nan), np.zeros(len(t), np.int64)
-        track = Track(reference, t, error, samples, np.zeros(2, np.int64))
+        scale = 1.0 + max(np.abs(self.w0).max(), np.abs(reference).max())
+        track = Track(reference, t, error, samples, np.zeros(2, np.int64), float(LIMIT * scale))
         loop = iterate if self.compiled else iterate.plain
         note(track, state.w)
         diverged = -1
-        for first, chunk in unfold(self.activity, n, self.iterations, self.seed, repeat, self.step.sizes):
+        for first, chunk in unfold(
+            self.activity, n, self.iterations, self.seed, repeat, self.step.sizes, self.problem.d
+        ):
             diverged = loop(oracle, memory, state, draws, chunk, first, track, message)
             watch.did(chunk.iterations)
             if diverged >= 0:
                 samples[track.tally[CURSOR] :] = track.tally[DRAWN]
                 watch.did(self.iterations - first - chunk.iterations)
                 break
+        if diverged < 0 and error[-1] > EXPLODED * (scale + error[0]):
+            diverged = self.iterations - 1  # not beyond the limit yet, but nobody would call this a result
         return track, state.w, int(diverged)
 
 

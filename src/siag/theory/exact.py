@@ -83,7 +83,7 @@ def exact_error(
         moments = moments_at_start(problem, method, w0)
         trail = Trail(t, np.array(problem.optimum), np.empty((2, len(t))), np.zeros(1, np.int64))
         mark(trail, moments.m, moments.V)
-        for first, chunk in unfold(activity, problem.n, iterations, seed, repeat, step.sizes):
+        for first, chunk in unfold(activity, problem.n, iterations, seed, repeat, step.sizes, problem.n):
             carry(moments, chunk, first, trail)
             watch.did(chunk.iterations)
         return trail
@@ -93,12 +93,16 @@ def exact_error(
     return Curve(t, bias, variance)
 
 
+def least_squares(what: str, problem: Problem) -> LeastSquares:
+    """The problem, if it is the one for which `what` is known."""
+    if not isinstance(problem, LeastSquares):
+        raise Unsuitable(f"{what}: known for LeastSquares, not for {type(problem).__name__}; use simulate")
+    return problem
+
+
 def moments_at_start(problem: Problem, method: Method, w0: Floats | None) -> Record:
     """The moments before iteration 0, for a method of which they are known."""
-    if not isinstance(problem, LeastSquares):
-        raise Unsuitable(
-            f"the exact moments are known for LeastSquares, not for {type(problem).__name__}; use simulate"
-        )
+    problem = least_squares("the exact moments", problem)
     start = np.zeros(problem.d) if w0 is None else check.floats("w0", w0, (problem.d,))
     state, memory = method.init(start, problem.n), method.recruit(start, problem.n)
     p, d = problem.p, problem.d

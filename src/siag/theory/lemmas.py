@@ -10,7 +10,7 @@ import numpy as np
 from siag.activity import Activity, unfold
 from siag.foundations import check
 from siag.foundations.dispatch import compiled
-from siag.foundations.errors import Unsuitable
+from siag.foundations.errors import BadInput, Unsuitable
 from siag.foundations.schedule import Schedule, points
 from siag.foundations.types import Floats, Integers
 from siag.methods import Method, check_fit
@@ -88,7 +88,7 @@ def lemmas(
         np.zeros((n, problem.d)), np.zeros(n), np.zeros(n), np.zeros((n, n)), np.zeros(n), np.full(2 * T + 1, -np.inf)
     )
     notes = Notes(t, np.array(problem.optimum), np.full((6, len(t)), np.nan), np.zeros(1, np.int64))
-    for first, chunk in unfold(activity, n, iterations, check.seed(seed), 0, step.sizes):
+    for first, chunk in unfold(activity, n, iterations, check.seed(seed), 0, step.sizes, 2 * n):
         follow(moments, past, chunk, first, notes)
     return _sides(problem, step, T, t, notes.values)
 
@@ -96,6 +96,8 @@ def lemmas(
 def _sides(problem: LeastSquares, step: Step, T: int, t: Integers, values: Floats) -> Lemmas:
     """Put the recorded terms into the inequalities."""
     known = ~np.isnan(values[0])
+    if not known.any():
+        raise BadInput("iterations", t[-1] + 1, "so many that every worker has reported", "Assumption 3 asks for it")
     t, values = t[known], values[:, known]
     error, near, far, square, inner, gap = values
     mu, L, sigma2 = problem.constants()
@@ -162,21 +164,18 @@ def follow(moments: TableMoments, past: Past, schedule: Schedule, first: int, no
 def look_back(moments: TableMoments, past: Past, workers: Integers) -> None:
     """Before the rows are renewed: u_i becomes w for active i, and fresh rows vary with older u_i through w alone."""
     n, p, V = moments.C.size, moments.source.slope, moments.V[0]
-    fresh = np.zeros(n, np.bool_)
     for i in workers:
-        fresh[i] = True
+        past.m[i] = moments.m
+        past.V[i] = past.D[i] = V
+        for j in range(n):
+            past.R[j, i] = moments.C[j]
+    for j in workers:
+        for i in range(n):
+            past.R[j, i] = p * past.D[i]
     for i in range(n):
-        if fresh[i]:
-            past.m[i] = moments.m
-            past.V[i] = past.D[i] = V
-            past.S[i] = 0.0
-            for j in range(n):
-                past.R[j, i] = p * V if fresh[j] else moments.C[j]
-                past.S[i] += past.R[j, i]
-        else:
-            for j in workers:
-                past.S[i] += p * past.D[i] - past.R[j, i]
-                past.R[j, i] = p * past.D[i]
+        past.S[i] = 0.0
+        for j in range(n):
+            past.S[i] += past.R[j, i]
 
 
 @compiled

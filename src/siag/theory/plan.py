@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from siag.foundations import check
-from siag.steps import Harmonic
+from siag.steps import Harmonic, check_constants
 from siag.theory.theorem import Theorem1
 
 
@@ -14,7 +14,7 @@ class Plan:
     """A step to use with sIAG, and the error to expect from it.
 
     Theorem 1's γ is far larger than needed. This one keeps the first step below two limits. If all gradients were T
-    iterations old, w ← w − ηL w^{t−T} would be unstable from η ≈ π/(2L(2T+1)) on: η ≤ 1/(2L(T+1)) leaves a margin. And
+    iterations old, w ← w − ηL w^{t−T} would be unstable from η ≈ π/(L(2T+1)) on: η ≤ 1/(2L(T+1)) leaves a margin. And
     noise that grows with ‖w − w*‖² makes the variance grow from η ≈ 2μn/(κσ²) on: half of that is taken.
 
     Args:
@@ -32,11 +32,7 @@ class Plan:
     T: int
 
     def __post_init__(self) -> None:
-        check.real("mu", self.mu, above=0)
-        check.real("L", self.L, low=self.mu)
-        check.real("sigma2", self.sigma2, low=0)
-        check.integer("n", self.n)
-        check.integer("T", self.T, low=0)
+        check_constants(mu=self.mu, L=self.L, sigma2=self.sigma2, n=self.n, T=self.T)
 
     @property
     def kappa(self) -> float:

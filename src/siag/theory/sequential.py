@@ -7,24 +7,29 @@ from itertools import pairwise
 import numpy as np
 
 from siag.foundations import check
+from siag.foundations.errors import Unsuitable
 from siag.foundations.schedule import points
 from siag.foundations.types import Floats
-from siag.problems import LeastSquares
+from siag.problems import LeastSquares, Problem
 from siag.steps import Step
-from siag.theory.exact import Curve
+from siag.theory.exact import Curve, least_squares
 
 
-def selection_factor(problem: LeastSquares) -> float:
+def selection_factor(problem: Problem) -> float:
     """1 + mean‖∇F_i(w*)‖²/σ*²: by how much drawing a worker at random adds to the variance of a gradient at w*.
 
     Sequential SGD pays it; a table that holds every worker's gradient does not.
     """
+    problem = least_squares("the selection factor", problem)
+    noise = float(problem.noise_at(problem.optimum).mean())
+    if noise == 0.0:
+        raise Unsuitable("there is no noise at the optimum to compare the selection of workers with")
     between = problem.p**2 * _spread(problem)
-    return float(1.0 + between / problem.noise_at(problem.optimum).mean())
+    return 1.0 + between / noise
 
 
 def sequential_error(
-    problem: LeastSquares, step: Step, *, iterations: int, record: int = 200, w0: Floats | None = None
+    problem: Problem, step: Step, *, iterations: int, record: int = 200, w0: Floats | None = None
 ) -> Curve:
     """E‖w^t − w*‖² of sequential SGD on least squares, averaged over the draws of the workers as well.
 
@@ -32,6 +37,7 @@ def sequential_error(
 
         X ← (1 − 2ηp) X + η² [ (p² + p(d+1)) (X + S) + σ²pd ].
     """
+    problem = least_squares("the error of sequential SGD", problem)
     t = points(check.integer("iterations", iterations), check.integer("record", record))
     start = np.zeros(problem.d) if w0 is None else check.floats("w0", w0, (problem.d,))
     p, d, S = problem.p, problem.d, _spread(problem)

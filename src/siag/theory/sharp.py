@@ -9,8 +9,9 @@ import numpy as np
 from siag.activity import Activity
 from siag.foundations.errors import BadInput, Unsuitable
 from siag.foundations.types import Floats, Integers
-from siag.problems import LeastSquares, Problem
+from siag.problems import Problem
 from siag.steps import Harmonic, Step
+from siag.theory.exact import least_squares
 
 
 @dataclass(frozen=True)
@@ -49,8 +50,7 @@ def sharp_law(problem: Problem, activity: Activity, step: Step) -> SharpLaw:
         activity: its gap moments enter; a `Recorded` one gives the law of that very pattern.
         step: `Harmonic`, with β > 1/(2μ).
     """
-    if not isinstance(problem, LeastSquares):
-        raise Unsuitable(f"the sharp law is known for LeastSquares, not for {type(problem).__name__}")
+    problem = least_squares("the sharp law", problem)
     if not isinstance(step, Harmonic):
         raise Unsuitable(f"the sharp law needs a Harmonic step, not {step!r}")
     mu = problem.constants().mu

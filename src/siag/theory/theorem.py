@@ -8,9 +8,10 @@ import numpy as np
 
 from siag.foundations import check
 from siag.foundations.dispatch import compiled
+from siag.foundations.errors import BadInput
 from siag.foundations.schedule import ITERATIONS, points
 from siag.foundations.types import Floats, Integers
-from siag.steps import Harmonic, Step, check_constants, lemma_constant, rho_bar, theorem
+from siag.steps import Harmonic, Step, check_beta, check_constants, lemma_constant, rho_bar, theorem
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,7 @@ class Theorem1:
         sigma2: σ² of Assumption 2.
         n: workers.
         T: bound on the age.
-        beta: β > 4/μ (the paper states 2/μ, its proof uses 4/μ).
+        beta: β > 4/μ (the paper states 2/μ, its proof uses 4/μ; see docs/theory.md).
 
     Example:
         >>> round(Theorem1(mu=10, L=10, sigma2=825, n=10, T=15, beta=0.5).rho)
@@ -40,7 +41,10 @@ class Theorem1:
     beta: float
 
     def __post_init__(self) -> None:
-        check_constants(mu=self.mu, L=self.L, sigma2=self.sigma2, n=self.n, T=self.T, beta=self.beta)
+        check_constants(mu=self.mu, L=self.L, sigma2=self.sigma2, n=self.n, T=self.T)
+        check_beta(self.beta, self.mu)
+        for name, kind in {"mu": float, "L": float, "sigma2": float, "n": int, "T": int, "beta": float}.items():
+            object.__setattr__(self, name, kind(getattr(self, name)))
 
     @property
     def step(self) -> Harmonic:
@@ -69,7 +73,10 @@ class Theorem1:
 
     def bound(self, t: float | Floats | Integers, error0: float) -> Floats:
         """The right-hand side at iteration t, given E_0."""
+        error0 = check.real("error0", error0, low=0)
         later = self.gamma + np.asarray(t, np.float64)
+        if not (later >= self.gamma).all():
+            raise BadInput("t", t, "at least 0")
         return np.asarray(self.delta1 / later * self.sigma2 / self.n + (self.gamma / later) ** 2 * error0)
 
     def recursion(self, error0: float, iterations: int, record: int = 200, first: int = 0) -> tuple[Integers, Floats]:
@@ -92,7 +99,7 @@ def recursion(
         record: how many points to keep.
         first: from which iteration on Assumption 3 holds; until then the bound is `error0`.
     """
-    check.real("error0", error0, low=0)
+    error0 = check.real("error0", error0, low=0)
     t = points(check.integer("iterations", iterations), check.integer("record", record))
     T = theorem.T
     first = check.integer("first", first, low=0)

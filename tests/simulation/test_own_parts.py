@@ -1,0 +1,193 @@
+"""Parts of the user's own that are wrong: refused in a line, never read out of bounds."""
+
+import subprocess
+import sys
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+import siag
+from siag.activity import Activity, active
+from siag.checks import Bowl
+from siag.methods import Method, advance, receive
+from siag.steps import Step
+
+PROBLEM = siag.problems.LeastSquares.random(n=3, d=2, p=2, noise=0.1)
+METHOD, ACTIVITY, STEP = siag.methods.SIAG(), siag.activity.Uniform(3), siag.steps.Constant(0.1)
+
+
+class Sizes(Step):
+    def __init__(self, values):
+        self.values = values
+
+    def sizes(self, t):
+        return np.asarray(self.values)[: len(t)]
+
+
+@pytest.mark.parametrize("values", [[-0.1] * 50, [np.nan] * 50, [np.inf] * 50, [0.1] * 3, [[0.1] * 50]])
+def test_a_step_of_the_users_own_must_be_finite_not_negative_and_one_per_iteration(values):
+    with pytest.raises(siag.BadInput, match=r"step = .* finite and not negative"):
+        siag.simulate(PROBLEM, METHOD, ACTIVITY, Sizes(values), iterations=50)
+
+
+class Wrong(Bowl):
+    def __init__(self, optimum, **facts):
+        super().__init__(np.zeros((3, 2)), np.ones(2))
+        object.__setattr__(self, "facts", {"optimum": optimum, "n": 3, "d": 2} | facts)
+
+    optimum = property(lambda self: self.facts["optimum"])
+    n = property(lambda self: self.facts["n"])
+    d = property(lambda self: self.facts["d"])
+
+
+@pytest.mark.parametrize(
+    ("problem", "words"),
+    [
+        (Wrong(np.zeros(3)), "problem.optimum = .* shape"),
+        (Wrong(None), "problem.optimum = None"),
+        (Wrong(np.zeros((1, 2))), "problem.optimum = .* shape"),
+        (Wrong(np.array([np.nan, 0.0])), "problem.optimum = .* NaN"),
+        (Wrong(np.zeros(2), n=0), "problem.n = 0"),
+        (Wrong(np.zeros(2), n=3.0), "problem.n = 3.0"),
+        (Wrong(np.zeros(2), d=0), "problem.d = 0"),
+    ],
+)
+def test_a_problem_of_the_users_own_must_have_a_size_and_an_optimum_that_fits(problem, words):
+    with pytest.raises(siag.BadInput, match=words):
+        siag.simulate(problem, METHOD, ACTIVITY, STEP, iterations=5)
+
+
+class State(NamedTuple):
+    w: np.ndarray
+
+
+@pytest.mark.parametrize("w", [np.zeros(3), np.zeros(2, np.float32), None, 1.0])
+def test_a_method_of_the_users_own_must_start_with_a_w_of_the_right_kind(w):
+    class Odd(Method):
+        def init(self, w0, n):
+            return State(w)
+
+    with pytest.raises(siag.Unsuitable, match="init must return a state with a field w"):
+        siag.simulate(PROBLEM, Odd(), ACTIVITY, STEP, iterations=5)
+
+
+class Names(NamedTuple):
+    workers: np.ndarray
+
+
+@active.when(Names)
+def those_named(state, rng, t, out):
+    for k in range(state.workers.size):
+        out[k] = state.workers[k]
+    return state.workers.size
+
+
+@pytest.mark.parametrize("workers", [[2, 1], [1, 1], [3], [-1]])
+def test_an_activity_of_the_users_own_must_name_workers_once_and_in_order(workers):
+    class Odd(Activity):
+        def start(self, n, rng):
+            return Names(np.array(workers))
+
+        def bound(self, n):
+            return None
+
+        def moments(self, n):
+            raise AssertionError
+
+    with pytest.raises(siag.SiagError, match="must name workers from 0 to 2 in ascending order"):
+        siag.simulate(PROBLEM, METHOD, Odd(), STEP, iterations=5)
+
+
+class Opaque(NamedTuple):
+    w: np.ndarray
+
+
+@dataclass(frozen=True)
+class Uncompilable(Method):
+    def init(self, w0, n):
+        return Opaque(w0.copy())
+
+
+@receive.when(Opaque)
+def keep(state, i, message, age):
+    open(str(i))  # noqa: SIM115  # nothing that can be compiled
+
+
+@advance.when(Opaque)
+def stay(state, eta):
+    pass
+
+
+def test_what_cannot_be_compiled_is_said_in_a_line_with_the_way_out():
+    with pytest.raises(siag.SiagError) as caught:
+        siag.simulate(PROBLEM, Uncompilable(), ACTIVITY, STEP, iterations=5)
+    message = str(caught.value)
+    assert "\n" not in message
+    assert "could not be compiled for" in message
+    assert "Opaque" in message
+    assert "compiled=False" in message
+
+
+class Roomy(NamedTuple):
+    w: np.ndarray
+    total: np.ndarray
+
+
+@dataclass(frozen=True)
+class Allocating(Method):
+    """SGD with temporary arrays, as one would write it in NumPy."""
+
+    def init(self, w0, n):
+        return Roomy(w0.copy(), np.zeros(w0.size))
+
+
+@receive.when(Roomy)
+def add_copy(state, i, message, age):
+    doubled = message * 2.0
+    state.total[:] = state.total + doubled / 2.0
+
+
+@advance.when(Roomy)
+def step_down(state, eta):
+    state.w[:] = state.w - eta / 3.0 * state.total
+    state.total[:] = 0.0
+
+
+def test_functions_that_allocate_arrays_are_compiled_all_the_same():
+    one = siag.simulate(PROBLEM, Allocating(), ACTIVITY, STEP, iterations=50)
+    two = siag.simulate(PROBLEM, siag.methods.SGD(normalization="sum"), ACTIVITY, STEP, iterations=50)
+    np.testing.assert_allclose(one.w, two.w, rtol=1e-12)
+
+
+@pytest.mark.parametrize("d", [1, 300_000])
+def test_an_interrupt_is_obeyed_within_one_short_chunk_however_large_the_model(d):
+    """The work between two looks at the clock is bounded in numbers touched, not in gradients."""
+    reports = []
+    problem = Bowl(np.zeros((2, d)), np.ones(d))
+    siag.simulate(problem, METHOD, siag.activity.Everyone(), STEP, iterations=40, threads=1, progress=reports.append)
+    assert len(reports) == (1 if d == 1 else 40)
+
+
+def test_ctrl_c_ends_a_run_with_one_line_and_status_130(tmp_path):
+    script = (
+        "import os, signal, sys, siag.cli, siag.experiments.config as config\n"
+        "def run(self, progress=False):\n"
+        "    os.kill(os.getpid(), signal.SIGINT)\n"
+        "    while True: pass\n"
+        "config.Experiment.run = run\n"
+        "sys.argv = ['siag', 'run', sys.argv[1], '--out', sys.argv[2]]\n"
+        "siag.cli.main()\n"
+    )
+    file = tmp_path / "x.toml"
+    file.write_text(
+        "[problem]\nkind='LeastSquares'\nn=2\nd=2\np=2\nnoise=0\n[method]\nkind='SIAG'\n[activity]\nkind='Everyone'\n"
+        "[step]\nkind='Constant'\neta=0.1\n[run]\niterations=10\n"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", script, str(file), str(tmp_path / "out")], capture_output=True, text=True, check=False
+    )
+    assert result.returncode == 130
+    assert result.stderr == "siag: interrupted; no half-written file was left behind\n"
+    assert list((tmp_path / "out").iterdir()) == []

@@ -35,7 +35,7 @@ def relatives(scale: Scale, tick: Tick) -> Chapter:
     runs = {}
     for name, method, activity, _, _ in LINES:
         runs[name] = simulate(
-            problem, method, activity, step, iterations=2 * scale.iterations, repeats=8, seed=scale.seed, record=400
+            problem, method, activity, step, iterations=scale.iterations, repeats=8, seed=scale.seed, record=400
         )
         tick()
     iag, sag, noisy = (run.mean[-1] / run.mean[0] for run in runs.values())

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from siag.foundations import check
-from siag.foundations.dispatch import verb
+from siag.foundations.dispatch import compiled, verb
 from siag.foundations.types import Floats, Integers, Record, Rng
 
 
@@ -65,3 +65,16 @@ def active(state: Record, rng: Rng, t: int, out: Integers) -> int:
     Called once for every t = 0, 1, 2, … in turn; `out` has room for all workers.
     """
     return 0
+
+
+@compiled
+def due_now(due: Integers, t: int, out: Integers) -> int:
+    """Write the workers with due[i] = t to `out`, in ascending order, and return their number.
+
+    Every worker is written and only those due are kept: a branch that nobody can predict would cost more.
+    """
+    count = 0
+    for i in range(due.size):
+        out[count] = i
+        count += due[i] == t
+    return count

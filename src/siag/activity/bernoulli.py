@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from siag.activity.activity import Activity, Moments, active
+from siag.activity.activity import Activity, Moments, active, due_now
 from siag.foundations import check
 from siag.foundations.dispatch import compiled
 from siag.foundations.errors import BadInput
@@ -88,10 +88,7 @@ def first_successes(state: Coins, rng: Rng) -> None:
 @active.when(Coins)
 def successes(state: Coins, rng: Rng, t: int, out: Integers) -> int:
     """Those whose coin falls now."""
-    count = 0
-    for i in range(state.due.size):
-        if state.due[i] == t:
-            out[count] = i
-            count += 1
-            state.due[i] = t + gap(rng, state.silence[i])
+    count = due_now(state.due, t, out)
+    for k in range(count):
+        state.due[out[k]] = t + gap(rng, state.silence[out[k]])
     return count

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from siag.activity.activity import Activity, Moments, active, same_for_all
+from siag.activity.activity import Activity, Moments, active, due_now, same_for_all
 from siag.foundations import check
 from siag.foundations.dispatch import compiled
 from siag.foundations.errors import BadInput
@@ -102,10 +102,7 @@ def draw_gaps(state: Gaps, rng: Rng, low: int, high: int) -> None:
 @active.when(Gaps)
 def those_due(state: Gaps, rng: Rng, t: int, out: Integers) -> int:
     """A look at every worker costs less than a queue, since a fair share of them is due at any time."""
-    count = 0
-    for i in range(state.due.size):
-        if state.due[i] == t:
-            out[count] = i
-            count += 1
-            state.due[i] = t + 1 + below(rng, state.longest[i])
+    count = due_now(state.due, t, out)
+    for k in range(count):
+        state.due[out[k]] = t + 1 + below(rng, state.longest[out[k]])
     return count

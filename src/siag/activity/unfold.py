@@ -36,20 +36,23 @@ def unfold(
     while first < iterations:
         count = fill(state, rng, n, first, iterations, whole.start, whole.worker)
         worker = whole.worker[: whole.start[count]]
-        _check_workers(activity, whole.start[: count + 1], worker, n)
+        if not in_order(whole.start[: count + 1], worker, n):  # compiled code would read where there is nothing
+            raise SiagError(f"{activity!r}: its `active` must name workers from 0 to {n - 1} in ascending order")
         whole.eta[:count] = np.nan if sizes is None else _checked_sizes(sizes, first, count)
         yield first, Schedule(whole.start[: count + 1], worker, whole.eta[:count])
         first += count
 
 
-def _check_workers(activity: Activity, start: Integers, worker: Integers, n: int) -> None:
-    """Refuse what compiled code could not bear: workers that do not exist, or come twice in an iteration."""
-    if len(worker) == 0:
-        return
-    ascending = np.diff(worker) > 0
-    ascending[start[1:-1][(start[1:-1] > 0) & (start[1:-1] < len(worker))] - 1] = True  # between two iterations
-    if worker.min() < 0 or worker.max() >= n or not ascending.all():
-        raise SiagError(f"{activity!r}: its `active` must name workers from 0 to {n - 1} in ascending order")
+@compiled
+def in_order(start: Integers, worker: Integers, n: int) -> bool:
+    """Whether every iteration names workers that exist, each once, in ascending order."""
+    good = True
+    for k in range(start.size - 1):
+        last = -1
+        for a in range(start[k], start[k + 1]):
+            good &= last < worker[a] < n
+            last = worker[a]
+    return good
 
 
 def _checked_sizes(sizes: Callable[[Integers], Floats], first: int, count: int) -> Floats:

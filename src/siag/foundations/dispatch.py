@@ -26,6 +26,8 @@ P = ParamSpec("P")
 R = TypeVar("R")
 F = TypeVar("F", bound=Callable[..., Any])
 
+INLINED = {"forceinline": True}  # a call with a dozen arrays costs as much as the work on twenty numbers
+
 _lock = threading.RLock()
 _unregistered: list[Verb[Any, Any] | Compiled[Any, Any]] = []
 _verbs: list[Verb[Any, Any]] = []
@@ -82,15 +84,15 @@ class Verb(Generic[P, R]):
             self._settled.add(kind)
             return self.meanings.get(kind)
 
-        overload(self, strict=False)(resolve)
+        overload(self, strict=False, jit_options=INLINED)(resolve)
 
 
 class Compiled(Generic[P, R]):
     """A function that runs as machine code; `plain` is the same function as Python."""
 
-    def __init__(self, plain: Callable[P, R]) -> None:
+    def __init__(self, plain: Callable[P, R], *, inlined: bool = True) -> None:
         functools.update_wrapper(self, plain)
-        self.plain = plain
+        self.plain, self.inlined = plain, inlined
         self._for: dict[tuple[Any, ...], Any] = {}
         _unregistered.append(self)
 
@@ -117,7 +119,7 @@ class Compiled(Generic[P, R]):
         parts = sorted(kinds, key=lambda kind: (kind.__module__, kind.__qualname__))
         twin = types.FunctionType(source.__code__, source.__globals__, source.__name__, source.__defaults__)
         twin.__module__ = source.__module__
-        twin.__qualname__ = f"{source.__qualname__}_{fingerprint(source, parts)}"
+        twin.__qualname__ = f"{source.__qualname__}_{fingerprint(source, parts, repr(INLINED))}"
         made = _lean(twin, _lasting(kinds))
         self._for[structure] = made
         return made
@@ -138,7 +140,7 @@ class Compiled(Generic[P, R]):
         from numba.extending import overload
 
         plain = self.plain
-        overload(self, strict=False)(lambda *_: plain)
+        overload(self, strict=False, jit_options=INLINED if self.inlined else {})(lambda *_: plain)
 
 
 def _lasting(kinds: set[type]) -> bool:
@@ -193,8 +195,13 @@ def verb(example: Callable[P, R]) -> Verb[P, R]:
 
 
 def compiled(plain: Callable[P, R]) -> Compiled[P, R]:
-    """Make a function compiled."""
+    """Make a function compiled; where compiled code calls it, it is inlined."""
     return Compiled(plain)
+
+
+def rarely(plain: Callable[P, R]) -> Compiled[P, R]:
+    """Make a function compiled that is seldom needed, and so is better kept out of line."""
+    return Compiled(plain, inlined=False)
 
 
 def _register_all() -> None:

@@ -13,14 +13,14 @@ LENGTH = 16
 CONSTANTS = (np.ndarray, np.generic, int, float, complex, str, bytes, tuple, type(None))
 
 
-def fingerprint(function: types.FunctionType, kinds: Iterable[type]) -> str:
-    """A short name of all code that `function` runs when its verbs meet values of `kinds`.
+def fingerprint(function: types.FunctionType, kinds: Iterable[type], options: str = "") -> str:
+    """A short name of all code that `function` runs when its verbs meet values of `kinds`, compiled with `options`.
 
     It follows the globals each function names: functions, compiled functions, verbs (in their meanings for `kinds`),
     modules' attributes, numbers and arrays. Byte code is hashed, not files, so that a comment costs nothing and a
     function typed into a notebook counts as much as one in a file.
     """
-    digest = hashlib.sha256()
+    digest = hashlib.sha256(options.encode())
     kinds = tuple(kinds)
     for kind in kinds:
         digest.update(f"{kind.__module__}.{kind.__qualname__}{getattr(kind, '_fields', ())}".encode())

@@ -13,8 +13,8 @@ import numpy as np
 
 from siag.foundations.types import Floats, Integers
 
-NUMBERS = 1 << 19  # how many numbers a chunk's arrivals touch: some milliseconds of work, so that Ctrl-C is prompt
-ITERATIONS = 1 << 12
+NUMBERS = 1 << 21  # how many numbers a chunk's arrivals touch: some milliseconds of work, so that Ctrl-C is prompt
+ITERATIONS = 1 << 15
 
 
 class Schedule(NamedTuple):

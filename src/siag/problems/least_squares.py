@@ -10,7 +10,8 @@ from typing import NamedTuple
 import numpy as np
 
 from siag.foundations import check
-from siag.foundations.rng import chi_square, normals
+from siag.foundations.dispatch import compiled
+from siag.foundations.rng import chi_square_from, normals
 from siag.foundations.types import Floats, Record, Rng
 from siag.problems.problem import Constants, Problem, exact, sample
 
@@ -31,7 +32,7 @@ class LeastSquares(Problem):
         centers: (n, d) the w_i*.
         p: rows per sample.
         noise: σ, the standard deviation of y.
-        sampler: `"exact"` draws ∇f_i from its law without ever drawing A, with d + 1 normals and two χ² at any p;
+        sampler: `"exact"` draws ∇f_i from its law without ever drawing A, with d + 3 normals at any p;
             `"literal"` draws A and y. Same law, different random numbers.
 
     Example:
@@ -100,7 +101,7 @@ class LeastSquares(Problem):
         """The arrays and scratch space the samplers work on."""
         if self.sampler == "literal":
             return Literal(self.centers, self.noise, np.empty((self.p, self.d)), np.empty(self.p))
-        return Projected(self.centers, self.p, self.noise, np.empty(self.d + 1))
+        return Projected(self.centers, self.p, self.noise, np.empty(self.d + 3))
 
 
 class Projected(NamedTuple):
@@ -109,7 +110,7 @@ class Projected(NamedTuple):
     centers: Floats  # (n, d)
     p: int
     noise: float
-    zeta: Floats  # (d + 1,) scratch
+    zeta: Floats  # (d + 3,) scratch
 
 
 class Literal(NamedTuple):
@@ -121,31 +122,50 @@ class Literal(NamedTuple):
     residual: Floats  # (p,) scratch
 
 
+@compiled
+def distance(w: Floats, center: Floats, zeta: Floats, e: Floats) -> tuple[float, float]:
+    """Write w − center to e; return ‖e‖² and e·ζ. Four sums at a time: an addition waits for the one before it."""
+    d = w.size
+    s0 = s1 = s2 = s3 = a0 = a1 = a2 = a3 = 0.0
+    for j in range(0, d - 3, 4):
+        e0, e1 = w[j] - center[j], w[j + 1] - center[j + 1]
+        e2, e3 = w[j + 2] - center[j + 2], w[j + 3] - center[j + 3]
+        e[j], e[j + 1], e[j + 2], e[j + 3] = e0, e1, e2, e3
+        s0 += e0 * e0
+        s1 += e1 * e1
+        s2 += e2 * e2
+        s3 += e3 * e3
+        a0 += e0 * zeta[j]
+        a1 += e1 * zeta[j + 1]
+        a2 += e2 * zeta[j + 2]
+        a3 += e3 * zeta[j + 3]
+    for j in range(d - d % 4, d):
+        e0 = w[j] - center[j]
+        e[j] = e0
+        s0 += e0 * e0
+        a0 += e0 * zeta[j]
+    return (s0 + s1) + (s2 + s3), (a0 + a1) + (a2 + a3)
+
+
 @sample.when(Projected)
 def sample_projected(oracle: Projected, rng: Rng, i: int, w: Floats, out: Floats) -> None:
     """∇f has the law of (z·r) ê + ‖r‖ (ζ − (ζ·ê) ê) with e = w − w_i*, ê = e/‖e‖, r = ‖e‖ z − σ ε.
 
     Here z, ε ~ N(0, I_p), ζ ~ N(0, I_d). Only ‖z‖² ~ χ²_p, z·ε = ‖z‖ x with x ~ N(0, 1) and ‖ε‖² = x² + χ²_{p−1} enter.
     """
-    center, zeta, d = oracle.centers[i], oracle.zeta, w.size
+    zeta, d = oracle.zeta, w.size
     normals(rng, zeta)
-    square, along = 0.0, 0.0
-    for j in range(d):
-        e = w[j] - center[j]
-        out[j] = e
-        square += e * e
-        along += e * zeta[j]
-    norm = math.sqrt(square)
     x, sigma = zeta[d], oracle.noise
-    zz = chi_square(rng, oracle.p)
-    ee = x * x + chi_square(rng, oracle.p - 1)
+    zz = chi_square_from(rng, zeta[d + 1], oracle.p)
+    ee = x * x + chi_square_from(rng, zeta[d + 2], oracle.p - 1)
+    square, along = distance(w, oracle.centers[i], zeta, out)
+    norm = math.sqrt(square)
     ze = math.sqrt(zz) * x
     zr = norm * zz - sigma * ze
     rr = square * zz - 2.0 * norm * sigma * ze + sigma * sigma * ee
     r = math.sqrt(max(rr, 0.0))
-    back = 0.0
-    if norm > 0.0:
-        back = (zr - r * (along / norm)) / norm
+    inverse = 1.0 / norm if norm > 0.0 else 0.0
+    back = (zr - r * along * inverse) * inverse
     for j in range(d):
         out[j] = r * zeta[j] + back * out[j]
 

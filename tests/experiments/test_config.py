@@ -92,6 +92,27 @@ def test_a_sampler_or_a_method_that_does_not_fit_is_refused_before_any_work():
         build(changed(method={"kind": "SAG"})).run()
 
 
+def test_a_clock_is_made_of_tables_within_the_table():
+    table = {"kind": "Clock", "compute": {"kind": "Pareto", "mean": 2.0}, "server": {"kind": "Tick", "seconds": 0.5}}
+    clock = build(changed(activity=table)).activity
+    assert clock == siag.activity.Clock(compute=siag.activity.Pareto(2.0), server=siag.activity.Tick(0.5))
+
+
+@pytest.mark.parametrize(
+    ("piece", "words"),
+    [
+        ({"kind": "Tik", "seconds": 1.0}, "activity.server.kind = 'Tik'.*did you mean Tick"),
+        ({"kind": "Tick", "seconds": 0}, "activity.server.seconds = 0"),
+        ({"kind": "Tick"}, "activity.server.seconds is missing"),
+        ({"seconds": 1.0}, "activity.server.kind = None"),
+    ],
+)
+def test_a_mistake_in_a_table_within_the_table_is_named_in_full(piece, words):
+    table = {"kind": "Clock", "compute": {"kind": "Fixed", "mean": 2.0}, "server": piece}
+    with pytest.raises(siag.BadInput, match=words):
+        build(changed(activity=table))
+
+
 def test_theorems_step_takes_the_constants_of_the_problem():
     experiment = build(changed(step={"kind": "theorem", "T": 3, "beta": 3.0}))
     constants = experiment.problem.constants()

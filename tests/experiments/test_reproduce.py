@@ -22,7 +22,18 @@ def report(tmp_path_factory):
 
 def test_every_chapter_leaves_a_picture_in_two_forms_and_its_numbers(report):
     folder, _, _, _ = report
-    names = {"uniform", "nonuniform", "cyclic", "speedup", "staleness", "bound", "lemmas", "relatives", "agreement"}
+    names = {
+        "uniform",
+        "nonuniform",
+        "cyclic",
+        "speedup",
+        "staleness",
+        "bound",
+        "lemmas",
+        "relatives",
+        "clock",
+        "agreement",
+    }
     for name in names:
         assert (folder / f"{name}.png").read_bytes().startswith(b"\x89PNG")
         assert "<svg" in (folder / f"{name}.svg").read_text()
@@ -38,7 +49,7 @@ def test_the_page_needs_no_other_file_and_shows_every_claim(report):
     folder, page, claims, _ = report
     text = page.read_text()
     assert page == folder / "report.html"
-    assert text.count('src="data:image/svg+xml;base64,') == 9
+    assert text.count('src="data:image/svg+xml;base64,') == 10
     assert "http://" not in text
     assert "https://" not in text
     assert "$" not in text

@@ -176,6 +176,6 @@ def test_plot_without_axes_makes_its_own_with_labels(run):
 def test_plot_of_a_diverged_run_shows_what_there_is(run):
     error = np.array(run.error)
     error[:, 20:] = np.nan
-    partial = siag.Run(run.t, error, run.samples, run.w, np.array([50, 50, 50]))
+    partial = siag.Run(run.t, error, run.samples, run.time, run.w, np.array([50, 50, 50]))
     ax = partial.plot(Figure().subplots())
     assert len(ax.get_lines()[0].get_xdata()) == 19

@@ -2,24 +2,37 @@
 
 from siag.activity.activity import Activity, Moments, active
 from siag.activity.bernoulli import Bernoulli
+from siag.activity.clock import Clock, EveryArrivals, OnOff, Tick, WaitForAll
 from siag.activity.cyclic import Cyclic
 from siag.activity.everyone import Everyone
 from siag.activity.gaps import Nonuniform, Uniform
 from siag.activity.recorded import Recorded
 from siag.activity.sequential import Sequential
-from siag.activity.unfold import lasts, unfold
+from siag.activity.times import Exponential, Fixed, LogNormal, Pareto, Times
+from siag.activity.unfold import checked_sizes, lasts, unfold
 
 __all__ = [
     "Activity",
     "Bernoulli",
+    "Clock",
     "Cyclic",
+    "EveryArrivals",
     "Everyone",
+    "Exponential",
+    "Fixed",
+    "LogNormal",
     "Moments",
     "Nonuniform",
+    "OnOff",
+    "Pareto",
     "Recorded",
     "Sequential",
+    "Tick",
+    "Times",
     "Uniform",
+    "WaitForAll",
     "active",
+    "checked_sizes",
     "lasts",
     "unfold",
 ]

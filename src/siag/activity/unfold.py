@@ -38,7 +38,7 @@ def unfold(
         worker = whole.worker[: whole.start[count]]
         if not in_order(whole.start[: count + 1], worker, n):  # compiled code would read where there is nothing
             raise SiagError(f"{activity!r}: its `active` must name workers from 0 to {n - 1} in ascending order")
-        whole.eta[:count] = np.nan if sizes is None else _checked_sizes(sizes, first, count)
+        whole.eta[:count] = np.nan if sizes is None else checked_sizes(sizes, first, count)
         yield first, Schedule(whole.start[: count + 1], worker, whole.eta[:count])
         first += count
 
@@ -55,7 +55,7 @@ def in_order(start: Integers, worker: Integers, n: int) -> bool:
     return good
 
 
-def _checked_sizes(sizes: Callable[[Integers], Floats], first: int, count: int) -> Floats:
+def checked_sizes(sizes: Callable[[Integers], Floats], first: int, count: int) -> Floats:
     """η_t for the next iterations, if they are steps at all."""
     eta = np.asarray(sizes(np.arange(first, first + count)))
     if eta.shape != (count,) or not np.isfinite(eta).all() or (eta < 0).any():

@@ -22,7 +22,25 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from siag.activity import Activity, Bernoulli, Cyclic, Everyone, Nonuniform, Recorded, Sequential, Uniform
+from siag.activity import (
+    Activity,
+    Bernoulli,
+    Clock,
+    Cyclic,
+    EveryArrivals,
+    Everyone,
+    Exponential,
+    Fixed,
+    LogNormal,
+    Nonuniform,
+    OnOff,
+    Pareto,
+    Recorded,
+    Sequential,
+    Tick,
+    Uniform,
+    WaitForAll,
+)
 from siag.foundations import check
 from siag.foundations.errors import BadFile, BadInput, Missing, SiagError
 from siag.methods import IAG, SAG, SGD, SIAG, Method, check_fit
@@ -41,8 +59,12 @@ KINDS: dict[str, dict[str, Callable[..., Any]]] = {
         "Sequential": Sequential,
         "Bernoulli": Bernoulli,
         "Recorded": Recorded,
+        "Clock": Clock,
     },
     "step": {"Constant": Constant, "Harmonic": Harmonic, "theorem": theorem},
+}
+PIECES: dict[str, Callable[..., Any]] = {
+    kind.__name__: kind for kind in (Fixed, Exponential, LogNormal, Pareto, EveryArrivals, Tick, WaitForAll, OnOff)
 }
 BASES = {"problem": Problem, "method": Method, "activity": Activity, "step": Step}
 RUN = ("iterations", "repeats", "seed", "record", "threads")
@@ -110,22 +132,38 @@ def _part(role: str, table: Mapping[str, Any], folder: Path) -> Any:
     if "kind" not in arguments:
         raise Missing(f"{role}.kind", f'write kind = "…", one of {", ".join(KINDS[role])}')
     make = _maker(role, arguments.pop("kind"), folder)
-    signature = _signature(role, table["kind"], make)
-    parameters = {name: each for name, each in signature.parameters.items() if name != "self"}
-    needed = [name for name, each in parameters.items() if each.default is inspect.Parameter.empty]
-    _names(role, arguments, tuple(parameters), needed=tuple(needed))
-    _types(role, arguments, {name: each.annotation for name, each in parameters.items()})
-    try:
-        part = make(**arguments)
-    except BadInput as error:
-        raise error.inside(role) from None
-    except SiagError:
-        raise
-    except Exception as error:
-        raise BadInput(role, arguments, f"what {table['kind']} takes", f"it raised {error!r}") from error
+    for name, value in arguments.items():
+        if isinstance(value, dict):
+            arguments[name] = _piece(f"{role}.{name}", value)
+    part = _made(role, table["kind"], make, arguments)
     if not isinstance(part, BASES[role]):
         raise BadInput(f"{role}.kind", table["kind"], f"the name of a {BASES[role].__name__}")
     return part
+
+
+def _piece(place: str, table: Mapping[str, Any]) -> Any:
+    """A part of a part, such as a distribution of times: a table within the table."""
+    kind = table.get("kind")
+    if kind not in PIECES:
+        raise BadInput(f"{place}.kind", kind, "one of " + ", ".join(PIECES), _guess(kind, tuple(PIECES)))
+    return _made(place, kind, PIECES[kind], {name: value for name, value in table.items() if name != "kind"})
+
+
+def _made(place: str, kind: object, make: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
+    """Call a class or function with the keys of its table, once they are known to fit."""
+    signature = _signature(place, kind, make)
+    parameters = {name: each for name, each in signature.parameters.items() if name != "self"}
+    needed = [name for name, each in parameters.items() if each.default is inspect.Parameter.empty]
+    _names(place, arguments, tuple(parameters), needed=tuple(needed))
+    _types(place, arguments, {name: each.annotation for name, each in parameters.items()})
+    try:
+        return make(**arguments)
+    except BadInput as error:
+        raise error.inside(place) from None
+    except SiagError:
+        raise
+    except Exception as error:
+        raise BadInput(place, arguments, f"what {kind} takes", f"it raised {error!r}") from error
 
 
 def _maker(role: str, kind: object, folder: Path) -> Callable[..., Any]:

@@ -18,6 +18,8 @@ from siag.experiments.relatives import relatives
 from siag.experiments.setting import NOISE, PAPER, STEP, D, P, Scale, Tick
 from siag.experiments.speedup import LINES, speedup
 from siag.experiments.staleness import LONGEST, staleness
+from siag.experiments.waiting import LINES as SERVERS
+from siag.experiments.waiting import TIMES, waiting
 from siag.foundations.files import writable_folder
 from siag.foundations.parallel import cores
 from siag.foundations.version import __version__
@@ -72,6 +74,7 @@ def _parts(scale: Scale) -> list[tuple[str, Callable[[Scale, Tick], Chapter], in
         ("Theorem 1", bound, 2),
         ("lemmas", inequalities, 1),
         ("exact gradients", relatives, len(RELATIVES)),
+        ("virtual clock", waiting, len(SERVERS) * len(TIMES)),
         ("agreement", agreement, len(METHODS) + len(LAWS)),
     ]
 

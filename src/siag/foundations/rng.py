@@ -24,7 +24,8 @@ from siag.foundations.dispatch import compiled, rarely
 from siag.foundations.types import Floats, Rng
 
 SAMPLES = 0  # what a key is for: the data the workers draw …
-ACTIVITY = 1  # … or the pattern of their activity
+ACTIVITY = 1  # … the pattern of their activity …
+CLOCK = 2  # … or the times they take
 
 _WORD = 2**64 - 1
 _GOLDEN = 0x9E3779B97F4A7C15

@@ -29,19 +29,21 @@ class Track(NamedTuple):
     t: Integers  # (points,) when to write, ascending
     error: Floats  # (points,)
     samples: Integers  # (points,)
+    time: Floats  # (points,) iterations, or simulated seconds
     tally: Integers  # (2,) the next point, gradients drawn so far
     limit: float  # a coordinate beyond this ends the run
 
 
 @compiled
-def note(track: Track, w: Floats) -> None:
-    """Write down the error and the samples at the next point."""
+def note(track: Track, w: Floats, time: float) -> None:
+    """Write down the error, the samples and the time at the next point."""
     square = 0.0
     for j in range(w.size):
         gap = w[j] - track.reference[j]
         square += gap * gap
     track.error[track.tally[CURSOR]] = square
     track.samples[track.tally[CURSOR]] = track.tally[DRAWN]
+    track.time[track.tally[CURSOR]] = time
     track.tally[CURSOR] += 1
 
 
@@ -83,5 +85,5 @@ def iterate(
         if lost(state.w, track.limit):
             return t
         if t + 1 == track.t[track.tally[CURSOR]]:
-            note(track, state.w)
+            note(track, state.w, t + 1.0)
     return -1

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 FORMAT = "siag-run-1"
 UNREADABLE = (OSError, ValueError, KeyError, EOFError, TypeError, RuntimeError, zipfile.BadZipFile, zlib.error)
-ARRAYS = ("t", "error", "samples", "w", "diverged")
+ARRAYS = ("t", "error", "samples", "time", "w", "diverged")
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,6 +32,7 @@ class Run:
         t: (points,) iterations recorded, first 0, last the number of iterations.
         error: (repeats, points) ‖w^t − w*‖²; NaN after a divergence.
         samples: (repeats, points) gradients computed so far.
+        time: (repeats, points) simulated seconds on a virtual clock; otherwise iterations.
         w: (repeats, d) final iterates.
         diverged: (repeats,) the iteration at which a repeat left the range of numbers, or −1.
         about: what was run: problem, method, activity, step, seed and so on, as text and numbers.
@@ -40,6 +41,7 @@ class Run:
     t: Integers
     error: Floats
     samples: Integers
+    time: Floats
     w: Floats
     diverged: Integers
     about: dict[str, Any] = field(default_factory=dict)
@@ -65,11 +67,16 @@ class Run:
             return np.full(len(self.t), np.inf)
         return np.asarray(self.error.std(axis=0, ddof=1) / np.sqrt(self.repeats))
 
-    def plot(self, ax: Axes | None = None, **style: Any) -> Axes:
-        """Draw the mean error against t, with a band of two standard errors; return the axes."""
+    @property
+    def bytes(self) -> Integers:
+        """(repeats, points) sent so far: for every gradient w one way and the gradient the other, 8 bytes a number."""
+        return np.asarray(self.samples * 16 * self.w.shape[1])
+
+    def plot(self, ax: Axes | None = None, x: str = "t", **style: Any) -> Axes:
+        """Draw the mean error against t, time, samples or bytes, with a band of 2 standard errors; return the axes."""
         from siag.simulation.plot import draw
 
-        return draw(self, ax, **style)
+        return draw(self, ax, x, **style)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything to one `.npz` file, whole or not at all; `siag.load` reads it back."""
@@ -78,12 +85,14 @@ class Run:
         write_atomically(Path(path), lambda stream: np.savez_compressed(stream, about=np.array(about), **arrays))
 
     def table(self) -> dict[str, Floats | Integers]:
-        """The recorded curve as columns: t, mean error, standard error, samples."""
+        """The recorded curve as columns: t, mean error, standard error, and the mean samples, bytes and time."""
         return {
             "t": self.t,
             "error": self.mean,
             "standard_error": self.standard_error,
             "samples": np.asarray(self.samples.mean(axis=0)),
+            "bytes": np.asarray(self.bytes.mean(axis=0)),
+            "time": np.asarray(self.time.mean(axis=0)),
         }
 
 

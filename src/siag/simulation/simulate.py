@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 
-from siag.activity import Activity, unfold
+from siag.activity import Activity, Clock, checked_sizes, unfold
+from siag.activity.agenda import STEP
 from siag.foundations import check
 from siag.foundations.errors import DivergenceWarning, Unsuitable, shorten
 from siag.foundations.parallel import Progress, Watch, run_all
 from siag.foundations.rng import SAMPLES, key
 from siag.foundations.schedule import points
-from siag.foundations.types import Floats, Integers
+from siag.foundations.types import Floats, Integers, Record
 from siag.foundations.version import __version__
 from siag.methods import Method, advance, check_fit, compute, receive
 from siag.problems import Problem, sample
+from siag.simulation.in_flight import Flight, follow_events
 from siag.simulation.iterate import CURSOR, DRAWN, LIMIT, Draws, Track, iterate, note
 from siag.simulation.run import Run
 from siag.steps import Step
+
+Parts: TypeAlias = tuple[Record, Record, Record]
+"""The oracle, the workers' memory and the server's state of one repeat."""
 
 EXPLODED = 1e6  # an error so many times that of the start, at the end of a run, is a divergence
 MOST = 10**6  # repeats, and points of a curve: beyond this the result itself is too large to hold
@@ -90,6 +96,7 @@ def simulate(
         t,
         np.stack([track.error for track, _, _ in results]),
         np.stack([track.samples for track, _, _ in results]),
+        np.stack([track.time for track, _, _ in results]),
         np.stack([w for _, w, _ in results]),
         np.array([when for _, _, when in results], np.int64),
         job.about() | {"repeats": repeats},
@@ -140,29 +147,52 @@ class Job:
 
     def repeat(self, repeat: int, t: Integers, watch: Watch) -> tuple[Track, Floats, int]:
         """Run one repeat; return what was recorded, the final w, and the iteration of a divergence or −1."""
-        n = self.problem.n
-        oracle, memory = self.problem.oracle(), self.method.recruit(self.w0, n)
-        state, message = self.method.init(self.w0, n), np.empty(self.problem.d)
+        n, d = self.problem.n, self.problem.d
+        parts = (self.problem.oracle(), self.method.recruit(self.w0, n), self.method.init(self.w0, n))
         draws = Draws(key(self.seed, repeat, SAMPLES), np.empty(4, np.uint64), np.zeros(n, np.int64))
         reference = np.ascontiguousarray(self.problem.optimum, np.float64)
-        error, samples = np.full(len(t), np.nan), np.zeros(len(t), np.int64)
-        scale = 1.0 + max(np.abs(self.w0).max(), np.abs(reference).max())
-        track = Track(reference, t, error, samples, np.zeros(2, np.int64), float(LIMIT * scale))
-        loop = iterate if self.compiled else iterate.plain
-        note(track, state.w)
+        scale = 1.0 + float(max(np.abs(self.w0).max(), np.abs(reference).max()))
+        error, time = np.full((2, len(t)), np.nan)
+        track = Track(reference, t, error, np.zeros(len(t), np.int64), time, np.zeros(2, np.int64), LIMIT * scale)
+        state = parts[2]
+        note(track, state.w, 0.0)
+        along = self._events if isinstance(self.activity, Clock) else self._schedule
         diverged = -1
-        for first, chunk in unfold(
-            self.activity, n, self.iterations, self.seed, repeat, self.step.sizes, self.problem.d
-        ):
-            diverged = loop(oracle, memory, state, draws, chunk, first, track, message)
-            watch.did(chunk.iterations)
-            if diverged >= 0:
-                samples[track.tally[CURSOR] :] = track.tally[DRAWN]
-                watch.did(self.iterations - first - chunk.iterations)
-                break
-        if diverged < 0 and error[-1] > EXPLODED * (scale + error[0]):
+        for done, left in along(repeat, parts, draws, track, d):
+            watch.did(done)
+            diverged = left
+        if diverged >= 0:
+            track.samples[track.tally[CURSOR] :] = track.tally[DRAWN]
+        elif error[-1] > EXPLODED * (scale + error[0]):
             diverged = self.iterations - 1  # not beyond the limit yet, but nobody would call this a result
         return track, state.w, int(diverged)
+
+    def _schedule(self, repeat: int, parts: Parts, draws: Draws, track: Track, d: int) -> Iterator[tuple[int, int]]:
+        """Run along a schedule; yield iterations done and that of a divergence, or −1."""
+        loop = iterate if self.compiled else iterate.plain
+        message = np.empty(d)
+        whole = unfold(self.activity, self.problem.n, self.iterations, self.seed, repeat, self.step.sizes, d)
+        for first, chunk in whole:
+            diverged = loop(*parts, draws, chunk, first, track, message)
+            if diverged >= 0:
+                yield self.iterations - first, diverged
+                return
+            yield chunk.iterations, -1
+
+    def _events(self, repeat: int, parts: Parts, draws: Draws, track: Track, d: int) -> Iterator[tuple[int, int]]:
+        """Run along a virtual clock; yield iterations done and that of a divergence, or −1."""
+        loop = follow_events if self.compiled else follow_events.plain
+        n, first = self.problem.n, 0
+        flight = Flight(np.empty((n, d)), np.zeros(n, np.bool_))
+        for chunk in cast(Clock, self.activity).events(n, self.iterations, self.seed, repeat, d):
+            steps = int((chunk.code == STEP).sum())
+            eta = checked_sizes(self.step.sizes, first, steps)
+            diverged = loop(*parts, draws, chunk, eta, first, track, flight)
+            if diverged >= 0:
+                yield self.iterations - first, diverged
+                return
+            first += steps
+            yield steps, -1
 
 
 def _warn(run: Run, step: Step) -> None:

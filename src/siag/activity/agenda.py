@@ -1,0 +1,195 @@
+"""The event queue of the virtual clock: who does what next, and when."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from siag.activity.times import EXPONENTIAL, Law, duration
+from siag.foundations.dispatch import compiled
+from siag.foundations.rng import rewind, uniform
+from siag.foundations.types import Booleans, Floats, Integers, Rng
+
+STEP = 1 << 62  # the code of an event in which the server steps
+
+VERSION, ARRIVED, SIZE = range(3)  # the entries of `Agenda.counts`
+
+
+class Events(NamedTuple):
+    """What happens, in order of time: code i ≥ 0, worker i's report arrives; −1 − i, it reads w; STEP, w moves."""
+
+    code: Integers  # (events,)
+    age: Integers  # (events,) of a report: steps of the server since its w was read
+    time: Floats  # (events,) simulated seconds, ascending
+
+
+class Agenda(NamedTuple):
+    """Each worker has one thing to do next, or waits for the server; a heap holds them by time."""
+
+    key: Rng  # (2,) of this repeat's times
+    rng: Rng  # (4,) scratch
+    slowness: Floats  # (n,)
+    compute: Law
+    travel: Law
+    k: int  # step after so many arrivals; 0: by ticks
+    tick: float
+    barrier: bool  # whether workers wait for the step before they read again
+    on: float  # mean time there; 0: always
+    off: float
+    when: Floats  # (n,) heap: the time of what is next
+    who: Integers  # (n,) heap: whose it is
+    away: Booleans  # (n,) whether worker i is on its way, about to report, or about to read
+    stamp: Integers  # (n,) the version worker i has read
+    tasks: Integers  # (n,) times away drawn so far
+    absences: Integers  # (n,) times of availability drawn so far
+    leaves: Floats  # (n,) until when worker i is there
+    counts: Integers  # (3,) version, arrivals since the last step, size of the heap
+    now: Floats  # (1,)
+
+
+def agenda(
+    key: Rng,
+    slowness: Floats,
+    laws: tuple[Law, Law],
+    server: tuple[int, float, bool],
+    availability: tuple[float, float],
+) -> Agenda:
+    """At time 0 everyone is about to read."""
+    n = len(slowness)
+    state = Agenda(
+        key=key,
+        rng=np.empty(4, np.uint64),
+        slowness=slowness,
+        compute=laws[0],
+        travel=laws[1],
+        k=server[0],
+        tick=server[1],
+        barrier=server[2],
+        on=availability[0],
+        off=availability[1],
+        when=np.zeros(n),
+        who=np.zeros(n, np.int64),
+        away=np.zeros(n, np.bool_),
+        stamp=np.zeros(n, np.int64),
+        tasks=np.zeros(n, np.int64),
+        absences=np.zeros(n, np.int64),
+        leaves=np.zeros(n),
+        counts=np.zeros(3, np.int64),
+        now=np.zeros(1),
+    )
+    plan_all(state, 0.0)
+    return state
+
+
+@compiled
+def push(state: Agenda, time: float, i: int) -> None:
+    """Enter that worker i has something to do at `time`."""
+    when, who = state.when, state.who
+    at = state.counts[SIZE]
+    state.counts[SIZE] += 1
+    while at > 0:
+        up = (at - 1) // 2
+        if when[up] < time or (when[up] == time and who[up] < i):
+            break
+        when[at], who[at] = when[up], who[up]
+        at = up
+    when[at], who[at] = time, i
+
+
+@compiled
+def pop(state: Agenda) -> int:
+    """Remove the earliest entry and return its worker; of two at the same time the lower number comes first."""
+    when, who = state.when, state.who
+    first = who[0]
+    state.counts[SIZE] -= 1
+    size = state.counts[SIZE]
+    time, i = when[size], who[size]
+    at = 0
+    while True:
+        down = 2 * at + 1
+        if down >= size:
+            break
+        right = down + 1
+        if right < size and (when[right] < when[down] or (when[right] == when[down] and who[right] < who[down])):
+            down = right
+        if time < when[down] or (time == when[down] and i < who[down]):
+            break
+        when[at], who[at] = when[down], who[down]
+        at = down
+    when[at], who[at] = time, i
+    return int(first)
+
+
+@compiled
+def plan_read(state: Agenda, i: int, time: float) -> None:
+    """Worker i would read at `time`; if it is away then, it reads when it is back."""
+    if state.on > 0.0:
+        while state.leaves[i] <= time:
+            rewind(state.rng, state.key, i, -1 - state.absences[i])
+            state.absences[i] += 1
+            back = state.leaves[i]
+            if state.absences[i] > 1 or uniform(state.rng) * (state.on + state.off) >= state.on:
+                back += duration(state.rng, Law(EXPONENTIAL, state.off, 0.0))
+            state.leaves[i] = back + duration(state.rng, Law(EXPONENTIAL, state.on, 0.0))
+            time = max(time, back)
+    push(state, time, i)
+
+
+@compiled
+def plan_all(state: Agenda, time: float) -> None:
+    """Everyone would read at `time`."""
+    for i in range(state.away.size):
+        plan_read(state, i, time)
+
+
+@compiled
+def happen(state: Agenda, i: int, time: float) -> bool:
+    """Worker i reads, or its report arrives; return whether it was a report."""
+    if not state.away[i]:
+        state.away[i] = True
+        state.stamp[i] = state.counts[VERSION]
+        rewind(state.rng, state.key, i, state.tasks[i])
+        state.tasks[i] += 1
+        away = state.slowness[i] * duration(state.rng, state.compute) + duration(state.rng, state.travel)
+        push(state, time + away, i)
+        return False
+    state.away[i] = False
+    state.counts[ARRIVED] += 1
+    if not state.barrier:
+        plan_read(state, i, time)
+    return True
+
+
+@compiled
+def step_is_due(state: Agenda) -> bool:
+    """Whether the server steps before anything else happens."""
+    if state.k > 0:
+        return bool(state.counts[ARRIVED] >= state.k)
+    return bool(state.counts[SIZE] == 0 or state.when[0] > (state.counts[VERSION] + 1) * state.tick)
+
+
+@compiled
+def fill_events(state: Agenda, events: Events, steps: int) -> tuple[int, int]:
+    """Write what happens next until the room or the steps are used up; return events written and steps made."""
+    count, made = 0, 0
+    while count < events.code.size and made < steps:
+        if step_is_due(state):
+            if state.k == 0:
+                state.now[0] = (state.counts[VERSION] + 1) * state.tick
+            events.code[count], events.age[count] = STEP, 0
+            state.counts[VERSION] += 1
+            state.counts[ARRIVED] = 0
+            made += 1
+            if state.barrier:
+                plan_all(state, state.now[0])
+        else:
+            time = state.when[0]
+            i = pop(state)
+            state.now[0] = time
+            reported = happen(state, i, time)
+            events.code[count] = i if reported else -1 - i
+            events.age[count] = state.counts[VERSION] - state.stamp[i]
+        events.time[count] = state.now[0]
+        count += 1
+    return count, made

@@ -1,0 +1,145 @@
+"""A virtual clock: workers take random times to compute and to travel, and the server does not wait for them.
+
+This is the relaxation that Sec. II leaves for later: a gradient may arrive iterations after the w it was computed from
+was read. Each worker reads w, is away for a while, reports, and reads again; the version it read travels with it, so an
+age is never guessed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from siag.activity.activity import Activity, Moments
+from siag.activity.agenda import Agenda, Events, agenda, fill_events
+from siag.activity.times import Fixed, Times
+from siag.foundations import check
+from siag.foundations.errors import BadInput, Unsuitable
+from siag.foundations.rng import CLOCK, key
+from siag.foundations.types import Floats, Record, Rng
+
+
+@dataclass(frozen=True)
+class EveryArrivals:
+    """The server steps after every k arrivals."""
+
+    k: int = 1
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "k", check.integer("k", self.k))
+
+
+@dataclass(frozen=True)
+class Tick:
+    """The server steps every so many seconds, whoever has arrived."""
+
+    seconds: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "seconds", check.real("seconds", self.seconds, above=0))
+
+
+@dataclass(frozen=True)
+class WaitForAll:
+    """The server waits for everyone, steps, and lets everyone go on: synchronous."""
+
+
+@dataclass(frozen=True)
+class OnOff:
+    """A worker is there for a while and then away for a while; both are exponential, in seconds."""
+
+    on: float
+    off: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "on", check.real("on", self.on, above=0))
+        object.__setattr__(self, "off", check.real("off", self.off, above=0))
+
+
+NO_TIME, AT_ONCE = Fixed(0.0), EveryArrivals()
+
+
+@dataclass(frozen=True)
+class Clock(Activity):
+    """Workers and a server in simulated time.
+
+    Worker i reads w, computes and travels for slowness_i · compute + travel seconds, reports, and reads again. Its k-th
+    time is a function of (seed, repeat, i, k) alone, so that different servers see the same workers.
+
+    Args:
+        compute: how long a gradient takes.
+        travel: how long the ways there and back take together.
+        server: when the server steps: `EveryArrivals(k)`, `Tick(seconds)` or `WaitForAll()`.
+        slowness: by how much a worker's compute times are longer; one number, or one for each worker.
+        availability: `OnOff(on, off)`, or `None` if workers are always there. One that goes away finishes first.
+
+    Example:
+        >>> from siag.activity import Exponential
+        >>> Clock(compute=Exponential(1.0), slowness=[1, 2, 4]).slownesses(3)
+        array([1., 2., 4.])
+    """
+
+    compute: Times
+    travel: Times = NO_TIME
+    server: EveryArrivals | Tick | WaitForAll = AT_ONCE
+    slowness: float | Sequence[float] = 1.0
+    availability: OnOff | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.slowness, list | tuple | np.ndarray):
+            values = check.floats("slowness", self.slowness, (None,))
+            if values.min() <= 0:
+                raise BadInput("slowness", self.slowness, "numbers above 0")
+            object.__setattr__(self, "slowness", tuple(map(float, values)))
+        else:
+            object.__setattr__(self, "slowness", check.real("slowness", self.slowness, above=0))
+        for name, kinds in (("compute", Times), ("travel", Times), ("server", EveryArrivals | Tick | WaitForAll)):
+            if not isinstance(getattr(self, name), kinds):
+                raise BadInput(name, getattr(self, name), f"one of {kinds}".replace("siag.activity.", ""))
+        if self.compute == NO_TIME and self.travel == NO_TIME:
+            raise BadInput("compute", self.compute, "of positive mean", "time would stand still")
+
+    def start(self, n: int, rng: Rng) -> Record:
+        """Not iterations but events: see `unfold_events`."""
+        raise Unsuitable("a Clock has no fixed iterations; simulate runs it, Recorded and exact_error cannot")
+
+    def bound(self, n: int) -> None:
+        """None: a worker may be away for any time."""
+        self.slownesses(n)
+
+    def moments(self, n: int) -> Moments:
+        """Not known in advance."""
+        raise Unsuitable("the gaps of a Clock are not known in advance; simulate it")
+
+    def slownesses(self, n: int) -> Floats:
+        """(n,) one for each worker."""
+        if isinstance(self.slowness, float):
+            return np.full(n, self.slowness)
+        if len(self.slowness) != n:
+            raise BadInput("slowness", self.slowness, f"one number, or {n} numbers for {n} workers")
+        return np.array(self.slowness)
+
+    def begin(self, n: int, seed: int, repeat: int) -> Agenda:
+        """The state at time 0, with every worker about to read."""
+        server = self.server
+        k = server.k if isinstance(server, EveryArrivals) else n if isinstance(server, WaitForAll) else 0
+        return agenda(
+            key(seed, repeat, CLOCK),
+            self.slownesses(n),
+            (self.compute.law(), self.travel.law()),
+            (k, server.seconds if isinstance(server, Tick) else 0.0, isinstance(server, WaitForAll)),
+            (self.availability.on, self.availability.off) if self.availability else (0.0, 0.0),
+        )
+
+    def events(self, n: int, iterations: int, seed: int, repeat: int, cost: int) -> Iterator[Events]:
+        """Yield what happens, in order, until the server has stepped `iterations` times; arrays are used again."""
+        state = self.begin(n, seed, repeat)
+        room = max(256, (1 << 21) // max(cost, 32))
+        whole = Events(np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room))
+        done = 0
+        while done < iterations:
+            count, steps = fill_events(state, whole, iterations - done)
+            done += steps
+            yield Events(whole.code[:count], whole.age[:count], whole.time[:count])

@@ -1,0 +1,99 @@
+"""How long a worker takes: distributions of compute, travel and waiting times, in simulated seconds."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
+
+from siag.foundations import check
+from siag.foundations.dispatch import compiled
+from siag.foundations.rng import normal, uniform
+from siag.foundations.types import Rng
+
+FIXED, EXPONENTIAL, LOG_NORMAL, PARETO = range(4)
+
+
+class Law(NamedTuple):
+    """A distribution as compiled code sees it."""
+
+    kind: int
+    scale: float
+    shape: float
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """Always the same."""
+
+    mean: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "mean", check.real("mean", self.mean, low=0))
+
+    def law(self) -> Law:
+        """The mean itself."""
+        return Law(FIXED, self.mean, 0.0)
+
+
+@dataclass(frozen=True)
+class Exponential:
+    """Memoryless."""
+
+    mean: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "mean", check.real("mean", self.mean, above=0))
+
+    def law(self) -> Law:
+        """−mean · log u."""
+        return Law(EXPONENTIAL, self.mean, 0.0)
+
+
+@dataclass(frozen=True)
+class LogNormal:
+    """exp of a normal number with standard deviation `sigma`, scaled to the given mean."""
+
+    mean: float
+    sigma: float = 1.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "mean", check.real("mean", self.mean, above=0))
+        object.__setattr__(self, "sigma", check.real("sigma", self.sigma, low=0))
+
+    def law(self) -> Law:
+        """The median is mean · exp(−σ²/2)."""
+        return Law(LOG_NORMAL, self.mean * math.exp(-0.5 * self.sigma**2), self.sigma)
+
+
+@dataclass(frozen=True)
+class Pareto:
+    """Stragglers: P(time > x) falls as x^−alpha. With alpha ≤ 2 the variance is infinite; the mean needs alpha > 1."""
+
+    mean: float
+    alpha: float = 2.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "mean", check.real("mean", self.mean, above=0))
+        alpha = check.real("alpha", self.alpha, above=1, remedy="for alpha ≤ 1 there is no mean")
+        object.__setattr__(self, "alpha", alpha)
+
+    def law(self) -> Law:
+        """The shortest time is mean · (alpha − 1)/alpha."""
+        return Law(PARETO, self.mean * (self.alpha - 1.0) / self.alpha, self.alpha)
+
+
+Times: TypeAlias = Fixed | Exponential | LogNormal | Pareto
+"""A distribution of times."""
+
+
+@compiled
+def duration(rng: Rng, law: Law) -> float:
+    """Draw a time."""
+    if law.kind == EXPONENTIAL:
+        return -law.scale * math.log(1.0 - uniform(rng))
+    if law.kind == LOG_NORMAL:
+        return law.scale * math.exp(law.shape * normal(rng))
+    if law.kind == PARETO:
+        return float(law.scale * (1.0 - uniform(rng)) ** (-1.0 / law.shape))
+    return law.scale

@@ -1,0 +1,56 @@
+"""The loop of the virtual clock: reads and reports as they happen, messages in flight in between."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from siag.activity.agenda import STEP, Events
+from siag.foundations.dispatch import compiled
+from siag.foundations.rng import rewind
+from siag.foundations.types import Booleans, Floats, Record
+from siag.methods import advance, compute, receive
+from siag.simulation.iterate import CURSOR, DRAWN, Draws, Track, lost, note
+
+
+class Flight(NamedTuple):
+    """What each worker has computed from the w it read, and will report."""
+
+    message: Floats  # (n, d)
+    sent: Booleans  # (n,) whether there is anything to report
+
+
+@compiled
+def follow_events(
+    oracle: Record,
+    memory: Record,
+    state: Record,
+    draws: Draws,
+    events: Events,
+    eta: Floats,
+    first: int,
+    track: Track,
+    flight: Flight,
+) -> int:
+    """Let the events happen, the first step of them being iteration `first`; return that of a divergence, or −1.
+
+    A gradient is computed when w is read, so that it sees that w and no later one; it is received when it arrives.
+    """
+    t = first
+    for e in range(events.code.size):
+        code = events.code[e]
+        if code == STEP:
+            advance(state, eta[t - first])
+            if lost(state.w, track.limit):
+                return t
+            t += 1
+            if t == track.t[track.tally[CURSOR]]:
+                note(track, state.w, events.time[e])
+        elif code < 0:
+            i = -1 - code
+            rewind(draws.rng, draws.key, i, draws.counts[i])
+            draws.counts[i] += 1
+            track.tally[DRAWN] += 1
+            flight.sent[i] = compute(memory, oracle, draws.rng, i, state.w, flight.message[i])
+        elif flight.sent[code]:
+            receive(state, code, flight.message[code], events.age[e])
+    return -1

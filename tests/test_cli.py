@@ -154,3 +154,17 @@ def test_an_output_that_is_a_folder_is_noticed_before_the_run(small, tmp_path):
     assert result.returncode == 2
     assert "run.npz is a folder" in result.stderr
     assert result.stdout == ""
+
+
+def test_a_file_with_lists_is_a_sweep_with_one_table(small, tmp_path):
+    small.write_text(
+        small.read_text().replace('kind = "SIAG"', 'kind = ["SIAG", "SGD"]').replace("n = 10", "n = [5, 10]")
+    )
+    result = command("run", small, "--out", tmp_path / "out")
+    assert result.returncode == 0, result.stderr
+    lines = (tmp_path / "out" / "sweep.csv").read_text().splitlines()
+    assert lines[0].startswith("problem,method,activity,step,")
+    assert len(list((tmp_path / "out" / "runs").iterdir())) == 4
+    again = command("run", small, "--out", tmp_path / "out", "--json")
+    table = json.loads(again.stdout)
+    assert len(table["error"]) == len(lines) - 1

@@ -5,7 +5,7 @@ from siag.foundations import rng
 from siag.foundations.dispatch import compiled
 from siag.foundations.errors import BadFile, BadInput, DivergenceWarning, SiagError, Unsuitable
 from siag.foundations.version import __version__
-from siag.simulation import Run, load, simulate
+from siag.simulation import Run, Sweep, load, simulate, sweep
 
 __all__ = [
     "BadFile",
@@ -13,6 +13,7 @@ __all__ = [
     "DivergenceWarning",
     "Run",
     "SiagError",
+    "Sweep",
     "Unsuitable",
     "__version__",
     "activity",
@@ -23,5 +24,6 @@ __all__ = [
     "rng",
     "simulate",
     "steps",
+    "sweep",
     "theory",
 ]

@@ -20,7 +20,8 @@ from siag.foundations.version import __version__
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from siag.simulation import Run
+    from siag.experiments.config import Experiment
+    from siag.simulation import Run, Sweep
 
 FAILED, WRONG, INTERRUPTED = 1, 2, 130
 
@@ -96,12 +97,15 @@ def reproduce(out: Path, as_json: bool) -> int:
 def run(file: Path, out: Path | None, as_json: bool) -> int:
     """Run the experiment that the TOML file FILE describes (see docs/experiments.md).
 
-    Exit status 1 if it diverges; what was recorded until then is kept.
+    Lists in the file make it a sweep: every combination is run, and one that was interrupted goes on where it stopped.
+    Exit status 1 if a run diverges; what was recorded until then is kept.
     """
     from siag.experiments.config import read
     from siag.foundations.files import writable_folder
 
     experiment = read(file)
+    if not experiment.single:
+        return _sweep(experiment, out, as_json)
     folder = None if out is None else writable_folder("out", out, FILES)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", DivergenceWarning)
@@ -115,6 +119,27 @@ def run(file: Path, out: Path | None, as_json: bool) -> int:
     diverged = [str(warning.message) for warning in caught if issubclass(warning.category, DivergenceWarning)]
     for message in diverged:
         print(f"siag: {message}; what was recorded until then is kept", file=sys.stderr)
+    return FAILED if diverged else 0
+
+
+def _sweep(experiment: Experiment, out: Path | None, as_json: bool) -> int:
+    """Run a grid; print, and with a folder keep, one tidy table."""
+    from siag.foundations.files import writable_folder
+    from siag.report import write_csv
+
+    folder = None if out is None else writable_folder("out", out, ("sweep.csv",))
+    kept = None if folder is None else folder / "runs"
+    result = experiment.sweep(kept, progress=not as_json and sys.stderr.isatty())
+    table = result.table()
+    if folder is not None:
+        write_csv(folder / "sweep.csv", table)
+    if as_json:
+        _print_json({name: values.tolist() for name, values in table.items()})
+    else:
+        _print_sweep(result, folder)
+    diverged = sum(bool((run.diverged >= 0).any()) for run in result.runs)
+    if diverged:
+        print(f"siag: {diverged} of {len(result.runs)} combinations diverged; see the column diverged", file=sys.stderr)
     return FAILED if diverged else 0
 
 
@@ -203,6 +228,19 @@ def _print_run(result: Run, folder: Path | None) -> None:
     _console().print(grid)
     if folder is not None:
         print(f"Written: {folder / 'run.npz'}, run.csv, run.png, run.svg")
+
+
+def _print_sweep(result: Sweep, folder: Path | None) -> None:
+    from rich.table import Table
+
+    grid = Table("problem", "method", "activity", "step", "error at the end", "± standard error")
+    for run in result.runs:
+        parts = [str(run.about[name]) for name in ("problem", "method", "activity", "step")]
+        spread = f"{run.standard_error[-1]:.1e}" if run.repeats > 1 else "–"
+        grid.add_row(*parts, f"{run.mean[-1]:.4e}", spread)
+    _console().print(grid)
+    if folder is not None:
+        print(f"Written: {folder / 'sweep.csv'}; every run is in {folder / 'runs'}")
 
 
 def _save(result: Run, folder: Path) -> None:

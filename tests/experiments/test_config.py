@@ -94,7 +94,7 @@ def test_a_sampler_or_a_method_that_does_not_fit_is_refused_before_any_work():
 
 def test_a_clock_is_made_of_tables_within_the_table():
     table = {"kind": "Clock", "compute": {"kind": "Pareto", "mean": 2.0}, "server": {"kind": "Tick", "seconds": 0.5}}
-    clock = build(changed(activity=table)).activity
+    (clock,) = build(changed(activity=table)).activity
     assert clock == siag.activity.Clock(compute=siag.activity.Pareto(2.0), server=siag.activity.Tick(0.5))
 
 
@@ -115,9 +115,9 @@ def test_a_mistake_in_a_table_within_the_table_is_named_in_full(piece, words):
 
 def test_theorems_step_takes_the_constants_of_the_problem():
     experiment = build(changed(step={"kind": "theorem", "T": 3, "beta": 3.0}))
-    constants = experiment.problem.constants()
+    constants = experiment.problem[0].constants()
     theorem = siag.theory.Theorem1(**constants._asdict(), n=6, T=3, beta=3.0)
-    assert experiment.step == theorem.step
+    assert experiment.step == [theorem.step]
 
 
 def test_a_method_of_the_users_own_is_found_beside_the_file(tmp_path):
@@ -144,7 +144,7 @@ def test_a_method_of_the_users_own_is_found_beside_the_file(tmp_path):
         """
     )
     (tmp_path / "own.toml").write_text(lines)
-    assert read(tmp_path / "own.toml").method == siag.methods.SGD(normalization="sum")
+    assert read(tmp_path / "own.toml").method == [siag.methods.SGD(normalization="sum")]
 
 
 @pytest.mark.parametrize(
@@ -189,3 +189,31 @@ def test_a_constructor_of_the_users_own_that_raises_is_named_with_its_error(tmp_
     (tmp_path / "raising_module.py").write_text("def Mine(x: 'Unknown'):\n    raise ValueError('x is odd')\n")
     with pytest.raises(siag.BadInput, match=r"raising_module:Mine.*x is odd"):
         build(changed(method={"kind": "raising_module:Mine", "x": 1}), tmp_path)
+
+
+def test_lists_and_repeated_tables_make_a_grid():
+    tables = changed(
+        problem={**GOOD["problem"], "n": [6, 8]},
+        method={"kind": ["SIAG", "SGD"]},
+        activity=[{"kind": "Uniform", "T": [2, 4]}, {"kind": "Bernoulli", "rates": [0.5] * 6}],
+    )
+    experiment = build(tables)
+    assert [problem.n for problem in experiment.problem] == [6, 8]
+    assert experiment.method == [siag.methods.SIAG(), siag.methods.SGD()]
+    assert experiment.activity[:2] == [siag.activity.Uniform(2), siag.activity.Uniform(4)]
+    assert experiment.activity[2].rates == (0.5,) * 6
+    assert not experiment.single
+
+
+@pytest.mark.parametrize(
+    ("tables", "words"),
+    [
+        ({"problem": {**GOOD["problem"], "n": []}}, "problem.n = .*at least one value"),
+        ({"method": []}, "method = .*at least one table"),
+        ({"step": {"kind": "theorem", "T": 3, "beta": 3.0}, "problem": {**GOOD["problem"], "n": [6, 8]}}, "step.kind"),
+        ({"run": {"iterations": [5, 6]}}, r"run.iterations = \[5, 6\]"),
+    ],
+)
+def test_a_grid_that_cannot_be_is_refused(tables, words):
+    with pytest.raises(siag.BadInput, match=words):
+        build(changed(**tables))

@@ -16,9 +16,10 @@ import inspect
 import os
 import sys
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +46,7 @@ from siag.foundations import check
 from siag.foundations.errors import BadFile, BadInput, Missing, SiagError
 from siag.methods import IAG, SAG, SGD, SIAG, Method, check_fit
 from siag.problems import LeastSquares, LogisticRegression, Problem
-from siag.simulation import MOST, Run, simulate
+from siag.simulation import MOST, Run, Sweep, simulate, sweep
 from siag.steps import Constant, Harmonic, Step, theorem
 
 KINDS: dict[str, dict[str, Callable[..., Any]]] = {
@@ -67,23 +68,35 @@ PIECES: dict[str, Callable[..., Any]] = {
     kind.__name__: kind for kind in (Fixed, Exponential, LogNormal, Pareto, EveryArrivals, Tick, WaitForAll, OnOff)
 }
 BASES = {"problem": Problem, "method": Method, "activity": Activity, "step": Step}
+LISTS = ("rates", "slowness", "trace")  # arguments that are lists by themselves
 RUN = ("iterations", "repeats", "seed", "record", "threads")
 WORDS = {int: "a whole number", float: "a number", str: "a text in quotes", bool: "true or false"}
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """What a file asks for."""
+    """What a file asks for: one part of each kind, or a grid of them."""
 
-    problem: Problem
-    method: Method
-    activity: Activity
-    step: Step
+    problem: Sequence[Problem]
+    method: Sequence[Method]
+    activity: Sequence[Activity]
+    step: Sequence[Step]
     options: Mapping[str, Any]
 
+    @property
+    def single(self) -> bool:
+        """Whether there is just one combination."""
+        return len(self.problem) * len(self.method) * len(self.activity) * len(self.step) == 1
+
     def run(self, progress: bool = False) -> Run:
-        """Simulate it."""
-        return simulate(self.problem, self.method, self.activity, self.step, progress=progress, **self.options)
+        """Simulate the only combination there is."""
+        (problem,), (method,), (activity,), (step,) = self.problem, self.method, self.activity, self.step
+        return simulate(problem, method, activity, step, progress=progress, **self.options)
+
+    def sweep(self, folder: Path | None, progress: bool = False) -> Sweep:
+        """Simulate all combinations; what is finished is kept in the folder."""
+        parts = (list(self.problem), list(self.method), list(self.activity), list(self.step))
+        return sweep(*parts, folder=folder, progress=progress, **self.options)
 
 
 def read(path: str | os.PathLike[str]) -> Experiment:
@@ -103,22 +116,58 @@ def read(path: str | os.PathLike[str]) -> Experiment:
 def build(tables: Mapping[str, Any], folder: Path = Path()) -> Experiment:
     """Turn parsed tables into an experiment; `folder` is where modules of the user's are looked for first."""
     _names("file", tables, (*KINDS, "run"), needed=(*KINDS, "run"))
-    for name, table in tables.items():
-        if not isinstance(table, dict):
-            raise BadInput(name, table, f"a table, written [{name}]")
-    problem = _part("problem", tables["problem"], folder)
-    step = dict(tables["step"])
-    if step.get("kind") == "theorem":
-        step = _constants(problem) | step
-    options = dict(tables["run"])
-    _names("run", options, RUN, needed=("iterations",))
-    for name, value in options.items():
+    options = _options(tables["run"])
+    problems = _parts("problem", tables["problem"], folder)
+    steps = [
+        part
+        for table in _grid("step", tables["step"])
+        for part in (
+            _steps(table, problems, folder) if table.get("kind") == "theorem" else [_part("step", table, folder)]
+        )
+    ]
+    methods, activities = (_parts(role, tables[role], folder) for role in ("method", "activity"))
+    made = Experiment(problems, methods, activities, steps, options)
+    if made.single:
+        check_fit(problems[0], methods[0], activities[0], steps[0], options["iterations"])
+    return made
+
+
+def _options(table: Any) -> dict[str, Any]:
+    """The table [run], checked."""
+    if not isinstance(table, dict):
+        raise BadInput("run", table, "a table, written [run]")
+    _names("run", table, RUN, needed=("iterations",))
+    for name, value in table.items():
         low, high = (0, check.LARGEST_SEED) if name == "seed" else (1, check.LARGEST if name == "iterations" else MOST)
         check.integer(f"run.{name}", value, low=low, high=high)
-    method, activity = _part("method", tables["method"], folder), _part("activity", tables["activity"], folder)
-    made = Experiment(problem, method, activity, _part("step", step, folder), options)
-    check_fit(problem, method, activity, made.step, options["iterations"])
-    return made
+    return dict(table)
+
+
+def _steps(table: Mapping[str, Any], problems: Sequence[Problem], folder: Path) -> list[Step]:
+    """Theorem 1's step takes its constants from the problem, so there can be only one."""
+    if len(problems) > 1 and not {"mu", "L", "sigma2", "n"} <= table.keys():
+        raise BadInput("step.kind", "theorem", "another kind in a sweep over problems", "give mu, L, sigma2 and n")
+    return [_part("step", {**_constants(problems[0]), **table}, folder)]
+
+
+def _parts(role: str, tables: Any, folder: Path) -> list[Any]:
+    return [_part(role, table, folder) for table in _grid(role, tables)]
+
+
+def _grid(role: str, tables: Any) -> list[dict[str, Any]]:
+    """The tables a role stands for: `[[role]]` may come several times, and a list where one value goes is an axis."""
+    grid: list[dict[str, Any]] = []
+    for table in tables if isinstance(tables, list) else [tables]:
+        if not isinstance(table, dict):
+            raise BadInput(role, table, f"a table, written [{role}]")
+        axes = [value if isinstance(value, list) and name not in LISTS else [value] for name, value in table.items()]
+        for name, values in zip(table, axes, strict=True):
+            if not values:
+                raise BadInput(f"{role}.{name}", values, "at least one value", "leave no axis of a sweep empty")
+        grid.extend(dict(zip(table, combination, strict=True)) for combination in product(*axes))
+    if not grid:
+        raise BadInput(role, tables, f"at least one table, written [{role}]")
+    return grid
 
 
 def _constants(problem: Problem) -> dict[str, Any]:

@@ -2,5 +2,6 @@
 
 from siag.simulation.run import Run, load
 from siag.simulation.simulate import MOST, simulate
+from siag.simulation.sweep import Sweep, sweep
 
-__all__ = ["MOST", "Run", "load", "simulate"]
+__all__ = ["MOST", "Run", "Sweep", "load", "simulate", "sweep"]

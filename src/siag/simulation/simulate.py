@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias, cast
 
@@ -92,17 +92,22 @@ def simulate(
         progress=progress,
         title="simulating",
     )
-    run = Run(
+    run = assemble(job, t, results)
+    _warn(run, step)
+    return run
+
+
+def assemble(job: Job, t: Integers, results: Sequence[tuple[Track, Floats, int]]) -> Run:
+    """The repeats of a job as one run."""
+    return Run(
         t,
         np.stack([track.error for track, _, _ in results]),
         np.stack([track.samples for track, _, _ in results]),
         np.stack([track.time for track, _, _ in results]),
         np.stack([w for _, w, _ in results]),
         np.array([when for _, _, when in results], np.int64),
-        job.about() | {"repeats": repeats},
+        job.about() | {"repeats": len(results)},
     )
-    _warn(run, step)
-    return run
 
 
 @dataclass(frozen=True)

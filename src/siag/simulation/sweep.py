@@ -1,0 +1,199 @@
+"""`sweep`: a grid of problems, methods, activities and steps as one job, which goes on where it was interrupted."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import os
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+from siag.activity import Activity
+from siag.foundations import check
+from siag.foundations.errors import BadFile, BadInput, Unsuitable
+from siag.foundations.files import writable_folder
+from siag.foundations.parallel import Progress, Watch, run_all
+from siag.foundations.schedule import points
+from siag.foundations.types import Floats, Integers
+from siag.methods import Method, check_fit
+from siag.problems import Problem
+from siag.simulation.iterate import Track
+from siag.simulation.run import Run, load
+from siag.simulation.simulate import MOST, Job, assemble
+from siag.steps import Step
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, eq=False)
+class Sweep:
+    """What a sweep has shown: a run for every combination, in the order of the grid."""
+
+    runs: Sequence[Run]
+
+    def table(self) -> dict[str, np.ndarray[Any, Any]]:
+        """One tidy table: a row for every combination and recorded point."""
+        columns: dict[str, list[Any]] = {}
+        for run in self.runs:
+            curve: Mapping[str, Floats | Integers] = run.table()
+            for name in ("problem", "method", "activity", "step"):
+                columns.setdefault(name, []).extend([run.about[name]] * len(run.t))
+            for name in ("repeats", "seed"):
+                columns.setdefault(name, []).extend([run.about[name]] * len(run.t))
+            columns.setdefault("diverged", []).extend([int((run.diverged >= 0).sum())] * len(run.t))
+            for name, values in curve.items():
+                columns.setdefault(name, []).extend(values.tolist())
+        return {name: np.array(values) for name, values in columns.items()}
+
+
+def sweep(
+    problem: Problem | Sequence[Problem],
+    method: Method | Sequence[Method],
+    activity: Activity | Sequence[Activity],
+    step: Step | Sequence[Step],
+    *,
+    iterations: int,
+    repeats: int = 1,
+    seed: int = 0,
+    record: int = 200,
+    folder: str | os.PathLike[str] | None = None,
+    threads: int | None = None,
+    progress: Progress = False,
+) -> Sweep:
+    """Run every combination of the given problems, methods, activities and steps; all their repeats run in parallel.
+
+    With the same seed all methods see the same samples and all problems the same activity, so that differences are
+    those of the combinations. Each result is the one `simulate` gives.
+
+    Args:
+        problem: one, or several.
+        method: one, or several.
+        activity: one, or several.
+        step: one, or several.
+        iterations: as in `simulate`.
+        repeats: as in `simulate`.
+        seed: as in `simulate`.
+        record: as in `simulate`.
+        folder: where each finished combination is kept. A sweep that is started again finds them there and
+            goes on with the rest; what was changed since is run anew.
+        threads: as in `simulate`.
+        progress: as in `simulate`; one bar for all.
+
+    Example:
+        >>> import siag
+        >>> problems = [siag.problems.LeastSquares.random(n=n, d=3, p=2, noise=0.1) for n in (5, 10)]
+        >>> methods, activity = [siag.methods.SIAG(), siag.methods.SGD()], siag.activity.Uniform(3)
+        >>> result = sweep(problems, methods, activity, siag.steps.Harmonic(1.0, 100), iterations=200, record=5)
+        >>> len(result.runs), len(result.table()["error"])
+        (4, 20)
+    """
+    iterations, seed = check.integer("iterations", iterations), check.seed(seed)
+    repeats, record = check.integer("repeats", repeats, high=MOST), check.integer("record", record, high=MOST)
+    axes = [_axis(*axis) for axis in (("problem", problem), ("method", method), ("activity", activity), ("step", step))]
+    jobs = [_job(combination, iterations, seed) for combination in itertools.product(*axes)]
+    place = None if folder is None else writable_folder("folder", folder)
+    runs = _kept(jobs, repeats, record, place)
+    missing = [index for index, run in enumerate(runs) if run is None]
+    t = points(iterations, record)
+    shelf = _Shelf(jobs, t, repeats, record, place)
+
+    def one(index: int, watch: Watch) -> None:
+        which, repeat = missing[index // repeats], index % repeats
+        shelf.put(which, repeat, jobs[which].repeat(repeat, t, watch))
+
+    if missing:
+        run_all(
+            one,
+            len(missing) * repeats,
+            work=iterations,
+            threads=threads,
+            progress=progress,
+            title=f"{len(missing)} runs",
+        )
+    return Sweep([run if run is not None else shelf.done[index] for index, run in enumerate(runs)])
+
+
+def _axis(name: str, values: Any) -> list[Any]:
+    """The values along one axis of the grid: at least one, and none twice."""
+    kept = list(values) if isinstance(values, list | tuple) else [values]
+    if not kept:
+        raise BadInput(name, values, "at least one", "leave no axis of a sweep empty")
+    seen: dict[str, Any] = {}
+    for value in kept:
+        mark = _mark(value)
+        if mark in seen:
+            raise BadInput(name, value, "different from the others along its axis", "name it once")
+        seen[mark] = value
+    return kept
+
+
+def _job(combination: tuple[Any, ...], iterations: int, seed: int) -> Job:
+    """One combination, if its parts fit together."""
+    problem, method, activity, step = combination
+    try:
+        check_fit(problem, method, activity, step, iterations)
+        job = Job(problem, method, activity, step, iterations, seed, np.zeros(problem.d), True)
+        job.check()
+    except (BadInput, Unsuitable) as error:
+        raise Unsuitable(f"{problem!r} × {method!r} × {activity!r} × {step!r}: {error}") from None
+    return job
+
+
+def _mark(part: Any) -> str:
+    """What tells one part from another: how it prints, and its arrays, which do not print in full."""
+    digest = hashlib.sha256(repr(part).encode())
+    arrays = part.oracle() if isinstance(part, Problem) else getattr(part, "trace", ())
+    # Scratch space is writable, data is not; a problem whose data are writable is only known as itself.
+    data = [value for value in arrays if isinstance(value, np.ndarray) and not value.flags.writeable]
+    for value in data:
+        digest.update(value.tobytes())
+    if isinstance(part, Problem) and not data:
+        digest.update(str(id(part)).encode())
+    return digest.hexdigest()
+
+
+def _name(job: Job, repeats: int, record: int) -> str:
+    """The name under which a combination's run is kept: another for anything that could change it."""
+    marks = [_mark(part) for part in (job.problem, job.method, job.activity, job.step)]
+    text = json.dumps([job.about(), repeats, record, marks])
+    return hashlib.sha256(text.encode()).hexdigest()[:20] + ".npz"
+
+
+def _kept(jobs: Sequence[Job], repeats: int, record: int, place: Path | None) -> list[Run | None]:
+    """What an earlier sweep has finished; a damaged file counts as not there."""
+    runs: list[Run | None] = []
+    for job in jobs:
+        try:
+            runs.append(None if place is None else load(place / _name(job, repeats, record)))
+        except BadFile:
+            runs.append(None)
+    return runs
+
+
+class _Shelf:
+    """Collects the repeats of every combination; one that is complete becomes a run, and is kept at once."""
+
+    def __init__(self, jobs: Sequence[Job], t: Integers, repeats: int, record: int, place: Path | None) -> None:
+        self._jobs, self._t, self._repeats, self._record, self._place = jobs, t, repeats, record, place
+        self._parts: dict[int, dict[int, tuple[Track, Floats, int]]] = {}
+        self._lock = threading.Lock()
+        self.done: dict[int, Run] = {}
+
+    def put(self, which: int, repeat: int, result: tuple[Track, Floats, int]) -> None:
+        """Take in one repeat."""
+        with self._lock:
+            parts = self._parts.setdefault(which, {})
+            parts[repeat] = result
+            if len(parts) < self._repeats:
+                return
+            del self._parts[which]
+        run = assemble(self._jobs[which], self._t, [parts[index] for index in range(self._repeats)])
+        if self._place is not None:
+            run.save(self._place / _name(self._jobs[which], self._repeats, self._record))
+        self.done[which] = run

@@ -57,7 +57,7 @@ def test_a_chunk_has_room_for_an_iteration_of_all_workers(n, iterations):
 def test_the_room_of_a_chunk_does_not_grow_with_the_iterations():
     sizes = {sum(array.nbytes for array in room(10, iterations, 20)) for iterations in (10**5, 10**6, 10**12)}
     assert len(sizes) == 1
-    assert len(room(10, 10**12, 20).worker) == NUMBERS // 32
+    assert len(room(10, 10**12, 20).worker) == 10 + NUMBERS // 32
 
 
 def test_a_schedule_counts_its_iterations():
@@ -67,4 +67,4 @@ def test_a_schedule_counts_its_iterations():
 
 @pytest.mark.parametrize("cost", [1, 20, 10**3, 10**6, 10**9])
 def test_a_chunk_is_a_bounded_amount_of_work_so_that_an_interrupt_is_prompt(cost):
-    assert len(room(10, 10**6, cost).worker) * cost <= max(NUMBERS, 10 * cost)
+    assert len(room(10, 10**6, cost).worker) * cost <= NUMBERS + 10 * cost  # one iteration may need all workers

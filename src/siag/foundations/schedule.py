@@ -31,9 +31,9 @@ class Schedule(NamedTuple):
 
 
 def room(n: int, iterations: int, cost: int) -> Schedule:
-    """An empty schedule to unfold into, if an arrival touches `cost` numbers: some milliseconds, but one iteration."""
+    """An empty schedule to unfold into: some milliseconds of work if an arrival touches `cost` numbers."""
     length = max(1, min(iterations, ITERATIONS))
-    arrivals = max(n, NUMBERS // max(cost, 32))
+    arrivals = n + NUMBERS // max(cost, 32)  # an iteration is begun only if all n workers would fit
     return Schedule(np.zeros(length + 1, np.int64), np.empty(arrivals, np.int64), np.empty(length))
 
 

@@ -20,6 +20,7 @@ class IAG(Aggregated):
     Args:
         resum: as in `SIAG`.
         wait: as in `SIAG`.
+        rows: as in `SIAG`.
 
     Reference:
         D. Blatt, A. Hero, H. Gauchman, "A convergent incremental gradient method with a constant step size", SIAM

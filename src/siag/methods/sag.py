@@ -22,6 +22,7 @@ class SAG(Aggregated):
     Args:
         resum: as in `SIAG`.
         wait: as in `SIAG`.
+        rows: as in `SIAG`.
 
     Reference:
         M. Schmidt, N. Le Roux, F. Bach, "Minimizing finite sums with the stochastic average gradient", Mathematical

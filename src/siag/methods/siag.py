@@ -20,10 +20,11 @@ class SIAG(Aggregated):
         resum: sum the table anew after this many reports per worker, so that rounding errors do not pile up; 0: never.
         wait: the fraction of workers that must have reported before the server first steps. 0 is Algorithm 1, in
             which a row is zero until its worker reports; 1 waits for everybody.
+        rows: `"float32"` halves the table's memory; the sum and w stay in double precision.
 
     Example:
         >>> SIAG(wait=1.0)
-        SIAG(resum=64, wait=1.0)
+        SIAG(resum=64, wait=1.0, rows='float64')
 
     Reference:
         X. Wang, C. Jin, H.-T. Wai, Y. Gu, "Linear speedup of incremental aggregated gradient methods on streaming

@@ -12,6 +12,7 @@ from siag.foundations import check
 from siag.foundations.types import Booleans, Floats, Integers, Record
 from siag.methods.method import Method, advance, receive
 
+PRECISIONS = ("float64", "float32")
 SINCE, SEEN = 0, 1  # the entries of `tally`
 
 
@@ -19,7 +20,7 @@ class Table(NamedTuple):
     """Fig. 1's buffer. `total` is the sum of `rows` at all times, up to rounding that cannot pile up."""
 
     w: Floats  # (d,)
-    rows: Floats  # (n, d) g_i, zero until worker i first reports
+    rows: Floats  # (n, d) g_i, zero until worker i first reports; may be float32
     total: Floats  # (d,) g = Σ g_i
     seen: Booleans  # (n,) whether worker i has reported
     tally: Integers  # (2,) reports since the last exact sum, workers that have reported
@@ -35,23 +36,26 @@ class Aggregated(Method):
         resum: sum the table anew after this many reports per worker, so that rounding errors do not pile up; 0: never.
         wait: the fraction of workers that must have reported before the server first steps. 0 is Algorithm 1, in
             which a row is zero until its worker reports; 1 waits for everybody.
+        rows: `"float32"` halves the table's memory; the sum and w stay in double precision.
     """
 
     resum: int = 64
     wait: float = 0.0
+    rows: str = "float64"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "resum", check.integer("resum", self.resum, low=0, high=2**31))
         object.__setattr__(self, "wait", check.real("wait", self.wait, low=0, high=1))
+        check.choice("rows", self.rows, PRECISIONS)
 
     def init(self, w0: Floats, n: int) -> Record:
         """An empty table: Algorithm 1, line 2."""
-        return table(w0, n, self.resum, self.wait)
+        return table(w0, n, self.resum, self.wait, self.rows)
 
 
-def table(w0: Floats, n: int, resum: int, wait: float) -> Table:
+def table(w0: Floats, n: int, resum: int, wait: float, precision: str = "float64") -> Table:
     """A table in which no worker has reported yet."""
-    rows, total = np.zeros((n, w0.size)), np.zeros(w0.size)
+    rows, total = np.zeros((n, w0.size), precision), np.zeros(w0.size)
     seen, tally = np.zeros(n, np.bool_), np.zeros(2, np.int64)
     return Table(
         w0.copy(), rows, total, seen, tally, resum, math.ceil(wait * n * (1.0 - 1e-12))
@@ -63,8 +67,9 @@ def replace_row(state: Table, i: int, message: Floats, age: int) -> None:
     """g ← g − g_i + message; g_i ← message: the incremental form at the end of Sec. II."""
     row, total = state.rows[i], state.total
     for j in range(message.size):
-        total[j] += message[j] - row[j]
+        before = np.float64(row[j])
         row[j] = message[j]
+        total[j] += np.float64(row[j]) - before  # what is stored, in case it was rounded
     state.tally[SINCE] += 1
     if not state.seen[i]:
         state.seen[i] = True
@@ -80,7 +85,7 @@ def step_along_total(state: Table, eta: float) -> None:
         state.total[:] = 0.0
         for i in range(n):
             for j in range(state.total.size):
-                state.total[j] += state.rows[i, j]
+                state.total[j] += np.float64(state.rows[i, j])
     if state.tally[SEEN] >= state.quorum:
         for j in range(state.w.size):
             state.w[j] -= eta / n * state.total[j]

@@ -13,7 +13,8 @@ from siag.activity import Activity, Clock, checked_sizes, unfold
 from siag.activity.agenda import STEP
 from siag.foundations import check
 from siag.foundations.errors import DivergenceWarning, Unsuitable, shorten
-from siag.foundations.parallel import Progress, Watch, run_all
+from siag.foundations.memory import check_fits, size
+from siag.foundations.parallel import Progress, Watch, cores, run_all
 from siag.foundations.rng import SAMPLES, key
 from siag.foundations.schedule import points
 from siag.foundations.types import Floats, Integers, Record
@@ -82,7 +83,8 @@ def simulate(
     check_fit(problem, method, activity, step, iterations)
     start = np.zeros(problem.d) if w0 is None else check.floats("w0", w0, (problem.d,))
     job = Job(problem, method, activity, step, iterations, check.seed(seed), start, check.truth("compiled", compiled))
-    job.check()
+    threads = min(cores(), repeats) if threads is None else check.integer("threads", threads)
+    job.check(min(threads, repeats))
     t = points(iterations, check.integer("record", record, high=MOST))
     results = run_all(
         lambda repeat, watch: job.repeat(repeat, t, watch),
@@ -123,9 +125,23 @@ class Job:
     w0: Floats
     compiled: bool
 
-    def check(self) -> None:
-        """Refuse parts of the user's own that compiled code could not bear, before any work."""
-        problem, state = self.problem, self.method.init(self.w0, self.problem.n)
+    def check(self, threads: int = 1) -> None:
+        """Refuse what would not fit into memory, and parts of the user's own that compiled code could not bear."""
+        problem = self.problem
+        remedy = "use rows='float32' if the method has a table, fewer workers, or fewer threads"
+        try:
+            state, memory = self.method.init(self.w0, problem.n), self.method.recruit(self.w0, problem.n)
+        except MemoryError:
+            numbers = problem.n * problem.d
+            check_fits(8 * numbers, f"a table of {problem.n} × {problem.d} numbers", remedy)
+            raise
+        flying = 8 * problem.n * problem.d if isinstance(self.activity, Clock) else 0
+        each = size((state, memory)) + flying
+        check_fits(
+            threads * each,
+            f"{self.method!r} with {problem.n} workers and d = {problem.d}, {threads} at a time,",
+            remedy,
+        )
         check.floats("problem.optimum", problem.optimum, (problem.d,))
         w = getattr(state, "w", None)
         if not isinstance(w, np.ndarray) or w.shape != (problem.d,) or w.dtype != np.float64:
@@ -133,7 +149,7 @@ class Job:
                 f"{self.method!r}: init must return a state with a field w, a copy of w0, not {shorten(w)}"
             )
         sample.meaning(type(problem.oracle()))
-        compute.meaning(type(self.method.recruit(self.w0, self.problem.n)))
+        compute.meaning(type(memory))
         receive.meaning(type(state))
         advance.meaning(type(state))
 

@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+PEERS := benchmarks/.venv/.ready
 OUT ?= out
 
 .PHONY: run test install bench clean lint types layers pytest
@@ -25,8 +26,14 @@ layers: install
 pytest: install
 	$(BIN)/python -m pytest
 
-bench: install  ## what one gradient costs, against plain NumPy
+bench: install $(PEERS)  ## side by side with peers, which have an environment of their own
 	$(BIN)/python -m benchmarks
+
+$(PEERS): benchmarks/peers/requirements.txt
+	$(PYTHON) -m venv benchmarks/.venv
+	benchmarks/.venv/bin/python -m pip install --quiet --disable-pip-version-check torch==2.13.0
+	benchmarks/.venv/bin/python -m pip install --quiet --disable-pip-version-check -r benchmarks/peers/requirements.txt
+	touch $@
 
 install: $(READY)
 
@@ -37,6 +44,6 @@ $(READY): pyproject.toml constraints.txt
 	touch $@
 
 clean:  ## remove what was made here, the environment included
-	rm -rf $(VENV) $(OUT) build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) benchmarks/.venv $(OUT) build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find src tests benchmarks examples -name __pycache__ -type d -exec rm -rf {} +
 	find src -name '*.egg-info' -type d -exec rm -rf {} +

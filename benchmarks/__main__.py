@@ -193,7 +193,8 @@ the same job: {our_rate:,.0f}. ({flower_agreement} standard errors from the exac
 
 What holds back the first: a gradient is a chain (draw, norm, square root, scale) that cannot overlap with the next
 one's draws; filling normals has no such chain. With one random worker per iteration, where every gradient touches two
-rows somewhere in memory, the cost grows from {single:,.0f} ns at n = 10² to {spread:,.0f} ns at n = 10⁶: that is what fetching them takes.
+rows somewhere in memory, the cost grows from {single:,.0f} ns at n = 10² to {spread:,.0f} ns at n = 10⁶: that
+is what fetching them takes.
 
 ## Scaling
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from siag.activity import Clock, EveryArrivals, Exponential, Fixed, LogNormal, OnOff, Pareto, Tick, WaitForAll
+from siag.activity import Arrivals, Clock, EveryArrivals, Exponential, Fixed, LogNormal, OnOff, Pareto, Tick, WaitForAll
 from siag.activity.agenda import STEP
 from siag.activity.times import duration
 from siag.foundations.errors import BadInput, Unsuitable
@@ -179,3 +179,53 @@ def test_times_that_cannot_be_are_refused_by_name(make, words):
 def test_theory_that_needs_iterations_refuses_a_clock():
     with pytest.raises(Unsuitable, match="simulate"):
         Clock(compute=Fixed(1.0)).moments(3)
+
+
+def test_recorded_arrivals_come_at_their_times_and_with_the_ages_they_had():
+    trace = [(0.5, 1), (0.5, 2), (1.0, 1), (2.0, 0), (2.5, 1)]
+    code, age, time = history(Clock(compute=Arrivals(trace)), 5, n=3)
+    arrived = (code >= 0) & (code != STEP)
+    assert list(zip(time[arrived].tolist(), code[arrived].tolist(), strict=True)) == trace
+    assert age[arrived].tolist() == [0, 1, 1, 3, 1]
+
+
+def test_a_drawn_clock_recorded_is_the_same_clock():
+    drawn = Clock(compute=LogNormal(1.0), slowness=(1.0, 2.0, 3.0, 10.0, 0.5))
+    code, age, time = history(drawn, 200, seed=5)
+    arrived = (code >= 0) & (code != STEP)
+    trace = list(zip(time[arrived].tolist(), code[arrived].tolist(), strict=True))
+    again = history(Clock(compute=Arrivals(trace)), 200)
+    for one, two in zip((code, age, time), again, strict=True):
+        assert np.array_equal(one[: len(two)], two[: len(one)])
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: Arrivals([(1.0, 0), (0.5, 1)]), r"trace\[1\], time = 0.5.*never goes back"),
+        (lambda: Arrivals([(1.0, 0), (2.0, -1)]), r"trace\[1\], worker = -1"),
+        (lambda: Arrivals([(-1.0, 0)]), r"trace\[0\], time = -1.0"),
+        (lambda: Arrivals([(1.0,)]), r"trace\[0\] = .*a pair"),
+        (lambda: Arrivals([]), "trace = .*at least one row"),
+        (lambda: Clock(compute=Arrivals([(1.0, 3)])).bound(3), r"trace\[0\], worker = 3: must be from 0 to 2"),
+        (lambda: Clock(compute=Arrivals([(1.0, 0)]), server=WaitForAll()), "only source of time"),
+        (lambda: Clock(compute=Arrivals([(1.0, 0)]), slowness=2.0), "only source of time"),
+        (lambda: Clock(compute=Fixed(1.0), travel=Arrivals([(1.0, 0)])), "recorded arrivals go to compute"),
+    ],
+)
+def test_a_trace_that_cannot_be_is_refused_with_the_line(make, words):
+    with pytest.raises(BadInput, match=words):
+        make()
+
+
+def test_a_trace_that_is_too_short_is_noticed_before_the_run():
+    import siag
+
+    problem = siag.problems.LeastSquares.random(n=2, d=2, p=2, noise=0.1)
+    clock = Clock(compute=Arrivals([(1.0, 0), (2.0, 1), (3.0, 0)]))
+    step = siag.steps.Constant(0.01)
+    assert siag.simulate(problem, siag.methods.SIAG(), clock, step, iterations=3).time[0, -1] == 3.0
+    with pytest.raises(BadInput, match="iterations = 4: must be at most the trace's 3"):
+        siag.simulate(problem, siag.methods.SIAG(), clock, step, iterations=4)
+    ticking = Clock(compute=Arrivals([(1.0, 0), (2.0, 1), (3.0, 0)]), server=Tick(0.5))
+    assert siag.simulate(problem, siag.methods.SIAG(), ticking, step, iterations=20).time[0, -1] == 10.0

@@ -8,11 +8,12 @@ from siag.activity.everyone import Everyone
 from siag.activity.gaps import Nonuniform, Uniform
 from siag.activity.recorded import Recorded
 from siag.activity.sequential import Sequential
-from siag.activity.times import Exponential, Fixed, LogNormal, Pareto, Times
+from siag.activity.times import Arrivals, Exponential, Fixed, LogNormal, Pareto, Times
 from siag.activity.unfold import checked_sizes, lasts, unfold
 
 __all__ = [
     "Activity",
+    "Arrivals",
     "Bernoulli",
     "Clock",
     "Cyclic",

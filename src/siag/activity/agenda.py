@@ -35,6 +35,8 @@ class Agenda(NamedTuple):
     k: int  # step after so many arrivals; 0: by ticks
     tick: float
     barrier: bool  # whether workers wait for the step before they read again
+    recorded: Floats  # the times of worker i's reports are recorded[offset[i]:offset[i+1]]; empty: they are drawn
+    offset: Integers  # (n + 1,)
     on: float  # mean time there; 0: always
     off: float
     when: Floats  # (n,) heap: the time of what is next
@@ -54,6 +56,7 @@ def agenda(
     laws: tuple[Law, Law],
     server: tuple[int, float, bool],
     availability: tuple[float, float],
+    recorded: tuple[Floats, Integers],
 ) -> Agenda:
     """At time 0 everyone is about to read."""
     n = len(slowness)
@@ -66,6 +69,8 @@ def agenda(
         k=server[0],
         tick=server[1],
         barrier=server[2],
+        recorded=recorded[0],
+        offset=recorded[1],
         on=availability[0],
         off=availability[1],
         when=np.zeros(n),
@@ -149,6 +154,12 @@ def happen(state: Agenda, i: int, time: float) -> bool:
     if not state.away[i]:
         state.away[i] = True
         state.stamp[i] = state.counts[VERSION]
+        if state.recorded.size > 0:
+            at = state.offset[i] + state.tasks[i]
+            state.tasks[i] += 1
+            if at < state.offset[i + 1]:  # otherwise it is never heard of again
+                push(state, state.recorded[at], i)
+            return False
         rewind(state.rng, state.key, i, state.tasks[i])
         state.tasks[i] += 1
         away = state.slowness[i] * duration(state.rng, state.compute) + duration(state.rng, state.travel)

@@ -14,7 +14,7 @@ import numpy as np
 
 from siag.activity.activity import Activity, Moments
 from siag.activity.agenda import Agenda, Events, agenda, fill_events
-from siag.activity.times import Fixed, Times
+from siag.activity.times import Arrivals, Fixed, Times
 from siag.foundations import check
 from siag.foundations.errors import BadInput, Unsuitable
 from siag.foundations.rng import CLOCK, key
@@ -59,6 +59,7 @@ class OnOff:
 
 
 NO_TIME, AT_ONCE = Fixed(0.0), EveryArrivals()
+NOT_RECORDED = (np.empty(0), np.zeros(1, np.int64))
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ class Clock(Activity):
     time is a function of (seed, repeat, i, k) alone, so that different servers see the same workers.
 
     Args:
-        compute: how long a gradient takes.
+        compute: how long a gradient takes: a distribution, or recorded `Arrivals`.
         travel: how long the ways there and back take together.
         server: when the server steps: `EveryArrivals(k)`, `Tick(seconds)` or `WaitForAll()`.
         slowness: by how much a worker's compute times are longer; one number, or one for each worker.
@@ -100,6 +101,20 @@ class Clock(Activity):
                 raise BadInput(name, getattr(self, name), f"one of {kinds}".replace("siag.activity.", ""))
         if self.compute == NO_TIME and self.travel == NO_TIME:
             raise BadInput("compute", self.compute, "of positive mean", "time would stand still")
+        if isinstance(self.travel, Arrivals):
+            raise BadInput("travel", self.travel, "a distribution", "recorded arrivals go to compute")
+        if isinstance(self.compute, Arrivals) and (
+            isinstance(self.server, WaitForAll) or self.travel != NO_TIME or self.slowness != 1.0 or self.availability
+        ):
+            remedy = "leave travel, slowness and availability out, and let the server step by arrivals or ticks"
+            raise BadInput("compute", self.compute, "the only source of time if it is recorded", remedy)
+
+    @property
+    def length(self) -> int | None:
+        """How many steps recorded arrivals are enough for; `None` for as many as one likes."""
+        if isinstance(self.compute, Arrivals) and isinstance(self.server, EveryArrivals):
+            return len(self.compute.trace) // self.server.k
+        return None
 
     def start(self, n: int, rng: Rng) -> Record:
         """Not iterations but events: see `unfold_events`."""
@@ -108,6 +123,8 @@ class Clock(Activity):
     def bound(self, n: int) -> None:
         """None: a worker may be away for any time."""
         self.slownesses(n)
+        if isinstance(self.compute, Arrivals):
+            self.compute.by_worker(n)
 
     def moments(self, n: int) -> Moments:
         """Not known in advance."""
@@ -131,6 +148,7 @@ class Clock(Activity):
             (self.compute.law(), self.travel.law()),
             (k, server.seconds if isinstance(server, Tick) else 0.0, isinstance(server, WaitForAll)),
             (self.availability.on, self.availability.off) if self.availability else (0.0, 0.0),
+            self.compute.by_worker(n) if isinstance(self.compute, Arrivals) else NOT_RECORDED,
         )
 
     def events(self, n: int, iterations: int, seed: int, repeat: int, cost: int) -> Iterator[Events]:

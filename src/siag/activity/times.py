@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
+
+import numpy as np
 
 from siag.foundations import check
 from siag.foundations.dispatch import compiled
+from siag.foundations.errors import BadInput
 from siag.foundations.rng import normal, uniform
-from siag.foundations.types import Rng
+from siag.foundations.types import Floats, Integers, Rng
 
 FIXED, EXPONENTIAL, LOG_NORMAL, PARETO = range(4)
 
@@ -83,8 +87,49 @@ class Pareto:
         return Law(PARETO, self.mean * (self.alpha - 1.0) / self.alpha, self.alpha)
 
 
-Times: TypeAlias = Fixed | Exponential | LogNormal | Pareto
-"""A distribution of times."""
+@dataclass(frozen=True, eq=False)
+class Arrivals:
+    """Times that were recorded: who reported when. A worker reads w at time 0 and right after each report.
+
+    Args:
+        trace: rows (time, worker), in order of time.
+    """
+
+    trace: Sequence[tuple[float, int]] = field(repr=False)
+
+    def __post_init__(self) -> None:
+        last = 0.0
+        for line, row in enumerate(self.trace):
+            try:
+                when, worker = row
+            except (TypeError, ValueError):
+                raise BadInput(f"trace[{line}]", row, "a pair (time, worker)") from None
+            check.integer(f"trace[{line}], worker", worker, low=0)
+            remedy = "time never goes back; sort the rows"
+            last = check.real(f"trace[{line}], time", when, low=last, remedy=remedy if last > 0 else "")
+        if len(self.trace) == 0:
+            raise BadInput("trace", self.trace, "at least one row")
+
+    def __repr__(self) -> str:
+        """How many there are; they may be millions."""
+        return f"Arrivals(<{len(self.trace)} rows>)"
+
+    def law(self) -> Law:
+        """Nothing is drawn."""
+        return Law(FIXED, 0.0, 0.0)
+
+    def by_worker(self, n: int) -> tuple[Floats, Integers]:
+        """The times sorted by worker, and where each worker's begin."""
+        times, workers = np.array([row[0] for row in self.trace], float), np.array([row[1] for row in self.trace])
+        if workers.max() >= n:
+            line = int(np.argmax(workers >= n))
+            raise BadInput(f"trace[{line}], worker", int(workers[line]), f"from 0 to {n - 1}", f"there are {n} workers")
+        order = np.argsort(workers, kind="stable")
+        return times[order], np.searchsorted(workers[order], np.arange(n + 1)).astype(np.int64)
+
+
+Times: TypeAlias = Fixed | Exponential | LogNormal | Pareto | Arrivals
+"""How long a worker is away: a distribution of times, or recorded ones."""
 
 
 @compiled

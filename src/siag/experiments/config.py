@@ -25,6 +25,7 @@ from typing import Any
 
 from siag.activity import (
     Activity,
+    Arrivals,
     Bernoulli,
     Clock,
     Cyclic,
@@ -65,7 +66,8 @@ KINDS: dict[str, dict[str, Callable[..., Any]]] = {
     "step": {"Constant": Constant, "Harmonic": Harmonic, "theorem": theorem},
 }
 PIECES: dict[str, Callable[..., Any]] = {
-    kind.__name__: kind for kind in (Fixed, Exponential, LogNormal, Pareto, EveryArrivals, Tick, WaitForAll, OnOff)
+    kind.__name__: kind
+    for kind in (Arrivals, Fixed, Exponential, LogNormal, Pareto, EveryArrivals, Tick, WaitForAll, OnOff)
 }
 BASES = {"problem": Problem, "method": Method, "activity": Activity, "step": Step}
 LISTS = ("rates", "slowness", "trace")  # arguments that are lists by themselves

@@ -28,7 +28,7 @@ class Scale:
 
     sizes: tuple[int, ...] = (10, 20, 40, 80, 160)  # n
     iterations: int = 20_000
-    repeats: int = 50  # runs per curve
+    repeats: int = 40  # runs per curve
     draws: int = 16  # problems over which exact values are averaged
     checks: int = 200  # runs compared with the exact curve
     horizon: int = 60_000  # where the sharp law is judged

@@ -24,7 +24,7 @@ DEEP = 1e-18  # relative to the start; a linear rate gets there, a sublinear one
 LINES: tuple[tuple[str, Method, Activity, str, str], ...] = (
     ("IAG, non-uniform", IAG(), NONUNIFORM, BLUE, "-"),
     ("SAG, one sample at a time", SAG(), Sequential(), INK, "--"),
-    ("sIAG, non-uniform", SIAG(), NONUNIFORM, ORANGE, "-"),
+    ("sIAG, non-uniform", SIAG(), NONUNIFORM, ORANGE, "-."),
 )
 
 

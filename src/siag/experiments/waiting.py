@@ -27,7 +27,7 @@ TIMES: tuple[tuple[str, Times], ...] = (
 
 LINES: tuple[tuple[str, Method, EveryArrivals | WaitForAll, int, str, str], ...] = (
     ("asynchronous sIAG", SIAG(), EveryArrivals(), OLDEST, BLUE, "-"),
-    ("asynchronous SGD", SGD(), EveryArrivals(), OLDEST, ORANGE, "-"),
+    ("asynchronous SGD", SGD(), EveryArrivals(), OLDEST, ORANGE, "-."),
     ("synchronous SGD", SGD(), WaitForAll(), 0, INK, "--"),
 )
 

@@ -58,8 +58,6 @@ class Peer:
 
     def __call__(self, seed: int, iterations: int | None = None) -> Result:
         """Let it run once."""
-        assert self._process.stdin is not None  # noqa: S101  # a pipe was asked for
-        assert self._process.stdout is not None  # noqa: S101
         self._process.stdin.write(f"{seed} {iterations or self._iterations}\n")
         self._process.stdin.flush()
         line = self._process.stdout.readline()
@@ -70,7 +68,6 @@ class Peer:
 
     def close(self) -> None:
         """Let it end."""
-        assert self._process.stdin is not None  # noqa: S101
         self._process.stdin.close()
         self._process.wait(60)
         self._log.close()

@@ -13,7 +13,7 @@ from siag.activity import Arrivals, Clock, EveryArrivals, Exponential, Fixed, Lo
 from siag.activity.agenda import STEP
 from siag.activity.times import duration
 from siag.foundations.errors import BadInput, Unsuitable
-from siag.foundations.rng import CLOCK, SAMPLES, fresh, key, rewind
+from siag.foundations.rng import CLOCK, SAMPLES, blank, fresh, key, rewind
 
 quick = settings(deadline=None, max_examples=40)
 
@@ -63,7 +63,7 @@ def test_chunks_do_not_change_what_happens(clock, seed):
 
 def plain_history(compute, slowness, arrivals, seed):
     """Asynchronous workers with a step at every arrival, written to be read."""
-    rng, own = np.empty(4, np.uint64), key(seed, 0, CLOCK)
+    rng, own = blank(), key(seed, 0, CLOCK)
     tasks, queue, log, version = [0] * len(slowness), [], [], 0
 
     def start(i, now):

@@ -12,6 +12,7 @@ from siag.activity import Bernoulli, Cyclic, Everyone, Nonuniform, Recorded, Seq
 from siag.activity.recorded import Tape
 from siag.foundations import schedule
 from siag.foundations.errors import BadInput, Unsuitable
+from siag.foundations.rng import blank
 
 quick = settings(deadline=None, max_examples=80)
 N = 4
@@ -125,7 +126,7 @@ def test_what_is_no_trace_is_refused_with_its_place(trace, parameter):
 def test_a_worker_that_does_not_exist_is_refused(ask):
     activity = Recorded([[0, 1], [2], [0, 1, 2]])
     with pytest.raises(BadInput, match=r"^trace = 2: must be made of workers 0 to 1$"):
-        activity.start(2, np.empty(4, np.uint64)) if ask == "start" else getattr(activity, ask)(2)
+        activity.start(2, blank()) if ask == "start" else getattr(activity, ask)(2)
 
 
 def test_a_trace_shorter_than_the_run_is_refused_by_simulate():

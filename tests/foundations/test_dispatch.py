@@ -140,3 +140,14 @@ def test_compiled_functions_take_keywords_and_defaults():
 
     assert power(3.0) == power.plain(3.0) == 9.0
     assert power(3.0, exponent=3) == 27.0
+
+
+def test_a_function_made_in_a_function_keeps_what_it_closes_over():
+    def by(factor):
+        @compiled
+        def scaled(x):
+            return factor * x
+
+        return scaled
+
+    assert [by(factor)(2.0) for factor in (3.0, 5.0)] == [6.0, 10.0]

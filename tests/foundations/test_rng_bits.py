@@ -8,7 +8,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from siag.foundations import rng as source
-from siag.foundations.rng import ACTIVITY, SAMPLES, below, bits, fresh, key, normal, normals, rewind, scramble, uniform
+from siag.foundations.rng import (
+    ACTIVITY,
+    SAMPLES,
+    below,
+    bits,
+    blank,
+    fresh,
+    increment,
+    key,
+    normal,
+    normals,
+    rewind,
+    scramble,
+    uniform,
+)
 
 WORD = 2**64 - 1
 GOLDEN = 0x9E3779B97F4A7C15
@@ -36,41 +50,35 @@ def hashed(seed, repeat, purpose):
     return words
 
 
+def odd(z):
+    """Pairs of bits 01 or 10, the last 01."""
+    pairs = "".join("01" if bit == "1" else "10" for bit in f"{z:064b}"[1::2])
+    return int(pairs[:-2] + "01", 2)
+
+
 def rewound(words, i, k):
     a, b = (mixed((mixed((word + i * GOLDEN) & WORD) + k * GOLDEN) & WORD) for word in words)
-    return [a, b, mixed((a + GOLDEN) & WORD), mixed((b + GOLDEN) & WORD)]
-
-
-def rotated(x, k):
-    return ((x << k) | (x >> (64 - k))) & WORD
+    return [a, odd(b)]
 
 
 class Twin:
-    """xoshiro256++, as its authors print it."""
+    """SplitMix, as its authors print it."""
 
     def __init__(self, state):
         self.state = list(state)
 
     def bits(self):
-        s = self.state
-        word = (rotated((s[0] + s[3]) & WORD, 23) + s[0]) & WORD
-        t = (s[1] << 17) & WORD
-        s[2] ^= s[0]
-        s[3] ^= s[1]
-        s[1] ^= s[2]
-        s[0] ^= s[3]
-        s[2] ^= t
-        s[3] = rotated(s[3], 45)
-        return word
+        self.state[0] = (self.state[0] + self.state[1]) & WORD
+        return mixed(self.state[0])
 
     def uniform(self):
         return (self.bits() >> 11) / 2**53
 
-    def normal(self):
+    def normal(self, word=None):
         """The ziggurat with the tables of the source; their shape is tested on its own."""
         while True:
-            word = self.bits()
-            layer = word & 255
+            word = self.bits() if word is None else word
+            layer = word % source.LAYERS
             u = ((word >> 11) - 2**53 * (word >> 63)) / 2**52  # the upper 53 bits as a signed fraction
             x = u * source.X[layer]
             if abs(u) < source.RATIO[layer]:
@@ -81,6 +89,15 @@ class Twin:
             low, high = math.exp(-0.5 * (outer * outer - x * x)), math.exp(-0.5 * (inner * inner - x * x))
             if low + self.uniform() * (high - low) < 1.0:
                 return x
+            word = None
+
+    def normals(self, count):
+        """One block after the other: first all its words, then what they make."""
+        made = []
+        while len(made) < count:
+            words = [self.bits() for _ in range(min(source.BLOCK, count - len(made)))]
+            made += [self.normal(word) for word in words]
+        return made
 
     def tail(self):
         while True:
@@ -89,12 +106,20 @@ class Twin:
                 return source.EDGE + x
 
 
-def test_the_twin_and_the_generator_give_the_published_first_words_of_xoshiro256pp():
-    published = [41943041, 58720359, 3588806011781223, 3591011842654386, 9228616714210784205, 9973669472204895162]
-    state = np.array([1, 2, 3, 4], np.uint64)
-    twin = Twin([1, 2, 3, 4])
+def test_the_twin_and_the_generator_give_the_published_first_words_of_splitmix():
+    published = [6457827717110365317, 3203168211198807973, 9817491932198370423, 4593380528125082431]
+    state, twin = np.array([1234567, GOLDEN], np.uint64), Twin([1234567, GOLDEN])
     assert [int(bits(state)) for _ in published] == published
     assert [twin.bits() for _ in published] == published
+
+
+@quick
+@given(st.integers(0, WORD))
+def test_an_increment_is_odd_and_changes_from_bit_to_bit(z):
+    made = int(increment(np.uint64(z)))
+    assert made == odd(z)
+    assert made % 2 == 1
+    assert (made ^ (made >> 1)).bit_count() >= 24  # what SplitMix's authors ask for
 
 
 def test_scramble_gives_the_published_first_word_of_splitmix64():
@@ -116,7 +141,7 @@ def test_a_key_equals_its_twin(seed, repeat, purpose):
 @quick
 @given(seeds, repeats, purposes, indices, indices)
 def test_rewind_equals_its_twin(seed, repeat, purpose, i, k):
-    state = np.empty(4, np.uint64)
+    state = blank()
     rewind(state, key(seed, repeat, purpose), i, k)
     assert state.tolist() == rewound(hashed(seed, repeat, purpose), i, k)
 
@@ -137,24 +162,34 @@ def test_bits_and_uniforms_equal_their_twins(seed):
 
 
 def test_normals_equal_their_twin_rare_branches_included():
-    count = 20_000
+    count = 100_001
     state = fresh(1, 0, SAMPLES)
     twin = Twin(state.tolist())
     drawn = np.empty(count)
     normals(state, drawn)
-    expected = np.array([twin.normal() for _ in range(count)])
     # log and exp may differ in the last bit between the two, nothing else may.
-    np.testing.assert_allclose(drawn, expected, rtol=1e-14, atol=0)
+    np.testing.assert_allclose(drawn, twin.normals(count), rtol=1e-14, atol=0)
     assert np.abs(drawn).max() > source.EDGE  # else the tail's branch was not met
     assert state.tolist() == twin.state
 
 
-@pytest.mark.parametrize("count", [0, 1, 2, 5000])
-def test_normals_equal_as_many_calls_of_normal_bit_for_bit(count):
-    one, other = fresh(2, 0, SAMPLES), fresh(2, 0, SAMPLES)
-    filled = np.empty(count)
-    normals(one, filled)
-    assert filled.tolist() == [normal(other) for _ in range(count)]
+@pytest.mark.parametrize("count", [0, 1, 3, 16, 23, 63, 64, 65, 200])
+def test_normals_of_any_count_equal_their_twin(count):
+    state = fresh(2, 0, SAMPLES)
+    twin, drawn = Twin(state.tolist()), np.empty(count)
+    for _ in range(20):
+        normals(state, drawn)
+        np.testing.assert_allclose(drawn, twin.normals(count), rtol=1e-14, atol=0)
+    assert state.tolist() == twin.state
+
+
+@quick
+@given(seeds)
+def test_one_normal_is_a_block_of_one(seed):
+    one, other, drawn = fresh(seed, 0, SAMPLES), fresh(seed, 0, SAMPLES), np.empty(1)
+    for _ in range(30):
+        normals(one, drawn)
+        assert normal(other) == drawn[0]
     assert one.tolist() == other.tolist()
 
 
@@ -162,7 +197,7 @@ def test_normals_equal_as_many_calls_of_normal_bit_for_bit(count):
 @given(seeds, st.integers(0, 10**6), st.integers(0, 50))
 def test_the_kth_sample_does_not_depend_on_what_was_drawn_before(seed, k, earlier):
     root = key(seed, 0, SAMPLES)
-    used, unused = np.empty(4, np.uint64), np.empty(4, np.uint64)
+    used, unused = blank(), blank()
     rewind(used, root, 7, 3)
     normals(used, np.empty(earlier))
     rewind(used, root, 7, k)
@@ -182,7 +217,7 @@ def test_the_layers_of_the_ziggurat_have_equal_areas_and_end_at_the_top():
     x, height = source.X, np.exp(-0.5 * source.X**2)
     areas = x[1:-1] * (height[2:] - height[1:-1])
     tail = math.sqrt(math.pi / 2) * math.erfc(source.EDGE / math.sqrt(2))
-    assert areas == pytest.approx(np.full(255, areas[0]), rel=1e-7)
+    assert areas == pytest.approx(np.full(source.LAYERS - 1, areas[0]), rel=1e-7)
     assert areas[0] == pytest.approx(source.EDGE * height[1] + tail, rel=1e-9)
     assert x[-1] == 0.0
     assert np.all(np.diff(x) < 0)

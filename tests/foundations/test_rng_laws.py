@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from siag.foundations.dispatch import compiled
-from siag.foundations.rng import EDGE, SAMPLES, below, chi_square, fresh, key, normal, normals, rewind, uniform
+from siag.foundations.rng import EDGE, SAMPLES, below, blank, chi_square, fresh, key, normal, normals, rewind, uniform
 
 # With a fixed seed a test gives the same answer always; a correct generator, given another seed, would fail
 # a test with these probabilities:
@@ -51,7 +51,7 @@ def ten_million():
 
 def grid(seed=0, repeat=0, purpose=SAMPLES, shape=(300, 300)):
     out = np.empty(shape)
-    first_normals(np.empty(4, np.uint64), key(seed, repeat, purpose), out)
+    first_normals(blank(), key(seed, repeat, purpose), out)
     return out
 
 
@@ -78,7 +78,7 @@ def test_moments_of_normals_are_those_of_the_normal_law(ten_million, power):
     assert abs((ten_million**power).mean() - mean) < SIGMAS * deviation
 
 
-@pytest.mark.parametrize("start", [1.0, 2.0, 3.0, 3.6, EDGE, 3.7, 4.0, 4.5])
+@pytest.mark.parametrize("start", [1.0, 2.0, 3.0, 3.6, 4.0, EDGE, 4.1, 4.5])
 @pytest.mark.parametrize("side", [-1, 1])
 def test_tails_of_normals_have_their_weight(ten_million, start, side):
     count = int((side * ten_million > start).sum())
@@ -90,7 +90,7 @@ def test_tails_of_normals_have_their_weight(ten_million, start, side):
 def test_the_tail_beyond_the_ziggurat_has_the_normal_shape(ten_million, side):
     tail = side * ten_million
     tail = tail[tail > EDGE]
-    assert len(tail) > 1000
+    assert len(tail) > 150
     assert stats.kstest(stats.norm.sf(tail) / stats.norm.sf(EDGE), "uniform").pvalue > RARE
 
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import siag
-from siag.foundations.rng import SAMPLES, key, rewind
+from siag.foundations.rng import SAMPLES, blank, key, rewind
 from siag.problems import sample
 
 N, D = 5, 3
@@ -19,7 +19,7 @@ traces = st.lists(st.sets(st.integers(0, N - 1)), min_size=1, max_size=60)
 
 def stream(problem, seed):
     """A function that draws ∇f_i(w; ξ) with the samples that `simulate` with this seed sees."""
-    oracle, rng, repeat = problem.oracle(), np.empty(4, np.uint64), key(seed, 0, SAMPLES)
+    oracle, rng, repeat = problem.oracle(), blank(), key(seed, 0, SAMPLES)
     drawn = np.zeros(problem.n, int)
 
     def draw(i, w):

@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 from siag.foundations.dispatch import compiled
-from siag.foundations.rng import SAMPLES, key, rewind
+from siag.foundations.rng import SAMPLES, blank, key, rewind
 from siag.problems import LeastSquares, sample
 
 # With fixed seeds the tests always give the same answer; for another seed a correct sampler would fail
@@ -62,7 +62,7 @@ def draws(case, sampler):
     problem = LeastSquares(centers, p=case.p, noise=case.noise, sampler=sampler)
     out = np.empty((COUNT, case.d))
     w = centers[1] + case.distance * direction(case.d)
-    fill(problem.oracle(), np.empty(4, np.uint64), key(8, 0, SAMPLES), 1, w, out)
+    fill(problem.oracle(), blank(), key(8, 0, SAMPLES), 1, w, out)
     return out
 
 
@@ -148,6 +148,6 @@ def test_compiled_and_plain_samples_are_the_same_bit_for_bit(sampler):
     results = []
     for run in (fill, fill.plain):
         out = np.empty((20, 4))
-        run(problem.oracle(), np.empty(4, np.uint64), key(1, 0, SAMPLES), 1, np.ones(4), out)
+        run(problem.oracle(), blank(), key(1, 0, SAMPLES), 1, np.ones(4), out)
         results.append(out.tolist())
     assert results[0] == results[1]

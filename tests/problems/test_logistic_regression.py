@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from siag.foundations.errors import BadInput, SiagError
-from siag.foundations.rng import SAMPLES, key, rewind
+from siag.foundations.rng import SAMPLES, blank, key, rewind
 from siag.problems import LogisticRegression, sample
 
 quick = settings(deadline=None, max_examples=30)
@@ -127,7 +127,7 @@ def test_assumption_2_holds_with_the_constant_given(problem, seed):
 
 def drawn(problem, i, w, count):
     """(count, d) stochastic gradients of worker i."""
-    out, rng, root, oracle = np.empty((count, problem.d)), np.empty(4, np.uint64), key(6, 0, SAMPLES), problem.oracle()
+    out, rng, root, oracle = np.empty((count, problem.d)), blank(), key(6, 0, SAMPLES), problem.oracle()
     for k in range(count):
         rewind(rng, root, i, k)
         sample(oracle, rng, i, w, out[k])

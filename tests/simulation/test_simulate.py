@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import siag
-from siag.foundations.rng import SAMPLES, key, rewind
+from siag.foundations.rng import SAMPLES, blank, key, rewind
 from siag.methods import Method, advance, receive
 from siag.problems import sample
 
@@ -156,7 +156,7 @@ def test_a_workers_kth_sample_does_not_depend_on_who_else_reports_when():
 
 
 def test_a_workers_kth_sample_is_a_function_of_seed_repeat_worker_and_k():
-    rng, out, oracle = np.empty(4, np.uint64), np.empty(PROBLEM.d), PROBLEM.oracle()
+    rng, out, oracle = blank(), np.empty(PROBLEM.d), PROBLEM.oracle()
     log = heard(siag.activity.Everyone(), 5)
     for i in range(PROBLEM.n):
         for k in range(5):

@@ -8,7 +8,7 @@ import numpy as np
 
 from siag.activity.times import EXPONENTIAL, Law, duration
 from siag.foundations.dispatch import compiled
-from siag.foundations.rng import rewind, uniform
+from siag.foundations.rng import blank, rewind, uniform
 from siag.foundations.types import Booleans, Floats, Integers, Rng
 
 STEP = 1 << 62  # the code of an event in which the server steps
@@ -28,7 +28,7 @@ class Agenda(NamedTuple):
     """Each worker has one thing to do next, or waits for the server; a heap holds them by time."""
 
     key: Rng  # (2,) of this repeat's times
-    rng: Rng  # (4,) scratch
+    rng: Rng  # scratch
     slowness: Floats  # (n,)
     compute: Law
     travel: Law
@@ -62,7 +62,7 @@ def agenda(
     n = len(slowness)
     state = Agenda(
         key=key,
-        rng=np.empty(4, np.uint64),
+        rng=blank(),
         slowness=slowness,
         compute=laws[0],
         travel=laws[1],

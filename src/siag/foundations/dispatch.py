@@ -117,7 +117,8 @@ class Compiled(Generic[P, R]):
         for known in _verbs:  # machine code from the cache asks no verb for its meaning
             known._settled |= kinds & known.meanings.keys()
         parts = sorted(kinds, key=lambda kind: (kind.__module__, kind.__qualname__))
-        twin = types.FunctionType(source.__code__, source.__globals__, source.__name__, source.__defaults__)
+        given = source.__globals__, source.__name__, source.__defaults__, source.__closure__
+        twin = types.FunctionType(source.__code__, *given)
         twin.__module__ = source.__module__
         twin.__qualname__ = f"{source.__qualname__}_{fingerprint(source, parts, repr(INLINED))}"
         made = _lean(twin, _lasting(kinds))

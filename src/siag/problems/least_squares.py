@@ -16,6 +16,7 @@ from siag.foundations.types import Floats, Record, Rng
 from siag.problems.problem import Constants, Problem, exact, sample
 
 SAMPLERS = ("exact", "literal")
+U1, U2, U3 = (np.uint64(k) for k in (1, 2, 3))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -123,28 +124,44 @@ class Literal(NamedTuple):
 
 
 @compiled
-def distance(w: Floats, center: Floats, zeta: Floats, e: Floats) -> tuple[float, float]:
-    """Write w − center to e; return ‖e‖² and e·ζ. Four sums at a time: an addition waits for the one before it."""
+def apart(w: Floats, center: Floats, e: Floats) -> float:
+    """Write w − center to e and return ‖e‖².
+
+    Four sums at a time, since an addition waits for the one before it, and indices without sign, since a signed one
+    might count from the end and has to be looked at first. So in `inner`.
+    """
     d = w.size
-    s0 = s1 = s2 = s3 = a0 = a1 = a2 = a3 = 0.0
-    for j in range(0, d - 3, 4):
-        e0, e1 = w[j] - center[j], w[j + 1] - center[j + 1]
-        e2, e3 = w[j + 2] - center[j + 2], w[j + 3] - center[j + 3]
-        e[j], e[j + 1], e[j + 2], e[j + 3] = e0, e1, e2, e3
+    s0 = s1 = s2 = s3 = 0.0
+    for quarter in range(d // 4):
+        j = np.uint64(4 * quarter)
+        e0, e1 = w[j] - center[j], w[j + U1] - center[j + U1]
+        e2, e3 = w[j + U2] - center[j + U2], w[j + U3] - center[j + U3]
+        e[j], e[j + U1], e[j + U2], e[j + U3] = e0, e1, e2, e3
         s0 += e0 * e0
         s1 += e1 * e1
         s2 += e2 * e2
         s3 += e3 * e3
-        a0 += e0 * zeta[j]
-        a1 += e1 * zeta[j + 1]
-        a2 += e2 * zeta[j + 2]
-        a3 += e3 * zeta[j + 3]
     for j in range(d - d % 4, d):
         e0 = w[j] - center[j]
         e[j] = e0
         s0 += e0 * e0
-        a0 += e0 * zeta[j]
-    return (s0 + s1) + (s2 + s3), (a0 + a1) + (a2 + a3)
+    return (s0 + s1) + (s2 + s3)
+
+
+@compiled
+def inner(e: Floats, zeta: Floats) -> float:
+    """e·ζ, ζ being as long as e or longer."""
+    d = e.size
+    s0 = s1 = s2 = s3 = 0.0
+    for quarter in range(d // 4):
+        j = np.uint64(4 * quarter)
+        s0 += e[j] * zeta[j]
+        s1 += e[j + U1] * zeta[j + U1]
+        s2 += e[j + U2] * zeta[j + U2]
+        s3 += e[j + U3] * zeta[j + U3]
+    for j in range(d - d % 4, d):
+        s0 += e[j] * zeta[j]
+    return (s0 + s1) + (s2 + s3)
 
 
 @sample.when(Projected)
@@ -154,18 +171,18 @@ def sample_projected(oracle: Projected, rng: Rng, i: int, w: Floats, out: Floats
     Here z, ε ~ N(0, I_p), ζ ~ N(0, I_d). Only ‖z‖² ~ χ²_p, z·ε = ‖z‖ x with x ~ N(0, 1) and ‖ε‖² = x² + χ²_{p−1} enter.
     """
     zeta, d = oracle.zeta, w.size
+    square = apart(w, oracle.centers[i], out)  # first, while the generator's hash is still on its way
+    norm = math.sqrt(square)
+    inverse = 1.0 / norm if norm > 0.0 else 0.0
     normals(rng, zeta)
     x, sigma = zeta[d], oracle.noise
     zz = chi_square_from(rng, zeta[d + 1], oracle.p)
     ee = x * x + chi_square_from(rng, zeta[d + 2], oracle.p - 1)
-    square, along = distance(w, oracle.centers[i], zeta, out)
-    norm = math.sqrt(square)
     ze = math.sqrt(zz) * x
     zr = norm * zz - sigma * ze
     rr = square * zz - 2.0 * norm * sigma * ze + sigma * sigma * ee
     r = math.sqrt(max(rr, 0.0))
-    inverse = 1.0 / norm if norm > 0.0 else 0.0
-    back = (zr - r * along * inverse) * inverse
+    back = (zr - r * inner(out, zeta) * inverse) * inverse
     for j in range(d):
         out[j] = r * zeta[j] + back * out[j]
 

@@ -18,7 +18,7 @@ class Draws(NamedTuple):
     """The randomness of one repeat."""
 
     key: Rng  # (2,) of the repeat
-    rng: Rng  # (4,) scratch
+    rng: Rng  # scratch
     counts: Integers  # (n,) samples each worker has drawn
 
 

@@ -15,7 +15,7 @@ from siag.foundations import check
 from siag.foundations.errors import DivergenceWarning, Unsuitable, shorten
 from siag.foundations.memory import check_fits, size
 from siag.foundations.parallel import Progress, Watch, cores, run_all
-from siag.foundations.rng import SAMPLES, key
+from siag.foundations.rng import SAMPLES, blank, key
 from siag.foundations.schedule import points
 from siag.foundations.types import Floats, Integers, Record
 from siag.foundations.version import __version__
@@ -170,7 +170,7 @@ class Job:
         """Run one repeat; return what was recorded, the final w, and the iteration of a divergence or −1."""
         n, d = self.problem.n, self.problem.d
         parts = (self.problem.oracle(), self.method.recruit(self.w0, n), self.method.init(self.w0, n))
-        draws = Draws(key(self.seed, repeat, SAMPLES), np.empty(4, np.uint64), np.zeros(n, np.int64))
+        draws = Draws(key(self.seed, repeat, SAMPLES), blank(), np.zeros(n, np.int64))
         reference = np.ascontiguousarray(self.problem.optimum, np.float64)
         scale = 1.0 + float(max(np.abs(self.w0).max(), np.abs(reference).max()))
         error, time = np.full((2, len(t)), np.nan)

@@ -14,6 +14,7 @@ import numpy as np
 import siag
 
 HERE = Path(__file__).parent
+PYTHON = HERE / ".venv" / "bin" / "python"  # of the peers
 CORE = {max(os.sched_getaffinity(0))}
 
 N, D, P, NOISE, T, BETA, GAMMA = 100, 20, 10, 0.1, 15, 0.2, 200.0
@@ -42,11 +43,11 @@ class Result:
 class Peer:
     """A peer's process, on one core unless it is said otherwise."""
 
-    def __init__(self, python: Path, name: str, iterations: int, one_core: bool = True) -> None:
+    def __init__(self, name: str, iterations: int, one_core: bool = True) -> None:
         self._iterations = iterations
         self._log = open(HERE / "peers" / f"{name}.log", "w")  # noqa: SIM115  # it lives as long as the process
         self._process = subprocess.Popen(
-            [python, f"{name}.py"],
+            [PYTHON, f"{name}.py"],
             cwd=HERE / "peers",
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

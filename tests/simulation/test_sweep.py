@@ -141,3 +141,19 @@ def test_one_bar_for_all():
     grid(progress=seen.append)
     assert seen == sorted(seen)
     assert seen[-1] == 1.0
+
+
+def test_a_sweep_counts_the_memory_of_all_its_threads(monkeypatch):
+    from siag.foundations import memory
+
+    problem = siag.problems.LeastSquares.random(n=50, d=10, p=4, noise=0.1)  # a table of 4000 bytes
+    monkeypatch.setattr(memory, "available", lambda: 6000)
+    ask = [
+        problem,
+        siag.methods.SIAG(),
+        siag.activity.Uniform(5),
+        [siag.steps.Constant(0.01), siag.steps.Constant(0.02)],
+    ]
+    siag.sweep(*ask, iterations=10, threads=1)
+    with pytest.raises(siag.Unsuitable, match=r"2 at a time, needs .* or fewer threads"):
+        siag.sweep(*ask, iterations=10, threads=2)

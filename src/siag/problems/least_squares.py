@@ -141,9 +141,9 @@ def apart(w: Floats, center: Floats, e: Floats) -> float:
         s1 += e1 * e1
         s2 += e2 * e2
         s3 += e3 * e3
-    for j in range(d - d % 4, d):
-        e0 = w[j] - center[j]
-        e[j] = e0
+    for rest in range(d - d % 4, d):
+        e0 = w[rest] - center[rest]
+        e[rest] = e0
         s0 += e0 * e0
     return (s0 + s1) + (s2 + s3)
 
@@ -159,8 +159,8 @@ def inner(e: Floats, zeta: Floats) -> float:
         s1 += e[j + U1] * zeta[j + U1]
         s2 += e[j + U2] * zeta[j + U2]
         s3 += e[j + U3] * zeta[j + U3]
-    for j in range(d - d % 4, d):
-        s0 += e[j] * zeta[j]
+    for rest in range(d - d % 4, d):
+        s0 += e[rest] * zeta[rest]
     return (s0 + s1) + (s2 + s3)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
+import math
 import os
 import threading
 from collections.abc import Mapping, Sequence
@@ -18,7 +19,7 @@ from siag.activity import Activity
 from siag.foundations import check
 from siag.foundations.errors import BadFile, BadInput, Unsuitable
 from siag.foundations.files import writable_folder
-from siag.foundations.parallel import Progress, Watch, run_all
+from siag.foundations.parallel import Progress, Watch, cores, run_all
 from siag.foundations.schedule import points
 from siag.foundations.types import Floats, Integers
 from siag.methods import Method, check_fit
@@ -96,7 +97,9 @@ def sweep(
     iterations, seed = check.integer("iterations", iterations), check.seed(seed)
     repeats, record = check.integer("repeats", repeats, high=MOST), check.integer("record", record, high=MOST)
     axes = [_axis(*axis) for axis in (("problem", problem), ("method", method), ("activity", activity), ("step", step))]
-    jobs = [_job(combination, iterations, seed) for combination in itertools.product(*axes)]
+    count = math.prod(map(len, axes)) * repeats
+    threads = min(cores() if threads is None else check.integer("threads", threads), count)
+    jobs = [_job(combination, iterations, seed, threads) for combination in itertools.product(*axes)]
     place = None if folder is None else writable_folder("folder", folder)
     runs = _kept(jobs, repeats, record, place)
     missing = [index for index, run in enumerate(runs) if run is None]
@@ -133,13 +136,13 @@ def _axis(name: str, values: Any) -> list[Any]:
     return kept
 
 
-def _job(combination: tuple[Any, ...], iterations: int, seed: int) -> Job:
-    """One combination, if its parts fit together."""
+def _job(combination: tuple[Any, ...], iterations: int, seed: int, threads: int) -> Job:
+    """One combination, if its parts fit together, and into memory so many times."""
     problem, method, activity, step = combination
     try:
         check_fit(problem, method, activity, step, iterations)
         job = Job(problem, method, activity, step, iterations, seed, np.zeros(problem.d), True)
-        job.check()
+        job.check(threads)
     except (BadInput, Unsuitable) as error:
         raise Unsuitable(f"{problem!r} × {method!r} × {activity!r} × {step!r}: {error}") from None
     return job

@@ -8,7 +8,9 @@ from siag.activity.everyone import Everyone
 from siag.activity.gaps import Nonuniform, Uniform
 from siag.activity.recorded import Recorded
 from siag.activity.sequential import Sequential
+from siag.activity.timed import Timed
 from siag.activity.times import Arrivals, Exponential, Fixed, LogNormal, Pareto, Times
+from siag.activity.trace import Trace, TraceWriter
 from siag.activity.unfold import checked_sizes, lasts, unfold
 
 __all__ = [
@@ -29,7 +31,10 @@ __all__ = [
     "Recorded",
     "Sequential",
     "Tick",
+    "Timed",
     "Times",
+    "Trace",
+    "TraceWriter",
     "Uniform",
     "WaitForAll",
     "active",

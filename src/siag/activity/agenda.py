@@ -12,16 +12,22 @@ from siag.foundations.rng import blank, rewind, uniform
 from siag.foundations.types import Booleans, Floats, Integers, Rng
 
 STEP = 1 << 62  # the code of an event in which the server steps
+FADE = -(1 << 62)  # FADE + i: what is kept of worker i, which has left for good, counts for less from now on
 
 VERSION, ARRIVED, SIZE = range(3)  # the entries of `Agenda.counts`
+NO_FACTORS = np.empty(0)
 
 
 class Events(NamedTuple):
-    """What happens, in order of time: code i ≥ 0, worker i's report arrives; −1 − i, it reads w; STEP, w moves."""
+    """What happens, in order of time.
+
+    Code i ≥ 0: worker i's report arrives; −1 − i: it reads w; STEP: w moves; FADE + i: its row counts for less.
+    """
 
     code: Integers  # (events,)
     age: Integers  # (events,) of a report: steps of the server since its w was read
-    time: Floats  # (events,) simulated seconds, ascending
+    time: Floats  # (events,) seconds, ascending
+    factor: Floats  # (events,) of FADE; empty if there is none
 
 
 class Agenda(NamedTuple):

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from siag.activity.activity import Activity, Moments
-from siag.activity.agenda import Agenda, Events, agenda, fill_events
+from siag.activity.agenda import NO_FACTORS, Agenda, Events, agenda, fill_events
+from siag.activity.timed import Timed
 from siag.activity.times import Arrivals, Fixed, Times
 from siag.foundations import check
-from siag.foundations.errors import BadInput, Unsuitable
+from siag.foundations.errors import BadInput
 from siag.foundations.rng import CLOCK, key
-from siag.foundations.types import Floats, Record, Rng
+from siag.foundations.types import Floats
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ NOT_RECORDED = (np.empty(0), np.zeros(1, np.int64))
 
 
 @dataclass(frozen=True)
-class Clock(Activity):
+class Clock(Timed):
     """Workers and a server in simulated time.
 
     Worker i reads w, computes and travels for slowness_i · compute + travel seconds, reports, and reads again. Its k-th
@@ -116,19 +116,11 @@ class Clock(Activity):
             return len(self.compute.trace) // self.server.k
         return None
 
-    def start(self, n: int, rng: Rng) -> Record:
-        """Not iterations but events: see `unfold_events`."""
-        raise Unsuitable("a Clock has no fixed iterations; simulate runs it, Recorded and exact_error cannot")
-
     def bound(self, n: int) -> None:
         """None: a worker may be away for any time."""
         self.slownesses(n)
         if isinstance(self.compute, Arrivals):
             self.compute.by_worker(n)
-
-    def moments(self, n: int) -> Moments:
-        """Not known in advance."""
-        raise Unsuitable("the gaps of a Clock are not known in advance; simulate it")
 
     def slownesses(self, n: int) -> Floats:
         """(n,) one for each worker."""
@@ -155,9 +147,9 @@ class Clock(Activity):
         """Yield what happens, in order, until the server has stepped `iterations` times; arrays are used again."""
         state = self.begin(n, seed, repeat)
         room = max(256, (1 << 21) // max(cost, 32))
-        whole = Events(np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room))
+        whole = Events(np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room), NO_FACTORS)
         done = 0
         while done < iterations:
             count, steps = fill_events(state, whole, iterations - done)
             done += steps
-            yield Events(whole.code[:count], whole.age[:count], whole.time[:count])
+            yield Events(whole.code[:count], whole.age[:count], whole.time[:count], NO_FACTORS)

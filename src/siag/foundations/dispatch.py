@@ -36,9 +36,10 @@ _verbs: list[Verb[Any, Any]] = []
 class Verb(Generic[P, R]):
     """A function whose meaning is chosen by the type of its first argument."""
 
-    def __init__(self, example: Callable[P, R]) -> None:
+    def __init__(self, example: Callable[P, R], *, optional: bool = False) -> None:
         functools.update_wrapper(self, example)
         self.__name__: str = example.__name__
+        self.otherwise = example if optional else None
         self.meanings: dict[type, Callable[..., R]] = {}
         self._settled: set[type] = set()
         _verbs.append(self)
@@ -64,6 +65,8 @@ class Verb(Generic[P, R]):
 
     def meaning(self, kind: type) -> Callable[..., R]:
         """The function that `kind` gives it."""
+        if kind not in self.meanings and self.otherwise is not None:
+            return self.otherwise
         if kind not in self.meanings:
             raise SiagError(
                 f"{self.__name__} has no meaning for {kind.__name__}; write one: @{self.__name__}.when({kind.__name__})"
@@ -82,7 +85,7 @@ class Verb(Generic[P, R]):
             if kind is None:
                 return None
             self._settled.add(kind)
-            return self.meanings.get(kind)
+            return self.meanings.get(kind, self.otherwise)
 
         overload(self, strict=False, jit_options=INLINED)(resolve)
 
@@ -193,6 +196,11 @@ def _essence(error: Exception) -> str:
 def verb(example: Callable[P, R]) -> Verb[P, R]:
     """Make a verb; the example's signature and docstring say what its meanings must do."""
     return Verb(example)
+
+
+def optional_verb(example: Callable[P, R]) -> Verb[P, R]:
+    """Make a verb that does what the example does wherever it has no meaning of its own."""
+    return Verb(example, optional=True)
 
 
 def compiled(plain: Callable[P, R]) -> Compiled[P, R]:

@@ -43,6 +43,7 @@ def fingerprint(function: types.FunctionType, kinds: Iterable[type], options: st
             queue.append(plain)
         elif isinstance(meanings := getattr(item, "meanings", None), dict):
             queue.extend(meanings[kind] for kind in kinds if kind in meanings)
+            queue.append(getattr(item, "otherwise", None))
     return digest.hexdigest()[:LENGTH]
 
 

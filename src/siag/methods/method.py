@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from typing import NamedTuple
 
 from siag.activity import Activity
-from siag.foundations.dispatch import verb
+from siag.foundations.dispatch import optional_verb, verb
 from siag.foundations.errors import Unsuitable
 from siag.foundations.types import Floats, Record, Rng
 from siag.problems import Problem, exact, sample
@@ -56,6 +56,14 @@ def receive(state: Record, i: int, message: Floats, age: int) -> None:
 @verb
 def advance(state: Record, eta: float) -> None:
     """Server: end the iteration with a step of size η. Called also when nobody reported: silence is an event."""
+
+
+@optional_verb
+def fade(state: Record, i: int, factor: float) -> None:
+    """Server: worker i has left for good; let what is kept of it count for `factor` as much, 0 being nothing.
+
+    Nothing to do for a method that keeps nothing.
+    """
 
 
 class Streaming(NamedTuple):

@@ -10,7 +10,7 @@ import numpy as np
 
 from siag.foundations import check
 from siag.foundations.types import Booleans, Floats, Integers, Record
-from siag.methods.method import Method, advance, receive
+from siag.methods.method import Method, advance, fade, receive
 
 PRECISIONS = ("float64", "float32")
 SINCE, SEEN = 0, 1  # the entries of `tally`
@@ -89,3 +89,13 @@ def step_along_total(state: Table, eta: float) -> None:
     if state.tally[SEEN] >= state.quorum:
         for j in range(state.w.size):
             state.w[j] -= eta / n * state.total[j]
+
+
+@fade.when(Table)
+def fade_row(state: Table, i: int, factor: float) -> None:
+    """g_i ← factor · g_i, and the sum with it."""
+    row, total = state.rows[i], state.total
+    for j in range(total.size):
+        before = np.float64(row[j])
+        row[j] = factor * before
+        total[j] += np.float64(row[j]) - before

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from siag.activity.agenda import STEP, Events
+from siag.activity.agenda import FADE, STEP, Events
 from siag.foundations.dispatch import compiled
 from siag.foundations.rng import rewind
 from siag.foundations.types import Booleans, Floats, Record
-from siag.methods import advance, compute, receive
+from siag.methods import advance, compute, fade, receive
 from siag.simulation.iterate import CURSOR, DRAWN, Draws, Track, lost, note
+
+STRANGERS = -(1 << 61)  # no worker has so large a number, so a code below this is FADE + i
 
 
 class Flight(NamedTuple):
@@ -45,6 +47,8 @@ def follow_events(
             t += 1
             if t == track.t[track.tally[CURSOR]]:
                 note(track, state.w, events.time[e])
+        elif code < STRANGERS:
+            fade(state, code - FADE, events.factor[e])
         elif code < 0:
             i = -1 - code
             rewind(draws.rng, draws.key, i, draws.counts[i])

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias, cast
 
 import numpy as np
 
-from siag.activity import Activity, Clock, checked_sizes, unfold
+from siag.activity import Activity, Timed, checked_sizes, unfold
 from siag.activity.agenda import STEP
 from siag.foundations import check
 from siag.foundations.errors import DivergenceWarning, Unsuitable, shorten
@@ -135,7 +135,7 @@ class Job:
             numbers = problem.n * problem.d
             check_fits(8 * numbers, f"a table of {problem.n} × {problem.d} numbers", remedy)
             raise
-        flying = 8 * problem.n * problem.d if isinstance(self.activity, Clock) else 0
+        flying = 8 * problem.n * problem.d if isinstance(self.activity, Timed) else 0
         each = size((state, memory)) + flying
         check_fits(
             threads * each,
@@ -177,7 +177,7 @@ class Job:
         track = Track(reference, t, error, np.zeros(len(t), np.int64), time, np.zeros(2, np.int64), LIMIT * scale)
         state = parts[2]
         note(track, state.w, 0.0)
-        along = self._events if isinstance(self.activity, Clock) else self._schedule
+        along = self._events if isinstance(self.activity, Timed) else self._schedule
         diverged = -1
         for done, left in along(repeat, parts, draws, track, d):
             watch.did(done)
@@ -205,7 +205,7 @@ class Job:
         loop = follow_events if self.compiled else follow_events.plain
         n, first = self.problem.n, 0
         flight = Flight(np.empty((n, d)), np.zeros(n, np.bool_))
-        for chunk in cast(Clock, self.activity).events(n, self.iterations, self.seed, repeat, d):
+        for chunk in cast(Timed, self.activity).events(n, self.iterations, self.seed, repeat, d):
             steps = int((chunk.code == STEP).sum())
             eta = checked_sizes(self.step.sizes, first, steps)
             diverged = loop(*parts, draws, chunk, eta, first, track, flight)

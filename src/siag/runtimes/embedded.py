@@ -1,0 +1,272 @@
+"""The embedded runtime: worker processes on this machine, and a server in the calling one, over shared memory.
+
+Each worker has a row of shared memory for what it sends and one for what it is sent, so nothing is copied on the way but
+w itself, which the server writes and nobody else. A worker rings by writing four bytes to a pipe all share; the server
+answers with one byte on a pipe of the worker's own. When the server's process ends, however it ends, the workers find
+their pipes closed and end too; the memory has no name and goes with the last process that has it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import select
+import signal
+import threading
+import time
+import traceback
+from contextlib import suppress
+from multiprocessing import connection, get_all_start_methods, get_context
+from multiprocessing.context import BaseContext
+from typing import Any
+
+import numpy as np
+
+from siag.activity import Tick
+from siag.foundations.errors import SiagError
+from siag.foundations.types import Floats, Integers
+from siag.runtimes.session import Session
+from siag.runtimes.task import StreamEnded, Task
+from siag.server.guard import Refused
+
+JOIN, REPORT, SKIP, ENDED, FAILED = range(5)  # what a worker rings for
+GO, REFUSED, STOP, NOTHING = b"g", b"r", b"s", b""  # what it is answered
+STAMP, SAMPLE = 0, 1  # the entries of `Memory.notes`
+TEXT = 600  # bytes for a worker's last words
+PAUSE = 0.05  # seconds the server waits at most before it looks after other things
+GRACE = 2.0  # seconds a worker has to end by itself
+
+
+class Memory:
+    """The shared memory of all workers."""
+
+    def __init__(self, context: BaseContext, n: int, d: int) -> None:
+        self._n, self._d = n, d
+        self._raw = [
+            context.RawArray(ctypes.c_double, n * d),
+            context.RawArray(ctypes.c_double, n * d),
+            context.RawArray(ctypes.c_int64, 2 * n),
+            context.RawArray(ctypes.c_char, TEXT * n),
+        ]
+        self._look()
+
+    def _look(self) -> None:
+        n, d = self._n, self._d
+        self.sent: Floats = np.frombuffer(self._raw[0], np.float64).reshape(n, d)
+        self.w: Floats = np.frombuffer(self._raw[1], np.float64).reshape(n, d)
+        self.notes: Integers = np.frombuffer(self._raw[2], np.int64).reshape(n, 2)
+
+    def say(self, row: int, text: str) -> None:
+        """Leave a few words."""
+        content = text.encode()[: TEXT - 1]
+        memoryview(self._raw[3]).cast("B")[row * TEXT : row * TEXT + len(content) + 1] = content + b"\0"
+
+    def said(self, row: int) -> str:
+        """The words that were left."""
+        content = bytes(memoryview(self._raw[3]).cast("B")[row * TEXT : (row + 1) * TEXT])
+        return content.partition(b"\0")[0].decode(errors="replace")
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_n": self._n, "_d": self._d, "_raw": self._raw}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._look()
+
+
+def _live_with(parent: connection.Connection) -> None:
+    """End this process when the other end of the pipe is gone, whatever this process is doing."""
+
+    def watch() -> None:
+        try:
+            os.read(parent.fileno(), 1)
+        finally:
+            os._exit(0)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def work(
+    memory: Memory,
+    row: int,
+    n: int,
+    task: Task,
+    bell: connection.Connection,
+    answers: connection.Connection,
+    parent: connection.Connection,
+) -> None:
+    """The life of a worker process."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's affair
+    _live_with(parent)
+    ring, answer = bell.fileno(), answers.fileno()
+    w, out, notes = memory.w[row], memory.sent[row], memory.notes[row]
+    w.setflags(write=False)
+    codes = [(row << 3 | kind).to_bytes(4, "little") for kind in range(5)]
+    try:
+        os.write(ring, codes[JOIN])
+        if os.read(answer, 1) != GO:
+            return
+        task.begin(row, n, w.size, int(notes[SAMPLE]))
+        while True:
+            send = task.compute(w, out)
+            notes[SAMPLE] = task.sample
+            os.write(ring, codes[REPORT if send else SKIP])
+            if os.read(answer, 1) not in (GO, REFUSED):
+                return
+    except StreamEnded:
+        os.write(ring, codes[ENDED])
+    except BrokenPipeError:
+        return
+    except BaseException as error:  # whatever a user's code raises
+        memory.say(row, _last_words(error))
+        os.write(ring, codes[FAILED])
+
+
+def _last_words(error: BaseException) -> str:
+    """An error in one line, with the place in the user's code."""
+    if isinstance(error, SiagError):
+        return str(error)
+    frames = [
+        frame for frame in traceback.extract_tb(error.__traceback__) if f"{os.sep}siag{os.sep}" not in frame.filename
+    ]
+    place = f" ({os.path.basename(frames[-1].filename)}, line {frames[-1].lineno})" if frames else ""
+    return f"{type(error).__name__}: {error}{place}"
+
+
+class Embedded:
+    """Runs a session with workers as processes of this machine.
+
+    Args:
+        session: the server and what belongs to it.
+        tasks: one for each worker.
+    """
+
+    def __init__(self, session: Session, tasks: list[Task]) -> None:
+        self._session, self._tasks = session, tasks
+        methods = get_all_start_methods()
+        self._context = get_context("forkserver" if "forkserver" in methods else "spawn")
+        if "forkserver" in methods:
+            self._context.set_forkserver_preload(["siag.runtimes.embedded"])
+        server = session.server
+        self._memory = Memory(self._context, server.n, server.d)
+        self._bell, self._ring = self._context.Pipe(duplex=False)
+        self._answers: list[connection.Connection] = []
+        self._processes: list[Any] = []
+
+    def run(self) -> None:
+        """Run until the session is over; then end all processes."""
+        try:
+            self._start()
+            self._serve()
+        finally:
+            self._stop()
+
+    def _start(self) -> None:
+        life_of_child, self._life = self._context.Pipe(duplex=False)
+        for row, task in enumerate(self._tasks):
+            answers, answer = self._context.Pipe(duplex=False)
+            name = f"siag-worker-{self._session.server.members[row].name}"
+            arguments = (self._memory, row, len(self._tasks), task, self._ring, answers, life_of_child)
+            process = self._context.Process(target=work, args=arguments, name=name, daemon=True)
+            process.start()
+            answers.close()
+            self._answers.append(answer)
+            self._processes.append(process)
+        life_of_child.close()
+
+    def _serve(self) -> None:
+        """One loop: rings, deaths, and now and then everything else."""
+        session = self._session
+        bell = self._bell.fileno()
+        poller = select.poll()
+        poller.register(bell, select.POLLIN)
+        sentinels = {process.sentinel: row for row, process in enumerate(self._processes)}
+        for sentinel in sentinels:
+            poller.register(sentinel, select.POLLIN)
+        here = set(range(len(self._processes)))
+        ticking = isinstance(session.server.server, Tick)
+        clock = time.monotonic
+        session.begin(clock())
+        while here and not session.over:
+            pause = min(PAUSE, session.next_tick - clock()) if ticking else PAUSE
+            for descriptor, _ in poller.poll(max(0.0, pause) * 1000):
+                if descriptor == bell:
+                    rung = np.frombuffer(os.read(bell, 1 << 16), np.int32).tolist()
+                    replies = [(code >> 3, self._heed(code >> 3, code & 7, clock())) for code in rung]
+                    session.commit()
+                    for row, reply in replies:
+                        self._answer(row, reply)
+                        if reply not in (GO, REFUSED):
+                            here.discard(row)
+                else:
+                    row = sentinels[descriptor]
+                    poller.unregister(descriptor)
+                    if row in here:
+                        here.discard(row)
+                        session.died(row, self._death(row))
+            session.look_after(clock())
+        session.finish(clock())
+
+    def _heed(self, row: int, kind: int, now: float) -> bytes:
+        """Do what a worker rings for; return what to answer, nothing if it has ended."""
+        session, memory = self._session, self._memory
+        server = session.server
+        reply = GO
+        if kind == REPORT:
+            stamp, sample = memory.notes[row].tolist()
+            if session.over:
+                return STOP
+            try:
+                session.push(row, stamp, memory.sent[row], sample, now)
+            except Refused as refusal:
+                session.refused(row, refusal)
+                reply = STOP if refusal.final else REFUSED
+        elif kind == JOIN:
+            ticket = server.join(row, now)
+            memory.notes[row, SAMPLE] = ticket.samples
+        elif kind == ENDED:
+            session.left(row, now, "its stream ended")
+            return NOTHING
+        elif kind == FAILED:
+            session.failed(row, memory.said(row))
+            return NOTHING
+        else:
+            server.alive(row, now)
+        return reply
+
+    def _answer(self, row: int, reply: bytes) -> None:
+        """Give a worker the current w, and let it go on."""
+        if reply == NOTHING:
+            return
+        self._memory.w[row] = self._session.server.state.w
+        self._memory.notes[row, STAMP] = self._session.server.version
+        with suppress(BrokenPipeError):  # its death is about to be noticed
+            os.write(self._answers[row].fileno(), reply)
+
+    def _death(self, row: int) -> str:
+        """Why a process that said nothing is gone."""
+        process = self._processes[row]
+        process.join(GRACE)
+        code = process.exitcode
+        if code is not None and code < 0:
+            return f"killed by {signal.Signals(-code).name}"
+        hint = "; a script must call siag.train under if __name__ == '__main__':" if code == 1 else ""
+        return f"its process ended with status {code}{hint}"
+
+    def _stop(self) -> None:
+        """End all processes: ask, wait a little, insist."""
+        for answer in self._answers:
+            with suppress(OSError):
+                os.write(answer.fileno(), STOP)
+            answer.close()
+        if hasattr(self, "_life"):
+            self._life.close()
+        until = time.monotonic() + GRACE
+        for process in self._processes:
+            process.join(max(0.0, until - time.monotonic()))
+            if process.is_alive():
+                process.kill()
+                process.join()
+            process.close()
+        self._bell.close()
+        self._ring.close()

@@ -1,0 +1,145 @@
+"""What a live worker does between two versions of w: draw a sample, compute, say whether there is anything to send."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from siag.activity import Everyone
+from siag.foundations.dispatch import compiled
+from siag.foundations.errors import BadInput, SiagError, Unsuitable, shorten
+from siag.foundations.rng import SAMPLES, blank, key, rewind
+from siag.foundations.types import Floats, Record, Rng
+from siag.methods import Exact, Method, compute
+from siag.problems import Problem, sample
+
+Gradient = Callable[[Floats, Any], Any]
+"""gradient(w, sample): (d,) numbers, the stochastic gradient of the worker's objective at w."""
+
+
+class StreamEnded(Exception):
+    """The stream has no more samples; the worker leaves in order."""
+
+
+class Task(Protocol):
+    """What a worker does; it is sent to the worker's process before it begins."""
+
+    def begin(self, row: int, n: int, d: int, samples: int) -> None:
+        """Get ready, `samples` of this worker's samples having been drawn before."""
+
+    def compute(self, w: Floats, out: Floats) -> bool:
+        """Draw the next sample, write the message for this w to `out`, and return whether to send it."""
+
+    @property
+    def sample(self) -> int:
+        """The number of the sample drawn last, the first being 0."""
+
+
+class Given(NamedTuple):
+    """A user's gradient and the sample it is to be computed on, where compiled code has an oracle."""
+
+    gradient: Gradient
+    current: list[Any]
+
+
+@sample.when(Given)
+def sample_given(oracle: Given, rng: Rng, i: int, w: Floats, out: Floats) -> None:
+    """gradient(w, sample), checked."""
+    found = oracle.gradient(w, oracle.current[0])
+    try:
+        out[:] = np.asarray(found, np.float64).reshape(out.shape)
+    except (TypeError, ValueError):
+        raise SiagError(f"gradient returned {shorten(found)}; it must return {out.size} numbers") from None
+
+
+class FromStream:
+    """A user's gradient on a stream of samples.
+
+    Args:
+        gradient: gradient(w, sample).
+        stream: the samples, or a function that makes them.
+        method: whose worker half runs on it.
+        w0: (d,) where the run starts.
+    """
+
+    def __init__(
+        self, gradient: Gradient, stream: Iterable[Any] | Callable[[], Iterable[Any]], method: Method, w0: Floats
+    ) -> None:
+        self._gradient, self._stream, self._method, self._w0 = gradient, stream, method, w0
+        self._rows = 0
+        self._drawn = 0
+        if isinstance(method.recruit(w0, 1), Exact):
+            name = type(method).__name__
+            raise Unsuitable(f"{name} needs exact gradients, a stream has none; use SIAG, or give a problem")
+
+    @property
+    def sample(self) -> int:
+        """The number of the last sample."""
+        return self._drawn - 1
+
+    def begin(self, row: int, n: int, d: int, samples: int) -> None:
+        """Open the stream."""
+        self._row, self._drawn = row, samples
+        self._memory: Record = self._method.recruit(self._w0, n)
+        made = self._stream() if callable(self._stream) else self._stream
+        try:
+            self._iterator: Iterator[Any] = iter(made)
+        except TypeError:
+            raise BadInput("stream", made, "something to iterate over") from None
+        self._oracle, self._rng = Given(self._gradient, [None]), blank()
+
+    def compute(self, w: Floats, out: Floats) -> bool:
+        """The gradient on the next sample."""
+        try:
+            self._oracle.current[0] = next(self._iterator)
+        except StopIteration:
+            raise StreamEnded from None
+        self._drawn += 1
+        return compute(self._memory, self._oracle, self._rng, self._row, w, out)
+
+
+@compiled
+def draw(memory: Record, oracle: Record, rng: Rng, key: Rng, i: int, k: int, w: Floats, out: Floats) -> bool:
+    """Worker i's k-th message."""
+    rewind(rng, key, i, k)
+    return compute(memory, oracle, rng, i, w, out)
+
+
+class FromProblem:
+    """A worker of a problem: its k-th sample is a function of (seed, i, k), as in the simulator.
+
+    Args:
+        problem: the problem.
+        method: whose worker half runs on it.
+        seed: of all samples.
+        w0: (d,) where the run starts.
+        pause: seconds to wait before each gradient, to make a worker slow.
+    """
+
+    def __init__(self, problem: Problem, method: Method, seed: int, w0: Floats, pause: float = 0.0) -> None:
+        self._problem, self._method, self._seed, self._w0, self._pause = problem, method, seed, w0, pause
+        self._drawn = 0
+        method.suit(problem, Everyone())
+
+    @property
+    def sample(self) -> int:
+        """The number of the last sample."""
+        return self._drawn - 1
+
+    def begin(self, row: int, n: int, d: int, samples: int) -> None:
+        """Get the arrays ready, and the machine code."""
+        self._row, self._drawn = row, samples
+        self._oracle, self._memory = self._problem.oracle(), self._method.recruit(self._w0, n)
+        self._rng, self._key = blank(), key(self._seed, 0, SAMPLES)
+        if samples == 0 and not self._memory:
+            draw(self._memory, self._oracle, self._rng, self._key, row, 0, np.zeros(d), np.empty(d))
+
+    def compute(self, w: Floats, out: Floats) -> bool:
+        """The gradient on the next sample."""
+        if self._pause > 0.0:
+            time.sleep(self._pause)
+        self._drawn += 1
+        return draw(self._memory, self._oracle, self._rng, self._key, self._row, self._drawn - 1, w, out)

@@ -1,0 +1,230 @@
+"""`train`: many streams, one model, on this machine; the one call that needs no set-up."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
+from multiprocessing import process
+from multiprocessing.reduction import ForkingPickler
+from typing import Any
+
+import numpy as np
+
+from siag.activity import EveryArrivals, Tick, TraceWriter
+from siag.foundations import check
+from siag.foundations.errors import BadInput, DivergenceWarning, Missing, shorten
+from siag.foundations.memory import check_fits
+from siag.foundations.types import Floats
+from siag.foundations.version import __version__
+from siag.methods import SIAG, Method
+from siag.problems import Problem
+from siag.runtimes.embedded import Embedded
+from siag.runtimes.session import Session
+from siag.runtimes.task import FromProblem, FromStream, Gradient, Task
+from siag.runtimes.until import Curve, Until, until_of
+from siag.runtimes.watch import Quiet, Terminal, Watcher
+from siag.server.guard import Guard
+from siag.server.members import KEEP, Departed
+from siag.server.parameter_server import STEP_AT_ONCE, ParameterServer
+from siag.server.store import Store
+from siag.simulation import Run
+from siag.steps import Step
+
+MOST_WORKERS = 1000  # processes
+
+
+def train(
+    gradient: Gradient | None = None,
+    streams: Sequence[Iterable[Any] | Callable[[], Iterable[Any]]] | None = None,
+    w0: Floats | None = None,
+    method: Method | None = None,
+    step: Step | None = None,
+    until: Until | int | None = None,
+    *,
+    problem: Problem | None = None,
+    seed: int = 0,
+    pauses: Sequence[float] | None = None,
+    names: Sequence[str] | None = None,
+    server: EveryArrivals | Tick = STEP_AT_ONCE,
+    guard: Guard | None = None,
+    departed: Departed = KEEP,
+    loss: Callable[[Floats], float] | None = None,
+    record: int = 200,
+    folder: str | os.PathLike[str] | None = None,
+    durable: bool = False,
+    trace: str | os.PathLike[str] | None = None,
+    progress: bool | Watcher = False,
+) -> Run:
+    """Train one model from many streams, each read by a worker process of its own on this machine.
+
+    Workers come and go at their own speeds, and nobody waits for anybody. With `SIAG` every stream counts the same,
+    however fast its worker is.
+
+    Args:
+        gradient: gradient(w, sample) returns the d numbers of a stochastic gradient. It is sent to the workers, so it must
+            be a function that can be pickled: one of a module, not a lambda.
+        streams: one for each worker: anything to iterate over, or a function that makes it (see `siag.streams`).
+        w0: (d,) where to start; 0 with a `problem`.
+        method: what workers send and the server does with it; `SIAG()` by default.
+        step: the sizes of the server's moves.
+        until: how many iterations, or an `Until`; by default until all streams have ended.
+        problem: instead of `gradient` and `streams`: a problem whose n workers draw samples of their own.
+        seed: of the problem's samples.
+        pauses: for a problem: seconds each worker waits before each gradient, to make it slow.
+        names: of the workers; their numbers by default.
+        server: when to step: `EveryArrivals(k)` or `Tick(seconds)`.
+        guard: what reports must be like to be accepted.
+        departed: what becomes of the row of a worker whose stream has ended.
+        loss: loss(w), shown and recorded as the run's error; for a problem ‖w − w*‖² by default.
+        record: about how many points of the curve to keep.
+        folder: where to save the state once a second; a run that is started again goes on from there.
+        durable: nothing that was accepted is ever lost, at the price of a write to disk for every report.
+        trace: a file for who reported when, to be run again by `siag.replay`.
+        progress: `True` for a view on the terminal, or a watcher of your own.
+
+    Returns:
+        The run: its `error` is the loss, if there is one, and NaN otherwise.
+
+    Example:
+        >>> import siag
+        >>> problem = siag.problems.LeastSquares.random(n=2, d=3, p=2, noise=0.1)
+        >>> run = train(problem=problem, step=siag.steps.Harmonic(1.0, 50), until=300)
+        >>> int(run.t[-1]), bool(run.error[0, -1] < run.error[0, 0])
+        (300, True)
+    """
+    _not_in_a_worker()
+    method = SIAG() if method is None else method
+    if step is None:
+        raise Missing("step", "give step=siag.steps.Harmonic(beta, gamma), or Constant(eta)")
+    for parameter, value, kind in (("method", method, Method), ("step", step, Step)):
+        if not isinstance(value, kind):
+            raise BadInput(parameter, value, f"a {kind.__name__}")
+    start = _start(w0, problem)
+    tasks = _tasks(gradient, streams, problem, method, start, check.seed(seed), pauses)
+    chosen = until_of(until, streams is not None)
+    workers = _names(names, len(tasks))
+    check_fits(
+        8 * start.size * len(tasks) * 3,
+        f"{method!r} with {len(tasks)} workers and d = {start.size}",
+        "use fewer workers",
+    )
+    about = {
+        "siag": __version__,
+        "problem": repr(problem) if problem is not None else f"{getattr(gradient, '__name__', 'gradient')} on streams",
+        "method": repr(method),
+        "activity": f"live, {len(tasks)} processes on one machine",
+        "step": repr(step),
+        "seed": seed,
+        "workers": len(tasks),
+    }
+    with ExitStack() as stack:
+        store = None
+        if folder is not None:
+            identity = {"method": repr(method), "step": repr(step), "n": len(tasks), "d": int(start.size)}
+            store = Store(folder, identity, durable=durable)
+            stack.callback(store.close)
+        elif durable:
+            raise Missing("folder", "say where a durable run is to be kept")
+        parameter_server = ParameterServer(method, step, start, workers, server=server, guard=guard, departed=departed)
+        measure = loss if loss is not None else _distance(problem)
+        curve = Curve(chosen, check.integer("record", record), measure)
+        watcher = _watcher(progress)
+        stack.callback(watcher.close)
+        session = Session(parameter_server, chosen, curve, watcher=watcher, store=store, durable=durable)
+        session.recover(time.monotonic())
+        if trace is not None:
+            parameter_server.trace = TraceWriter(trace, about, keep=parameter_server.reports)
+        Embedded(session, tasks).run()
+    run = curve.run(parameter_server.w, session.diverged, {**about, "ended": session.why, "repeats": 1})
+    if session.diverged >= 0:
+        warnings.warn(session.why, DivergenceWarning, stacklevel=2)
+    return run
+
+
+def _not_in_a_worker() -> None:
+    """A script without the guard would start workers that start workers."""
+    if getattr(process.current_process(), "_inheriting", False):
+        print("siag: put the call of siag.train under  if __name__ == '__main__':", file=sys.stderr)
+        sys.exit(1)
+
+
+def _start(w0: Any, problem: Problem | None) -> Floats:
+    if w0 is None:
+        if problem is None:
+            raise Missing("w0", "give the model's first parameters, an array of d numbers")
+        return np.zeros(problem.d)
+    return check.floats("w0", w0, (None if problem is None else problem.d,))
+
+
+def _tasks(
+    gradient: Gradient | None,
+    streams: Sequence[Any] | None,
+    problem: Problem | None,
+    method: Method,
+    w0: Floats,
+    seed: int,
+    pauses: Sequence[float] | None,
+) -> list[Task]:
+    """One task for each worker, each known to reach its process."""
+    if problem is not None:
+        if gradient is not None or streams is not None:
+            raise BadInput("problem", problem, "given alone", "leave gradient and streams out, or the problem")
+        waits = [0.0] * problem.n if pauses is None else list(pauses)
+        if len(waits) != problem.n:
+            raise BadInput("pauses", pauses, f"{problem.n} numbers, one for each worker")
+        waits = [check.real("pauses", pause, low=0) for pause in waits]
+        tasks: list[Task] = [FromProblem(problem, method, seed, w0, pause) for pause in waits]
+        _sendable("problem", problem, "define its class in a module")
+    else:
+        if gradient is None or streams is None:
+            raise Missing("gradient" if gradient is None else "streams", "give gradient and streams, or a problem")
+        if not callable(gradient):
+            raise BadInput("gradient", gradient, "a function gradient(w, sample)")
+        if isinstance(streams, str | bytes) or not isinstance(streams, Sequence) or not streams:
+            raise BadInput("streams", streams, "a list with one stream for each worker")
+        _sendable(
+            "gradient", gradient, "define it with def at the top of a module, not as a lambda or inside a function"
+        )
+        for k, stream in enumerate(streams):
+            _sendable(f"streams[{k}]", stream, "give the function that makes it instead of a generator or an open file")
+        tasks = [FromStream(gradient, stream, method, w0) for stream in streams]
+    if len(tasks) > MOST_WORKERS:
+        raise BadInput("streams", len(tasks), f"at most {MOST_WORKERS} on one machine", "use siag serve and siag work")
+    _sendable("method", method, "define its class in a module")
+    return tasks
+
+
+def _sendable(parameter: str, value: Any, remedy: str) -> None:
+    """Refuse what cannot be sent to another process."""
+    try:
+        ForkingPickler.dumps(value)
+    except (pickle.PicklingError, TypeError, AttributeError, ValueError, OSError) as error:
+        raise BadInput(parameter, shorten(value), f"something that can be pickled ({error})", remedy) from None
+
+
+def _names(names: Sequence[str] | None, count: int) -> list[str]:
+    if names is None:
+        return [str(i) for i in range(count)]
+    if len(names) != count or len(set(names)) != count or not all(isinstance(name, str) and name for name in names):
+        raise BadInput("names", names, f"{count} different texts, one for each worker")
+    return list(names)
+
+
+def _distance(problem: Problem | None) -> Callable[[Floats], float] | None:
+    if problem is None:
+        return None
+    optimum = problem.optimum
+    return lambda w: float(((w - optimum) ** 2).sum())
+
+
+def _watcher(progress: bool | Watcher) -> Watcher:
+    if isinstance(progress, bool):
+        return Terminal() if progress else Quiet()
+    if not all(callable(getattr(progress, name, None)) for name in ("show", "event", "close")):
+        raise BadInput("progress", progress, "True, False or a watcher")
+    return progress

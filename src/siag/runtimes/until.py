@@ -1,0 +1,106 @@
+"""When a live run ends, and what is kept of it: a curve, as a simulation has one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from siag.foundations import check
+from siag.foundations.errors import BadInput, Missing
+from siag.foundations.schedule import points
+from siag.foundations.types import Floats
+from siag.simulation import Run
+
+GROWTH = 1.05  # without a last iteration to aim at, the next point of the curve is so much further
+
+
+@dataclass(frozen=True, kw_only=True)
+class Until:
+    """When a live run ends: at the first of these; and in any case when all streams have ended.
+
+    Args:
+        iterations: steps of the server.
+        reports: accepted reports.
+        seconds: of wall-clock time.
+
+    Example:
+        >>> Until(iterations=1000, seconds=60)
+        Until(iterations=1000, reports=None, seconds=60.0)
+    """
+
+    iterations: int | None = None
+    reports: int | None = None
+    seconds: float | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("iterations", "reports"):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, check.integer(name, getattr(self, name)))
+        if self.seconds is not None:
+            object.__setattr__(self, "seconds", check.real("seconds", self.seconds, above=0))
+
+    def reached(self, version: int, reports: int, seconds: float) -> bool:
+        """Whether it is time to end."""
+        return (
+            (self.iterations is not None and version >= self.iterations)
+            or (self.reports is not None and reports >= self.reports)
+            or (self.seconds is not None and seconds >= self.seconds)
+        )
+
+
+def until_of(value: Until | int | None, streams: bool) -> Until:
+    """What the user gave: an `Until`, a number of iterations, or nothing if the streams have an end."""
+    if isinstance(value, Until):
+        return value
+    if value is None:
+        if streams:
+            return Until()
+        raise Missing("until", "give until=1000 iterations, or until=siag.Until(seconds=60)")
+    if isinstance(value, bool | float | str):
+        raise BadInput("until", value, "a number of iterations, or an Until")
+    return Until(iterations=value)
+
+
+class Curve:
+    """Collects the points of a live run's curve.
+
+    Args:
+        until: when the run will end, as far as is known.
+        record: how many points to keep, about.
+        measure: what to write down of w: the error, the loss; `None`: nothing is known of it.
+    """
+
+    def __init__(self, until: Until, record: int, measure: Callable[[Floats], float] | None) -> None:
+        self._measure = measure
+        ahead = points(until.iterations, record).tolist() if until.iterations else []
+        self._ahead: list[int] = ahead[::-1]
+        self._rows: list[tuple[int, float, int, float]] = []
+        self.next = 0
+        self.latest: float | None = None
+
+    def note(self, version: int, w: Floats, reports: int, seconds: float) -> None:
+        """Write down a point, if it is time: `version` has reached `next`."""
+        value = float("nan") if self._measure is None else float(self._measure(w))
+        self.latest = None if self._measure is None else value
+        if self._rows and self._rows[-1][0] == version:
+            self._rows.pop()
+        self._rows.append((version, value, reports, seconds))
+        while self._ahead and self._ahead[-1] <= version:
+            self._ahead.pop()
+        self.next = self._ahead[-1] if self._ahead else max(version + 1, int(version * GROWTH))
+
+    def run(self, w: Floats, diverged: int, about: dict[str, Any]) -> Run:
+        """The curve as a run."""
+        t, value, reports, seconds = (np.array(column) for column in zip(*self._rows, strict=True))
+        return Run(
+            t.astype(np.int64),
+            value.astype(float)[None],
+            reports.astype(np.int64)[None],
+            seconds.astype(float)[None],
+            w.copy()[None],
+            np.array([diverged], np.int64),
+            about,
+        )

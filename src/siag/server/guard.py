@@ -1,0 +1,75 @@
+"""The guard: a report is looked at before it may change anything."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from siag.foundations import check
+from siag.foundations.errors import SiagError
+
+USUAL_AFTER = 20  # reports, before a worker's own history is held against it
+MEMORY = 100  # reports over which a worker's usual norm is averaged
+
+
+class Refused(SiagError):
+    """A report, or a worker, was refused; nothing has changed.
+
+    Args:
+        reason: in one line, for the worker and for whoever watches.
+        final: whether the worker is to be disconnected.
+    """
+
+    def __init__(self, reason: str, final: bool = False) -> None:
+        super().__init__(reason)
+        self.reason, self.final = reason, final
+
+
+@dataclass(frozen=True, kw_only=True)
+class Guard:
+    """What a report must be like.
+
+    That its numbers are finite, of the right count, and computed from a version that exists is always asked.
+
+    Args:
+        age: the most versions its w may be old; `None` for any.
+        norm: the largest Euclidean norm; `None` for any.
+        jump: by how many times the norm may exceed the worker's usual one; `None` for any.
+        strikes: after so many refusals in a row the worker is disconnected.
+
+    Example:
+        >>> Guard(age=100)
+        Guard(age=100, norm=None, jump=10000.0, strikes=10)
+    """
+
+    age: int | None = None
+    norm: float | None = None
+    jump: float | None = 1e4
+    strikes: int = 10
+
+    def __post_init__(self) -> None:
+        if self.age is not None:
+            object.__setattr__(self, "age", check.integer("age", self.age, low=0))
+        if self.norm is not None:
+            object.__setattr__(self, "norm", check.real("norm", self.norm, above=0))
+        if self.jump is not None:
+            object.__setattr__(self, "jump", check.real("jump", self.jump, above=1))
+        object.__setattr__(self, "strikes", check.integer("strikes", self.strikes))
+
+    def check_stamp(self, stamp: int, version: int) -> None:
+        """Refuse a report from the future, and one that is too old."""
+        if not 0 <= stamp <= version:
+            raise Refused(f"stamp {stamp}: the server is at version {version}, a report cannot be from another")
+        if self.age is not None and version - stamp > self.age:
+            raise Refused(f"age {version - stamp}: at most {self.age} is allowed; read w anew")
+
+    def check_norm(self, square: float, usual: float, reports: int) -> float:
+        """Refuse what is not finite or too large, given the squared norm; return the norm."""
+        if not math.isfinite(square):
+            raise Refused("not finite: a number of the gradient is NaN, infinite, or too large to square")
+        norm = math.sqrt(square)
+        if self.norm is not None and norm > self.norm:
+            raise Refused(f"norm {norm:.4g}: at most {self.norm:.4g} is allowed")
+        if self.jump is not None and reports >= USUAL_AFTER and norm > self.jump * usual:
+            raise Refused(f"norm {norm:.4g}: more than {self.jump:g} times this worker's usual {usual:.4g}")
+        return norm

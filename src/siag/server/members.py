@@ -1,0 +1,114 @@
+"""Membership: which worker has which row, who is here, and who has not been heard of for long."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+from siag.foundations import check
+from siag.server.guard import MEMORY
+from siag.server.snapshot import WorkerView
+
+RECENT = 3.0  # seconds over which rates are averaged
+PATIENCE = 10.0  # seconds of silence after which a worker that is here counts as stalled
+
+
+@dataclass(frozen=True)
+class Departed:
+    """What becomes of the row of a worker that has left for good.
+
+    `Departed()` keeps it as it is: the model goes on to minimise the average over all workers, with the departed one's
+    gradient frozen where it last was, a constant pull that is right only near the w it was computed at.
+    `Departed(half_life=0)` drops it at once: the model minimises the average over those that are left.
+    `Departed(half_life=h)` leads from the first to the second: the row counts for half after h iterations.
+
+    Args:
+        half_life: in iterations; 0 for none, infinity for ever.
+    """
+
+    half_life: float = math.inf
+
+    def __post_init__(self) -> None:
+        if self.half_life != math.inf:
+            object.__setattr__(self, "half_life", check.real("half_life", self.half_life, low=0))
+
+    @property
+    def every(self) -> int:
+        """Fade the row after every so many iterations …"""
+        return max(1, math.ceil(self.half_life / 8)) if 0 < self.half_life < math.inf else 1
+
+    @property
+    def factor(self) -> float:
+        """… by this factor."""
+        return 0.0 if self.half_life == 0 else 0.5 ** (self.every / self.half_life)
+
+
+KEEP, DROP = Departed(), Departed(half_life=0)
+
+
+@dataclass
+class Member:
+    """What the server knows of one worker."""
+
+    row: int
+    name: str
+    state: str = "expected"
+    reports: int = 0
+    refused: int = 0
+    strikes: int = 0  # refusals in a row
+    reason: str = ""
+    stamp: int = -1  # of its last accepted report
+    samples: int = 0  # it has drawn, as far as is known
+    usual: float = 0.0  # norm of its reports
+    heard: float = -math.inf
+    rate: float = 0.0
+    patience: float = field(default=PATIENCE, repr=False)
+
+    def accepted(self, stamp: int, sample: int, norm: float, now: float) -> None:
+        """Count a report."""
+        gap = now - self.heard
+        if 0 < gap < math.inf:
+            weight = 1.0 - math.exp(-gap / RECENT)
+            self.rate += weight * (1.0 / gap - self.rate)
+        self.reports += 1
+        self.strikes = 0
+        self.stamp, self.samples, self.heard = stamp, max(self.samples, sample + 1), now
+        self.usual += (norm - self.usual) / min(self.reports, MEMORY)
+        self.state = "working"
+
+    def view(self, version: int, now: float) -> WorkerView:
+        """As others may see it."""
+        silent = now - self.heard
+        stalled = self.state == "working" and silent > self.patience
+        fading = math.exp(-max(0.0, silent - 1.0) / RECENT) if self.reports else 0.0
+        return WorkerView(
+            row=self.row,
+            name=self.name,
+            state="stalled" if stalled else self.state,
+            reports=self.reports,
+            rate=self.rate * fading,
+            age=version - self.stamp if self.stamp >= 0 else -1,
+            silent=silent,
+            refused=self.refused,
+            reason=self.reason,
+        )
+
+    def saved(self) -> dict[str, object]:
+        """What outlives the server."""
+        return {
+            "name": self.name,
+            "left": self.state == "left",
+            "reports": self.reports,
+            "refused": self.refused,
+            "stamp": self.stamp,
+            "samples": self.samples,
+            "usual": self.usual,
+        }
+
+    def restore(self, saved: dict[str, object]) -> None:
+        """Take over what an earlier server knew; whoever was there is away now."""
+        self.name = str(saved["name"])
+        for what in ("reports", "refused", "stamp", "samples"):
+            setattr(self, what, int(saved[what]))  # type: ignore[call-overload]  # written by `saved`
+        self.usual = float(saved["usual"])  # type: ignore[arg-type]
+        self.state = "left" if saved["left"] else "away" if self.reports else "expected"

@@ -1,0 +1,327 @@
+"""The parameter server without I/O: Fig. 1. Runtimes carry messages to it and ask it for w; it does the rest.
+
+It has one writer, the thread that calls it, and no clock of its own: whoever calls says what time it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from siag.activity import EveryArrivals, Tick, TraceWriter, checked_sizes
+from siag.foundations import check
+from siag.foundations.dispatch import compiled
+from siag.foundations.errors import BadInput, SiagError
+from siag.foundations.types import Floats, Integers, Record
+from siag.methods import Method, advance, fade, receive
+from siag.server.guard import Guard, Refused
+from siag.server.members import KEEP, Departed, Member
+from siag.server.snapshot import Snapshot, WorkerView, age_bin
+from siag.steps import Step
+
+AHEAD = 4096  # step sizes worked out at a time
+LIMIT = 1e15  # a coordinate so many times larger than where it began is on its way out of the range of numbers
+STEP_AT_ONCE = EveryArrivals(1)
+HOLD, GO = 0, 1  # whether the server steps after a report
+
+
+class Diverged(SiagError):
+    """w has left the range of numbers; a smaller step is needed."""
+
+
+@dataclass(frozen=True)
+class Ticket:
+    """What a worker is told when it joins."""
+
+    row: int
+    version: int
+    samples: int  # it has drawn already, so that it goes on with the next
+
+
+@compiled
+def take(state: Record, i: int, message: Floats, age: int, go: int, eta: float) -> None:
+    """Receive a report and, if it is time, step."""
+    receive(state, i, message, age)
+    if go == GO:
+        advance(state, eta)
+
+
+@compiled
+def move(state: Record, eta: float) -> None:
+    """Step."""
+    advance(state, eta)
+
+
+@compiled
+def fade_away(state: Record, i: int, factor: float) -> None:
+    """Let the row of a departed worker count for less."""
+    fade(state, i, factor)
+
+
+class ParameterServer:
+    """Keeps w and whatever the method keeps; takes reports, guards, steps, and knows its workers.
+
+    Args:
+        method: what to do with reports.
+        step: the sizes of the moves.
+        w0: (d,) where to start.
+        workers: how many rows there are, or the workers' names.
+        server: when to step: `EveryArrivals(k)` or `Tick(seconds)`.
+        guard: what reports must be like.
+        departed: what becomes of the row of a worker that has left for good.
+        trace: where to record who reported when.
+
+    Example:
+        >>> from siag.methods import SIAG
+        >>> from siag.steps import Constant
+        >>> server = ParameterServer(SIAG(), Constant(0.5), np.zeros(2), workers=1)
+        >>> ticket = server.join("a", now=0.0)
+        >>> server.push(ticket.row, stamp=0, message=np.array([1.0, -2.0]), sample=0, now=0.1)
+        >>> server.version, server.w.tolist()
+        (1, [-0.5, 1.0])
+    """
+
+    def __init__(
+        self,
+        method: Method,
+        step: Step,
+        w0: Floats,
+        workers: int | Sequence[str],
+        *,
+        server: EveryArrivals | Tick = STEP_AT_ONCE,
+        guard: Guard | None = None,
+        departed: Departed = KEEP,
+        trace: TraceWriter | None = None,
+        patience: float | None = None,
+    ) -> None:
+        if not isinstance(server, EveryArrivals | Tick):
+            raise BadInput("server", server, "EveryArrivals(k) or Tick(seconds)", "a live server waits for nobody")
+        names = [str(i) for i in range(workers)] if isinstance(workers, int) else list(workers)
+        if not names or len(set(names)) < len(names):
+            raise BadInput("workers", workers, "at least one, and no name twice")
+        w0 = check.floats("w0", w0, (None,))
+        self.method, self.step, self.server, self.departed = method, step, server, departed
+        self.guard = Guard() if guard is None else guard
+        self.members = [Member(row, name) for row, name in enumerate(names)]
+        if patience is not None:
+            for member in self.members:
+                member.patience = check.real("patience", patience, above=0)
+        self.state: Record = method.init(w0, len(names))
+        self.version, self.reports, self.arrived = 0, 0, 0
+        self.changed = np.zeros(len(names), np.bool_)  # rows since they were last saved
+        self.trace = trace
+        self.ages: list[int] = []
+        self._by_name = {name: row for row, name in enumerate(names)}
+        self._limit = LIMIT * (1.0 + float(np.abs(w0).max(initial=0.0)))
+        self._look = max(64, w0.size // 1000)  # whether w is still finite is looked at after so many versions
+        self._sizes = np.empty(0)
+        self._sizes_from = 0
+        self._fading: set[int] = set()
+        self._started: float | None = None
+        self._rate, self._counted, self._counted_at = 0.0, 0, 0.0
+
+    @property
+    def n(self) -> int:
+        """The number of rows."""
+        return len(self.members)
+
+    @property
+    def d(self) -> int:
+        """The dimension of w."""
+        return int(self.state.w.size)
+
+    @property
+    def w(self) -> Floats:
+        """(d,) the current w, to be read only, and only by the thread that calls `push`."""
+        view: Floats = self.state.w.view()
+        view.setflags(write=False)
+        return view
+
+    def begin(self, now: float) -> None:
+        """Start the clock from which seconds are counted."""
+        self._started = now
+        self._counted_at = now
+
+    def seconds(self, now: float) -> float:
+        """Since the start."""
+        if self._started is None:
+            self.begin(now)
+        return now - (self._started or 0.0)
+
+    def join(self, name: str | int, now: float) -> Ticket:
+        """A worker is here, for the first time or again; it is given its row."""
+        row = name if isinstance(name, int) else self._by_name.get(name, -1)
+        if not 0 <= row < self.n:
+            raise Refused(f"worker {name!r}: not among the {self.n} workers of this server", final=True)
+        member = self.members[row]
+        if member.state == "refused":
+            raise Refused(f"worker {member.name}: refused {member.refused} times, last: {member.reason}", final=True)
+        member.state, member.heard, member.reason = "working", now, ""
+        self._fading.discard(row)
+        self.seconds(now)
+        return Ticket(row, self.version, member.samples)
+
+    def push(self, row: int, stamp: int, message: Floats, sample: int, now: float) -> None:
+        """Worker `row` reports what it computed, with its `sample`-th sample, from w of version `stamp`.
+
+        Raises `Refused`, having changed nothing but the worker's count of refusals, if the guard does not like it.
+        """
+        member = self.members[row]
+        try:
+            if message.shape != (self.d,) or message.dtype != np.float64:
+                raise Refused(f"{message.size} numbers of type {message.dtype}: {self.d} of type float64 are expected")
+            self.guard.check_stamp(stamp, self.version)
+            norm = self.guard.check_norm(float(np.dot(message, message)), member.usual, member.reports)
+            if sample < member.samples:
+                raise Refused(f"sample {sample}: worker {member.name} has reported sample {member.samples - 1} already")
+        except Refused as refusal:
+            self.strike(row, refusal, now)
+            raise
+        age = self.version - stamp
+        if self.trace is not None:
+            self.trace.report(self.version, row, stamp, sample, self.seconds(now))
+        self.arrived += 1
+        go = isinstance(self.server, EveryArrivals) and self.arrived >= self.server.k
+        take(self.state, row, message, age, GO if go else HOLD, self._eta() if go else 0.0)
+        self.reports += 1
+        self.changed[row] = True
+        member.accepted(stamp, sample, norm, now)
+        self._count_age(age)
+        if go:
+            self._stepped(now)
+
+    def tick(self, now: float) -> None:
+        """With `Tick` as server: it is time to step, whoever has arrived."""
+        move(self.state, self._eta())
+        self._stepped(now)
+
+    def strike(self, row: int, refusal: Refused, now: float) -> None:
+        """Count a refusal; too many in a row make it final."""
+        member = self.members[row]
+        member.refused += 1
+        member.strikes += 1
+        member.reason, member.heard = refusal.reason, now
+        if member.strikes >= self.guard.strikes:
+            member.state = "refused"
+            refusal.final = True
+
+    def alive(self, row: int, now: float) -> None:
+        """A sign of life that is no report."""
+        self.members[row].heard = now
+
+    def away(self, row: int, reason: str = "") -> None:
+        """The connection to a worker is gone; its row stays, and it may come back."""
+        member = self.members[row]
+        if member.state in ("working", "expected"):
+            member.state, member.reason = "away", reason
+
+    def leave(self, row: int, now: float, reason: str = "") -> None:
+        """A worker leaves for good."""
+        member = self.members[row]
+        if member.state == "left":
+            return
+        member.state, member.reason, member.heard = "left", reason, now
+        if self.departed.half_life == 0:
+            self._fade(row, now)
+        elif self.departed.half_life < np.inf:
+            self._fading.add(row)
+
+    def arrays(self) -> dict[str, np.ndarray[Any, Any]]:
+        """The method's arrays by name: all that must be kept, beside `meta`."""
+        fields = zip(self.state._fields, self.state, strict=True)
+        return {name: value for name, value in fields if isinstance(value, np.ndarray)}
+
+    def meta(self, now: float) -> dict[str, Any]:
+        """Versions and membership, to be saved with the arrays."""
+        return {
+            "version": self.version,
+            "reports": self.reports,
+            "arrived": self.arrived,
+            "seconds": self.seconds(now),
+            "fading": sorted(self._fading),
+            "members": [member.saved() for member in self.members],
+        }
+
+    def restore(self, meta: Mapping[str, Any], now: float) -> None:
+        """Go on where another server was, its arrays having been put in place."""
+        self.version, self.reports, self.arrived = (int(meta[what]) for what in ("version", "reports", "arrived"))
+        self._fading = set(meta["fading"])
+        self.begin(now - float(meta["seconds"]))
+        for member, saved in zip(self.members, meta["members"], strict=True):
+            member.restore(saved)
+            self._by_name[member.name] = member.row
+        self._counted = self.reports
+        self._counted_at = now
+
+    def take_changed(self) -> Integers:
+        """The rows that changed since this was last asked."""
+        rows = np.flatnonzero(self.changed)
+        self.changed[:] = False
+        return rows
+
+    def snapshot(
+        self,
+        now: float,
+        *,
+        target: int | None = None,
+        loss: float | None = None,
+        saved: float | None = None,
+        problems: Sequence[str] = (),
+    ) -> Snapshot:
+        """How things stand."""
+        passed = now - self._counted_at
+        if passed >= 0.2:
+            weight = 1.0 - np.exp(-passed)
+            rate = (self.reports - self._counted) / passed
+            self._rate = rate if self._rate == 0.0 else self._rate + weight * (rate - self._rate)
+            self._counted, self._counted_at = self.reports, now
+        views: tuple[WorkerView, ...] = tuple(member.view(self.version, now) for member in self.members)
+        return Snapshot(
+            version=self.version,
+            target=target,
+            reports=self.reports,
+            refused=sum(view.refused for view in views),
+            seconds=self.seconds(now),
+            rate=self._rate,
+            ages=tuple(self.ages),
+            workers=views,
+            loss=loss,
+            saved=saved,
+            problems=tuple(problems),
+        )
+
+    def _eta(self) -> float:
+        """η of this version."""
+        k = self.version - self._sizes_from
+        if not 0 <= k < len(self._sizes):
+            self._sizes_from, k = self.version, 0
+            self._sizes = checked_sizes(self.step.sizes, self.version, AHEAD)
+        return float(self._sizes[k])
+
+    def _stepped(self, now: float) -> None:
+        """What follows a step."""
+        self.version += 1
+        self.arrived = 0
+        if self._fading and self.version % self.departed.every == 0:
+            for row in self._fading:
+                self._fade(row, now)
+        if self.version % self._look == 0:
+            w = self.state.w
+            if not (np.abs(w) <= self._limit).all():
+                raise Diverged(f"w left the range of numbers at version {self.version}; use a smaller step")
+
+    def _fade(self, row: int, now: float) -> None:
+        """Let a departed worker's row count for less."""
+        if self.trace is not None:
+            self.trace.fade(self.version, row, self.departed.factor, self.seconds(now))
+        fade_away(self.state, row, self.departed.factor)
+        self.changed[row] = True
+
+    def _count_age(self, age: int) -> None:
+        k = age_bin(age)
+        if k >= len(self.ages):
+            self.ages += [0] * (k + 1 - len(self.ages))
+        self.ages[k] += 1

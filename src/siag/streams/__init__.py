@@ -1,0 +1,23 @@
+"""Streams: the data of a live worker, one sample after the other, while they arrive.
+
+- `Follow`: the lines of a file that grows.
+- `Directory`: the lines of files that appear in a folder.
+- `Buffered`: any stream, read ahead by a thread, for a worker that is slower than its data.
+- `Paced`: any stream, slowed down, to try out unequal workers.
+- `Stream`: what they have in common, and the class to derive your own from; `Stop` ends one from another thread.
+
+A worker goes through a stream with `for sample in stream`. Until then nothing is open and nothing runs, so a stream can
+be pickled and sent to the process that will read it. Each such loop starts at the beginning of the data.
+
+Example:
+    >>> [sample * 10 for sample in Paced(Buffered([1, 2, 3], full="block"), seconds=0.001)]
+    [10, 20, 30]
+"""
+
+from siag.streams.buffered import Buffered
+from siag.streams.directory import Directory
+from siag.streams.follow import Follow
+from siag.streams.paced import Paced
+from siag.streams.stream import Stop, Stream
+
+__all__ = ["Buffered", "Directory", "Follow", "Paced", "Stop", "Stream"]

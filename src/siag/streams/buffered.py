@@ -1,0 +1,126 @@
+"""A bounded queue between data and a worker that is slower than they are."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Generator, Iterable
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from siag.foundations import check
+from siag.streams.stream import Stop, Stream, check_stream, opened
+
+T = TypeVar("T")
+
+
+@dataclass(eq=False)
+class Buffered(Stream[T]):
+    """A stream read ahead by a thread, so that data are taken in while the worker computes.
+
+    The thread starts with the loop over this object. It ends with the stream, or when the loop is left: when its
+    iterator is closed or garbage collected. A stream that is not a `Stream` cannot be woken up while it waits for
+    data; then the thread ends at the next sample. An exception of the stream is raised to the worker, after the samples
+    that were read before it.
+
+    Args:
+        stream: where the samples come from.
+        capacity: how many are kept at most.
+        full: what happens to a further one: "drop oldest" forgets the sample that has waited longest, so that those
+            the worker gets are recent; "block" lets the stream wait, so that none is lost.
+
+    Attributes:
+        dropped: how many samples were forgotten, in all loops over this object.
+
+    Example:
+        >>> list(Buffered(range(5), capacity=2, full="block"))
+        [0, 1, 2, 3, 4]
+    """
+
+    stream: Iterable[T]
+    capacity: int = 1000
+    full: str = "drop oldest"
+    dropped: int = field(default=0, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        check_stream(self.stream)
+        self.capacity = check.integer("capacity", self.capacity)
+        check.choice("full", self.full, ("drop oldest", "block"))
+
+    def samples(self, stop: Stop) -> Generator[T, None, None]:
+        """The samples of the stream that were not dropped, until `stop` is set."""
+        queue: _Queue[T] = _Queue(self, Stop(stop))
+        threading.Thread(target=_fill, args=(self.stream, queue), name="siag-buffered", daemon=True).start()
+        try:
+            while sample := queue.take():
+                yield sample[0]
+        finally:
+            queue.stop.set()
+
+
+class _Queue(Generic[T]):
+    """Samples on their way from the one thread that reads them to the one that asks for them.
+
+    Each of the two sleeps only at an empty or a full queue, so only the first sample and the first gap are news.
+    """
+
+    def __init__(self, buffered: Buffered[T], stop: Stop) -> None:
+        self.buffered, self.stop, self.changed = buffered, stop, stop.changed
+        self.samples: deque[T] = deque()
+        self.ended = False
+        self.failure: BaseException | None = None
+
+    def put(self, sample: T) -> bool:
+        """Add a sample as the policy says; false if nobody wants it any more."""
+        with self.changed:
+            if self._is_full() and self.buffered.full == "block":
+                self.changed.wait_for(lambda: not self._is_full() or self.stop.is_set())
+            if self.stop.is_set():
+                return False
+            if self._is_full():
+                self.samples.popleft()
+                self.buffered.dropped += 1
+            self.samples.append(sample)
+            if len(self.samples) == 1:
+                self.changed.notify_all()
+            return True
+
+    def end(self, failure: BaseException | None) -> None:
+        """No more samples will come, because of `failure` if there was one."""
+        with self.changed:
+            self.ended, self.failure = True, failure
+            self.changed.notify_all()
+
+    def take(self) -> tuple[T] | tuple[()]:
+        """The oldest sample; none at the end, unless the end was a failure: then that is raised."""
+        with self.changed:
+            self.changed.wait_for(lambda: self.samples or self.ended or self.stop.is_set())
+            if self.stop.is_set():
+                return ()
+            if self.samples:
+                if self._is_full():
+                    self.changed.notify_all()
+                return (self.samples.popleft(),)
+            failure, self.failure = self.failure, None
+        if failure is not None:
+            try:
+                raise failure
+            finally:
+                del failure  # its traceback refers to this frame
+        return ()
+
+    def _is_full(self) -> bool:
+        return len(self.samples) >= self.buffered.capacity
+
+
+def _fill(stream: Iterable[T], queue: _Queue[T]) -> None:
+    """What the thread does. It must not hold the loop's iterator, which is to be collected when the loop is left."""
+    try:
+        with opened(stream, queue.stop) as source:
+            for sample in source:
+                if not queue.put(sample):
+                    break
+    except BaseException as error:  # whatever it was, the worker must hear of it
+        queue.end(error)
+    else:
+        queue.end(None)

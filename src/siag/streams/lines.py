@@ -1,0 +1,170 @@
+"""From blocks of bytes to lines, and from lines to samples: what all streams from files share."""
+
+from __future__ import annotations
+
+import codecs
+import json
+import os
+import stat
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from io import FileIO
+from typing import Any
+
+import numpy as np
+
+from siag.foundations import check
+from siag.foundations.errors import BadFile, BadInput, shorten
+from siag.foundations.types import Floats
+from siag.streams.stream import Stop, Stream
+
+BLOCK = 1 << 16  # bytes read at a time
+
+
+@dataclass(eq=False)
+class LineStream(Stream[Any]):
+    """A stream whose samples are lines of text files; `Follow` and `Directory` describe the arguments."""
+
+    path: str | os.PathLike[str]
+    format: str = field(default="csv", kw_only=True)
+    parse: Callable[[Any], Any] | None = field(default=None, kw_only=True)
+    wait: bool = field(default=True, kw_only=True)
+    poll: float = field(default=0.05, kw_only=True)
+    header: bool = field(default=False, kw_only=True)
+    bad: str = field(default="raise", kw_only=True)
+    skipped: int = field(default=0, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self.path = check_path(self.path)
+        check.choice("format", self.format, tuple(FORMATS))
+        if self.parse is not None and not callable(self.parse):
+            raise BadInput("parse", self.parse, "a function of one sample, or None")
+        check.truth("wait", self.wait)
+        self.poll = check.real("poll", self.poll, above=0)
+        check.truth("header", self.header)
+        check.choice("bad", self.bad, ("raise", "skip"))
+
+    def convert(self, blocks: Iterable[bytes], path: str) -> Iterator[Any]:
+        """The samples of a file that is read in blocks; what follows its last line break is left out."""
+        for number, line in enumerate(split(blocks), 1):
+            if number == 1:
+                if self.header:
+                    continue
+                line = line.removeprefix(codecs.BOM_UTF8)  # noqa: PLW2901
+            if self.format != "lines" and not line.strip():
+                continue
+            try:
+                sample = self._sample(line.removesuffix(b"\r"))
+            except _Bad as error:
+                if self.bad == "raise":
+                    message = f"{path}, line {number}: {error}; mend it, or leave such lines out with bad='skip'"
+                    raise BadFile(message) from error.__cause__
+                self.skipped += 1
+            else:
+                yield sample
+
+    def _sample(self, line: bytes) -> Any:
+        try:
+            text = line.decode()
+        except UnicodeDecodeError:
+            raise _Bad(f"not UTF-8: {shorten(line)}") from None
+        sample = FORMATS[self.format](text)
+        if self.parse is None:
+            return sample
+        try:
+            return self.parse(sample)
+        except Exception as error:
+            reason = " ".join(f"{type(error).__name__}: {error}".split())
+            raise _Bad(f"parse fails on {shorten(text)} with {reason}") from error
+
+
+class _Bad(Exception):  # what is wrong with a line
+    pass
+
+
+def split(blocks: Iterable[bytes]) -> Iterator[bytes]:
+    r"""The complete lines of a text that comes in blocks, without their line breaks.
+
+    Bytes are split before they are decoded, so a character may lie across two blocks.
+
+    Example:
+        >>> list(split([b"on", b"e\n", b"two\nthree\nfo"]))
+        [b'one', b'two', b'three']
+    """
+    pieces: list[bytes] = []
+    for block in blocks:
+        first, *others = block.split(b"\n")
+        pieces.append(first)
+        if others:
+            yield b"".join(pieces)
+            yield from others[:-1]
+            pieces = [others[-1]]
+
+
+def open_file(path: str) -> FileIO | None:
+    """The file, to be read without a buffer; `None` if there is none."""
+    try:
+        mode = os.stat(path).st_mode
+        if stat.S_ISREG(mode):
+            return open(path, "rb", buffering=0)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise _unreadable(path, error) from None
+    remedy = "for the files in a folder, use Directory" if stat.S_ISDIR(mode) else "pipes and devices are not followed"
+    raise BadInput("path", path, "a regular file", remedy)
+
+
+def read_blocks(file: FileIO, path: str, stop: Stop) -> Iterator[bytes]:
+    """What the file has from here to its present end, unless told to stop."""
+    while not stop.is_set():
+        try:
+            block = file.read(BLOCK)
+        except OSError as error:
+            raise _unreadable(path, error) from None
+        if not block:
+            return
+        yield block
+
+
+def _unreadable(path: str, error: OSError) -> BadFile:
+    return BadFile(f"{path}: cannot be read: {(error.strerror or str(error)).lower()}")
+
+
+def check_path(path: object) -> str:
+    """A path as text."""
+    text = os.fspath(path) if isinstance(path, str | os.PathLike) else None
+    if not isinstance(text, str) or not text or "\0" in text:
+        raise BadInput("path", path, "the path of a file or folder, as str or Path")
+    return text
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return "_" not in text and bool(np.isfinite(float(text)))
+    except ValueError:
+        return False
+
+
+def _csv(text: str) -> Floats:
+    """The numbers of a line; NaN, infinity and Python's 1_000 are not numbers here."""
+    try:
+        numbers = np.array(list(map(float, text.split(","))))
+        if "_" not in text and np.isfinite(numbers).all():
+            return numbers
+    except ValueError:
+        pass
+    wrong = next(field for field in text.split(",") if not _is_number(field))
+    raise _Bad(f"{shorten(wrong)} is not a finite number")
+
+
+def _json(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise _Bad(f"not JSON, {error.msg} at column {error.colno}: {shorten(text)}") from None
+    except (ValueError, RecursionError) as error:  # a number of thousands of digits; thousands of brackets
+        raise _Bad(f"JSON that Python cannot read ({error}): {shorten(text)}") from None
+
+
+FORMATS: dict[str, Callable[[str], Any]] = {"csv": _csv, "json": _json, "lines": str}

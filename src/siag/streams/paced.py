@@ -1,0 +1,46 @@
+"""A stream slowed down."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Generator, Iterable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from siag.foundations import check
+from siag.streams.stream import Stop, Stream, check_stream, opened
+
+T = TypeVar("T")
+
+
+@dataclass(eq=False)
+class Paced(Stream[T]):
+    """At most one sample of a stream every so many seconds, to try out unequal workers.
+
+    The first sample comes at once. A sample is taken from the stream only when it is due, so it is not older than the
+    stream makes it.
+
+    Args:
+        stream: where the samples come from.
+        seconds: how long after a sample the next one may come.
+
+    Example:
+        >>> list(Paced("abc", seconds=0.001))
+        ['a', 'b', 'c']
+    """
+
+    stream: Iterable[T]
+    seconds: float
+
+    def __post_init__(self) -> None:
+        check_stream(self.stream)
+        self.seconds = check.real("seconds", self.seconds, above=0)
+
+    def samples(self, stop: Stop) -> Generator[T, None, None]:
+        """The samples of the stream, in time, until `stop` is set."""
+        with opened(self.stream, stop) as source:
+            for sample in source:
+                due = time.monotonic() + self.seconds
+                yield sample
+                if stop.wait(max(0.0, due - time.monotonic())):
+                    return

@@ -1,0 +1,94 @@
+"""What a stream is, and how one that waits for data is made to end."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Generic, TypeVar
+
+from siag.foundations.errors import BadInput
+
+T = TypeVar("T")
+
+
+class Stop:
+    """A wish that a stream end; it wakes up whoever sleeps in `wait`.
+
+    Args:
+        parent: another one, whose being set sets this one too.
+
+    Example:
+        >>> stop = Stop()
+        >>> stop.wait(0.001)
+        False
+        >>> stop.set()
+        >>> stop.wait(1000)
+        True
+    """
+
+    def __init__(self, parent: Stop | None = None) -> None:
+        self.changed: threading.Condition = parent.changed if parent else threading.Condition()
+        self._parent = parent
+        self._wished = False
+
+    def set(self) -> None:
+        """End the stream, from any thread."""
+        self._wished = True
+        if sys.is_finalizing():  # daemon threads are frozen by now, perhaps with the lock in their hands
+            return
+        with self.changed:
+            self.changed.notify_all()
+
+    def is_set(self) -> bool:
+        """Whether the stream is to end."""
+        return self._wished or (self._parent is not None and self._parent.is_set())
+
+    def wait(self, seconds: float) -> bool:
+        """Sleep for so long, or until the stream is to end; whether it is."""
+        with self.changed:
+            return self.changed.wait_for(self.is_set, min(seconds, threading.TIMEOUT_MAX))
+
+
+class Stream(ABC, Generic[T]):
+    """Samples that arrive one after the other.
+
+    Any iterable will do as a stream. One derived from this class can also be ended while it waits for data, so it
+    should sleep by `stop.wait`. Constructors open nothing and start nothing; `samples`, a generator, does.
+
+    Example:
+        >>> class Countdown(Stream[int]):
+        ...     def samples(self, stop):
+        ...         for count in (3, 2, 1):
+        ...             yield count
+        ...             if stop.wait(0.001):
+        ...                 return
+        >>> list(Countdown())
+        [3, 2, 1]
+    """
+
+    @abstractmethod
+    def samples(self, stop: Stop) -> Generator[T, None, None]:
+        """The samples from the beginning, until they end or `stop` is set."""
+
+    def __iter__(self) -> Generator[T, None, None]:
+        return self.samples(Stop())
+
+
+@contextmanager
+def opened(stream: Iterable[T], stop: Stop) -> Iterator[Iterator[T]]:
+    """Go through `stream`, ended by `stop` if it can be; what was begun here is closed at the end."""
+    iterator = stream.samples(stop) if isinstance(stream, Stream) else iter(stream)
+    try:
+        yield iterator
+    finally:
+        if iterator is not stream and isinstance(iterator, Generator):
+            iterator.close()
+
+
+def check_stream(stream: object) -> None:
+    """Refuse what a `for` loop cannot go through."""
+    if not isinstance(stream, Iterable):
+        raise BadInput("stream", stream, "a stream, or anything else a for loop can go through")

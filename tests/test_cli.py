@@ -109,7 +109,8 @@ def test_a_run_that_diverges_says_when_keeps_what_it_has_and_exits_with_1(small,
 
 
 def test_reproduce_exits_with_1_if_a_claim_does_not_hold_and_shows_it(monkeypatch, capsys, tmp_path):
-    from siag import cli, experiments
+    from siag import experiments
+    from siag.cli import app as cli
     from siag.report import Claim
 
     for holds, status in ((True, 0), (False, 1)):
@@ -135,7 +136,8 @@ def test_reproduce_exits_with_1_if_a_claim_does_not_hold_and_shows_it(monkeypatc
     ],
 )
 def test_what_the_machine_refuses_is_one_line_too(monkeypatch, capsys, error, line):
-    from siag import cli, experiments
+    from siag import experiments
+    from siag.cli import app as cli
 
     def fail(*_, **__):
         raise error

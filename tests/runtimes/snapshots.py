@@ -30,7 +30,7 @@ snapshots = st.builds(
     refused=counts,
     seconds=reals,
     rate=reals,
-    ages=st.lists(counts, max_size=54).map(tuple),
+    ages=st.lists(st.integers(0, 2**40), max_size=54).map(tuple),
     workers=st.lists(workers, max_size=25).map(tuple),
     loss=st.none() | reals,
     saved=st.none() | reals,

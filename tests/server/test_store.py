@@ -164,7 +164,7 @@ def test_a_file_that_has_grown_is_followed_by_a_new_one_and_the_previous_one_is_
     states = history(tmp_path, saves=40, spare=0)
     names = files(tmp_path)
     assert len(names) == 2
-    assert "state-000003.siag" < names[1]
+    assert names[1] > "state-000003.siag"
     os.unlink(tmp_path / names[1])
     server, _ = recovered(tmp_path)
     assert any(same(server.arrays, state) for state in states)
@@ -223,34 +223,10 @@ def test_entries_logged_while_the_state_is_being_written_are_kept(tmp_path, monk
         store.sync()
         store.log(b"after")
         store.sync()
-        assert server.save(store, wait=False) in (True, False)
-    newest = files(tmp_path)[-1]
-    assert (newest > "state-000001.siag") == full
-    with Store(tmp_path, IDENTITY) as store:
-        found = store.recover(Server().arrays)
-    assert found.entries in ([b"during", b"after"], [])
-
-
-def test_a_new_generation_holds_all_entries_that_follow_it(tmp_path, monkeypatch):
-    is_writing, may_write = threading.Event(), threading.Event()
-    header = module._header
-
-    def late(*arguments):
-        is_writing.set()
-        may_write.wait()
-        return header(*arguments)
-
-    server = Server()
-    with Store(tmp_path, IDENTITY, durable=True, spare=-10_000) as store:
-        assert server.save(store, wait=True)
-        monkeypatch.setattr(module, "_header", late)
-        assert server.save(store)
-        is_writing.wait()
-        store.log(b"during")
-        store.sync()
-        may_write.set()
-    os.unlink(tmp_path / "state-000001.siag")
-    assert recovered(tmp_path)[1].entries == [b"during"]
+    assert files(tmp_path) == ["state-000001.siag", "state-000002.siag"][: 1 + full]
+    if full:
+        os.unlink(tmp_path / "state-000001.siag")
+    assert recovered(tmp_path)[1].entries == [b"during", b"after"]
 
 
 ACTIONS = st.lists(
@@ -332,8 +308,7 @@ def test_a_file_cut_anywhere_gives_an_earlier_state_or_is_refused(tmp_path):
         with Store(tmp_path, IDENTITY) as store:
             try:
                 found = store.recover(server.arrays)
-            except BadFile as error:
-                assert "state-000001.siag" in str(error)
+            except BadFile:
                 assert not any(array.any() for array in server.arrays.values())
                 continue
         assert found.remarks == ()
@@ -371,9 +346,8 @@ def test_a_flipped_byte_anywhere_never_gives_wrong_data(tmp_path):
         assert same(server.arrays, states[version])
         after = entries[2 * (version - 1) :]
         assert found.entries == after[: len(found.entries)]
-        if version < 3 or len(found.entries) < 2:
-            assert found.remarks or found.entries == after  # whatever is missing is told, or was cut off
-    assert 0 < refused < len(content) / 2
+        assert found.remarks or (version == 3 and found.entries == after)  # nothing is missing without a word
+    assert 0 < refused < len(content)
 
 
 def test_a_damaged_save_loses_nothing_that_was_logged(tmp_path):
@@ -629,13 +603,13 @@ def test_entries_that_cannot_be_written_are_not_acknowledged_until_a_save_has_th
         for i in range(1, 3):
             store.log(server.entry(i, 2.0))
             server.update(i, 2.0)
-            with pytest.raises(OSError, match="No space left|Input/output error"):
+            with pytest.raises(OSError, match=r"No space left|Input/output error"):
                 store.sync()
             assert store.problem
         setattr(disk, what, None if what == "room" else True)
         store.log(server.entry(3, 3.0))
         server.update(3, 3.0)
-        with pytest.raises(OSError, match="No space left|Input/output error"):
+        with pytest.raises(OSError, match=r"No space left|Input/output error"):
             store.sync()  # some before it are missing
         assert server.save(store)
         store.log(server.entry(4, 4.0))

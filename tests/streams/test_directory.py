@@ -135,7 +135,7 @@ def test_a_folder_that_cannot_be_read_is_an_error_of_one_line(tmp_path, monkeypa
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(directory.os, "scandir", refuse)
-    with pytest.raises(BadFile, match="cannot be read: permission denied$"):
+    with pytest.raises(BadFile, match=r"cannot be read: permission denied$"):
         list(Directory(tmp_path))
 
 
@@ -163,10 +163,10 @@ def test_a_stream_can_be_pickled_and_read_elsewhere(tmp_path):
 
 @pytest.mark.parametrize("pattern", ["", "data/*.csv", None])
 def test_a_pattern_is_one_of_names(pattern):
-    with pytest.raises(BadInput, match="^pattern = .*: must be a pattern of names like '.*.csv', without a folder$"):
+    with pytest.raises(BadInput, match=r"^pattern = .*: must be a pattern of names like '.*.csv', without a folder$"):
         Directory("data", pattern)
 
 
 def test_the_other_arguments_are_checked_as_for_follow():
-    with pytest.raises(BadInput, match="^format = 'xml': must be one of"):
+    with pytest.raises(BadInput, match=r"^format = 'xml': must be one of"):
         Directory("data", format="xml")

@@ -327,7 +327,7 @@ def test_nothing_is_open_before_the_loop_nor_after_it(path):
     opened = []
 
     def opener(*arguments, **options):
-        opened.append(open(*arguments, **options))
+        opened.append(open(*arguments, **options))  # noqa: SIM115
         return opened[-1]
 
     path.write_text("1\n2\n")
@@ -379,7 +379,7 @@ def test_a_file_that_cannot_be_read_is_an_error_of_one_line(path, monkeypatch):
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(lines, "open", refuse, raising=False)
-    with pytest.raises(BadFile, match="^.*data: cannot be read: permission denied$"):
+    with pytest.raises(BadFile, match=r"^.*data: cannot be read: permission denied$"):
         list(Follow(path))
 
 

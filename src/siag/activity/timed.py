@@ -12,7 +12,7 @@ from siag.foundations.types import Record, Rng
 
 
 class Timed(Activity):
-    """An activity that says who reads and who reports when: a gradient may be older than the iteration it arrives in."""
+    """An activity that says who reads and who reports when: a gradient may be older than the iteration it arrives."""
 
     @abstractmethod
     def events(self, n: int, iterations: int, seed: int, repeat: int, cost: int) -> Iterator[Events]:

@@ -5,8 +5,8 @@
     0,3,0,0,0.0131,
     1,5,0,0,0.0138,
 
-Worker 5's first sample was computed from w⁰ and arrived when the server was at w¹. A line with a factor is no report: the
-worker had left for good, and its row counts for `factor` as much from then on. Any tool that reads CSV reads it (a
+Worker 5's first sample was computed from w⁰ and arrived when the server was at w¹. A line with a factor is no report:
+the worker had left for good, and its row counts for `factor` as much from then on. Any tool that reads CSV reads it (a
 name that ends in .gz is compressed); a torn last line, left by a crash, is ignored.
 """
 
@@ -19,7 +19,7 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 
@@ -56,7 +56,7 @@ class TraceWriter:
         except OSError as error:
             raise BadFile(f"{os.fspath(path)}: cannot be written: {(error.strerror or str(error)).lower()}") from None
         self._raw = raw
-        self._stream: IO[bytes] = gzip.GzipFile(fileobj=raw, mode="wb") if str(path).endswith(".gz") else raw
+        self._stream: Any = gzip.GzipFile(fileobj=raw, mode="wb") if str(path).endswith(".gz") else raw
 
     def report(self, version: int, worker: int, stamp: int, sample: int, seconds: float) -> None:
         """Worker's `sample`-th sample, computed from w of version `stamp`, arrived at `version`."""
@@ -110,7 +110,8 @@ class Trace(Timed):
     def read(cls, path: str | os.PathLike[str]) -> Trace:
         """Read what a live run has recorded."""
         head, columns, versions = _parse(path)
-        trace = cls(*columns, versions=versions, about=head)
+        version, worker, stamp, sample, seconds, factor = columns
+        trace = cls(version, worker, stamp, sample, seconds, factor, versions, head)
         trace._check(os.fspath(path))
         return trace
 

@@ -1,9 +1,9 @@
 """The embedded runtime: worker processes on this machine, and a server in the calling one, over shared memory.
 
-Each worker has a row of shared memory for what it sends and one for what it is sent, so nothing is copied on the way but
-w itself, which the server writes and nobody else. A worker rings by writing four bytes to a pipe all share; the server
-answers with one byte on a pipe of the worker's own. When the server's process ends, however it ends, the workers find
-their pipes closed and end too; the memory has no name and goes with the last process that has it.
+Each worker has a row of shared memory for what it sends and one for what it is sent, so nothing is copied on the way
+but w itself, which the server writes and nobody else. A worker rings by writing four bytes to a pipe all share; the
+server answers with one byte on a pipe of the worker's own. When the server's process ends, however it ends, the workers
+find their pipes closed and end too; the memory has no name and goes with the last process that has it.
 """
 
 from __future__ import annotations
@@ -14,19 +14,16 @@ import select
 import signal
 import threading
 import time
-import traceback
 from contextlib import suppress
 from multiprocessing import connection, get_all_start_methods, get_context
-from multiprocessing.context import BaseContext
 from typing import Any
 
 import numpy as np
 
 from siag.activity import Tick
-from siag.foundations.errors import SiagError
 from siag.foundations.types import Floats, Integers
 from siag.runtimes.session import Session
-from siag.runtimes.task import StreamEnded, Task
+from siag.runtimes.task import StreamEnded, Task, last_words
 from siag.server.guard import Refused
 
 JOIN, REPORT, SKIP, ENDED, FAILED = range(5)  # what a worker rings for
@@ -40,9 +37,9 @@ GRACE = 2.0  # seconds a worker has to end by itself
 class Memory:
     """The shared memory of all workers."""
 
-    def __init__(self, context: BaseContext, n: int, d: int) -> None:
+    def __init__(self, context: Any, n: int, d: int) -> None:
         self._n, self._d = n, d
-        self._raw = [
+        self._raw: list[Any] = [
             context.RawArray(ctypes.c_double, n * d),
             context.RawArray(ctypes.c_double, n * d),
             context.RawArray(ctypes.c_int64, 2 * n),
@@ -118,19 +115,8 @@ def work(
     except BrokenPipeError:
         return
     except BaseException as error:  # whatever a user's code raises
-        memory.say(row, _last_words(error))
+        memory.say(row, last_words(error))
         os.write(ring, codes[FAILED])
-
-
-def _last_words(error: BaseException) -> str:
-    """An error in one line, with the place in the user's code."""
-    if isinstance(error, SiagError):
-        return str(error)
-    frames = [
-        frame for frame in traceback.extract_tb(error.__traceback__) if f"{os.sep}siag{os.sep}" not in frame.filename
-    ]
-    place = f" ({os.path.basename(frames[-1].filename)}, line {frames[-1].lineno})" if frames else ""
-    return f"{type(error).__name__}: {error}{place}"
 
 
 class Embedded:
@@ -144,7 +130,7 @@ class Embedded:
     def __init__(self, session: Session, tasks: list[Task]) -> None:
         self._session, self._tasks = session, tasks
         methods = get_all_start_methods()
-        self._context = get_context("forkserver" if "forkserver" in methods else "spawn")
+        self._context: Any = get_context("forkserver" if "forkserver" in methods else "spawn")
         if "forkserver" in methods:
             self._context.set_forkserver_preload(["siag.runtimes.embedded"])
         server = session.server

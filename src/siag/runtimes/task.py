@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import time
+import traceback
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple, Protocol
 
@@ -143,3 +145,14 @@ class FromProblem:
             time.sleep(self._pause)
         self._drawn += 1
         return draw(self._memory, self._oracle, self._rng, self._key, self._row, self._drawn - 1, w, out)
+
+
+def last_words(error: BaseException) -> str:
+    """An error in one line, with the place in the user's code."""
+    if isinstance(error, SiagError):
+        return str(error)
+    frames = [
+        frame for frame in traceback.extract_tb(error.__traceback__) if f"{os.sep}siag{os.sep}" not in frame.filename
+    ]
+    place = f" ({os.path.basename(frames[-1].filename)}, line {frames[-1].lineno})" if frames else ""
+    return f"{type(error).__name__}: {error}{place}"

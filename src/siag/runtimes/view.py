@@ -78,9 +78,13 @@ class View:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         above = Group(*self._above(options.max_width))
-        height = len(console.render_lines(above, options.update(height=None), pad=False))
-        below = _workers(self.snapshot.workers, options.max_width, options.size.height - height - 1)
-        yield Encodable(Group(above, *below))
+        lines = console.render_lines(Encodable(above), options.update(height=None), pad=False)
+        for line in lines:
+            yield from line
+            yield Segment.line()
+        yield Encodable(
+            Group(*_workers(self.snapshot.workers, options.max_width, options.size.height - len(lines) - 1))
+        )
 
     def _above(self, width: int) -> Iterable[RenderableType]:
         snapshot = self.snapshot
@@ -122,8 +126,8 @@ def summary(snapshot: Snapshot) -> Encodable:
 
 def remark(text: str, snapshot: Snapshot | None) -> Encodable:
     """A remark, with the time of the last snapshot before it."""
-    when = "" if snapshot is None else duration(snapshot.seconds)
-    return Encodable(Text.assemble((f"{when:>7}  ", LABEL), clean(text)))
+    when = 0.0 if snapshot is None else snapshot.seconds
+    return Encodable(Text.assemble((f"{duration(when):>7}  ", LABEL), clean(text)))
 
 
 def clean(text: str) -> str:
@@ -232,16 +236,21 @@ def _loss(loss: float) -> Text:
 
 def _track(fraction: float, width: int) -> Text:
     """A thin bar of constant width, filled from the left."""
-    filled = math.floor(min(max(fraction, 0.0), 1.0) * width)
+    filled = math.floor(_within(fraction) * width)
     return Text.assemble(("━" * filled, FILLED), ("━" * (width - filled), EMPTY))
 
 
 def _bar(fraction: float, width: int, style: str = FILLED) -> Text:
     """A thick bar, to an eighth of a character; what is there at all shows."""
-    eighths = round(min(max(fraction, 0.0), 1.0) * 8 * width)
+    eighths = round(_within(fraction) * 8 * width)
     if fraction > 0:
         eighths = max(eighths, 1)
     return Text(("█" * (eighths // 8) + EIGHTHS[eighths % 8]).strip().ljust(width), style)
+
+
+def _within(fraction: float) -> float:
+    """The fraction, brought between 0 and 1; NaN is 0."""
+    return 0.0 if math.isnan(fraction) else min(max(fraction, 0.0), 1.0)
 
 
 def _ages(ages: Sequence[int], width: int) -> Group:

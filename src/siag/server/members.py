@@ -34,12 +34,12 @@ class Departed:
 
     @property
     def every(self) -> int:
-        """Fade the row after every so many iterations …"""
+        """The row is faded after every so many iterations."""
         return max(1, math.ceil(self.half_life / 8)) if 0 < self.half_life < math.inf else 1
 
     @property
     def factor(self) -> float:
-        """… by this factor."""
+        """By how much, each time."""
         return 0.0 if self.half_life == 0 else 0.5 ** (self.every / self.half_life)
 
 

@@ -1,8 +1,8 @@
 """The state of a live server on disk: saved while training goes on, found again after a crash, never half of it.
 
 A folder holds generations, plain files state-000001.siag, state-000002.siag, …: a header, then records. The first is
-the whole state; those after it are rows that changed since, and logged entries. Every record has checksums, which cover its
-head, its content and which file it belongs to. A file that has grown to a few times the state is followed by a new
+the whole state; those after it are rows that changed since, and logged entries. Every record has checksums, which cover
+its head, its content and which file it belongs to. A file that has grown to a few times the state is followed by a new
 generation; the previous one is kept.
 
     header  magic, format, length, checksum, {"identity", "arrays", "generation", "birth"} as JSON
@@ -129,7 +129,10 @@ class Store:
             self._identity: dict[str, Any] = json.loads(json.dumps(identity))
         except (TypeError, ValueError):
             raise BadInput("identity", identity, "numbers and text that JSON can hold") from None
+        made = [path for path in (Path(folder), *Path(folder).parents) if not path.exists()]
         self._folder = writable_folder("folder", folder)
+        for path in made:
+            _force_folder(path.parent)
         self._durable, self._spare = durable, spare
         self._guard: int | None = _lock(self._folder)  # the lock of the folder
         self._disk = threading.Lock()  # the file: writing and forcing to disk, one at a time

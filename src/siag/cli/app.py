@@ -1,4 +1,4 @@
-"""The command line: `siag reproduce`, `siag run`, `siag theory`."""
+"""The command line, and its commands that simulate: `siag reproduce`, `siag run`, `siag theory`."""
 
 from __future__ import annotations
 
@@ -30,6 +30,8 @@ Examples:
   siag reproduce                      the paper's figures and claims, as one report
   siag run experiment.toml --out out  one experiment from a file
   siag theory --n 20 --T 15           Theorem 1's constants, and the steps to use
+  siag serve --workers 2 --dimension 3 --eta 0.05
+  siag work HOST:7460 --gradient job:gradient --stream job:stream
 """
 
 FILES = ("run.npz", "run.csv", "run.png", "run.svg")

@@ -5,33 +5,27 @@ from __future__ import annotations
 import os
 import pickle
 import sys
-import time
-import warnings
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import ExitStack
 from multiprocessing import process
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
 import numpy as np
 
-from siag.activity import EveryArrivals, Tick, TraceWriter
+from siag.activity import EveryArrivals, Tick
 from siag.foundations import check
-from siag.foundations.errors import BadInput, DivergenceWarning, Missing, shorten
-from siag.foundations.memory import check_fits
+from siag.foundations.errors import BadInput, Missing, shorten
 from siag.foundations.types import Floats
-from siag.foundations.version import __version__
-from siag.methods import SIAG, Method
+from siag.methods import Method
 from siag.problems import Problem
+from siag.runtimes.assembly import Assembly, Options, checked, distance_from, worker_names
 from siag.runtimes.embedded import Embedded
-from siag.runtimes.session import Session
 from siag.runtimes.task import FromProblem, FromStream, Gradient, Task
-from siag.runtimes.until import Curve, Until, until_of
-from siag.runtimes.watch import Quiet, Terminal, Watcher
+from siag.runtimes.until import Until, until_of
+from siag.runtimes.watch import Watcher
 from siag.server.guard import Guard
 from siag.server.members import KEEP, Departed
-from siag.server.parameter_server import STEP_AT_ONCE, ParameterServer
-from siag.server.store import Store
+from siag.server.parameter_server import STEP_AT_ONCE
 from siag.simulation import Run
 from siag.steps import Step
 
@@ -66,8 +60,8 @@ def train(
     however fast its worker is.
 
     Args:
-        gradient: gradient(w, sample) returns the d numbers of a stochastic gradient. It is sent to the workers, so it must
-            be a function that can be pickled: one of a module, not a lambda.
+        gradient: gradient(w, sample) returns the d numbers of a stochastic gradient. It is sent to the workers, so it
+            must be a function that can be pickled: one of a module, not a lambda.
         streams: one for each worker: anything to iterate over, or a function that makes it (see `siag.streams`).
         w0: (d,) where to start; 0 with a `problem`.
         method: what workers send and the server does with it; `SIAG()` by default.
@@ -98,52 +92,30 @@ def train(
         (300, True)
     """
     _not_in_a_worker()
-    method = SIAG() if method is None else method
-    if step is None:
-        raise Missing("step", "give step=siag.steps.Harmonic(beta, gamma), or Constant(eta)")
-    for parameter, value, kind in (("method", method, Method), ("step", step, Step)):
-        if not isinstance(value, kind):
-            raise BadInput(parameter, value, f"a {kind.__name__}")
+    method, step = checked(method, step)
     start = _start(w0, problem)
     tasks = _tasks(gradient, streams, problem, method, start, check.seed(seed), pauses)
-    chosen = until_of(until, streams is not None)
-    workers = _names(names, len(tasks))
-    check_fits(
-        8 * start.size * len(tasks) * 3,
-        f"{method!r} with {len(tasks)} workers and d = {start.size}",
-        "use fewer workers",
+    if loss is None and problem is not None:
+        loss = distance_from(problem.optimum)
+    options = Options(
+        server=server,
+        guard=guard,
+        departed=departed,
+        loss=loss,
+        record=record,
+        folder=folder,
+        durable=durable,
+        trace=trace,
+        progress=progress,
     )
     about = {
-        "siag": __version__,
         "problem": repr(problem) if problem is not None else f"{getattr(gradient, '__name__', 'gradient')} on streams",
-        "method": repr(method),
         "activity": f"live, {len(tasks)} processes on one machine",
-        "step": repr(step),
         "seed": seed,
-        "workers": len(tasks),
     }
-    with ExitStack() as stack:
-        store = None
-        if folder is not None:
-            identity = {"method": repr(method), "step": repr(step), "n": len(tasks), "d": int(start.size)}
-            store = Store(folder, identity, durable=durable)
-            stack.callback(store.close)
-        elif durable:
-            raise Missing("folder", "say where a durable run is to be kept")
-        parameter_server = ParameterServer(method, step, start, workers, server=server, guard=guard, departed=departed)
-        measure = loss if loss is not None else _distance(problem)
-        curve = Curve(chosen, check.integer("record", record), measure)
-        watcher = _watcher(progress)
-        stack.callback(watcher.close)
-        session = Session(parameter_server, chosen, curve, watcher=watcher, store=store, durable=durable)
-        session.recover(time.monotonic())
-        if trace is not None:
-            parameter_server.trace = TraceWriter(trace, about, keep=parameter_server.reports)
-        Embedded(session, tasks).run()
-    run = curve.run(parameter_server.w, session.diverged, {**about, "ended": session.why, "repeats": 1})
-    if session.diverged >= 0:
-        warnings.warn(session.why, DivergenceWarning, stacklevel=2)
-    return run
+    workers = worker_names("names", names, len(tasks))
+    assembly = Assembly(method, step, start, workers, until_of(until, streams is not None), options, about)
+    return assembly.run(lambda session: Embedded(session, tasks).run())
 
 
 def _not_in_a_worker() -> None:
@@ -205,26 +177,3 @@ def _sendable(parameter: str, value: Any, remedy: str) -> None:
         ForkingPickler.dumps(value)
     except (pickle.PicklingError, TypeError, AttributeError, ValueError, OSError) as error:
         raise BadInput(parameter, shorten(value), f"something that can be pickled ({error})", remedy) from None
-
-
-def _names(names: Sequence[str] | None, count: int) -> list[str]:
-    if names is None:
-        return [str(i) for i in range(count)]
-    if len(names) != count or len(set(names)) != count or not all(isinstance(name, str) and name for name in names):
-        raise BadInput("names", names, f"{count} different texts, one for each worker")
-    return list(names)
-
-
-def _distance(problem: Problem | None) -> Callable[[Floats], float] | None:
-    if problem is None:
-        return None
-    optimum = problem.optimum
-    return lambda w: float(((w - optimum) ** 2).sum())
-
-
-def _watcher(progress: bool | Watcher) -> Watcher:
-    if isinstance(progress, bool):
-        return Terminal() if progress else Quiet()
-    if not all(callable(getattr(progress, name, None)) for name in ("show", "event", "close")):
-        raise BadInput("progress", progress, "True, False or a watcher")
-    return progress

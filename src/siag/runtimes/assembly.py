@@ -1,0 +1,164 @@
+"""Putting a session together: the same parts, checked in the same way, whichever runtime carries the messages."""
+
+from __future__ import annotations
+
+import os
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from siag.activity import EveryArrivals, Tick, TraceWriter
+from siag.foundations import check
+from siag.foundations.errors import BadInput, DivergenceWarning, Missing
+from siag.foundations.memory import check_fits, size
+from siag.foundations.types import Floats
+from siag.foundations.version import __version__
+from siag.methods import SIAG, Method
+from siag.runtimes.session import Session
+from siag.runtimes.until import Curve, Until
+from siag.runtimes.watch import Quiet, Terminal, Watcher
+from siag.server.guard import Guard
+from siag.server.members import KEEP, Departed
+from siag.server.parameter_server import STEP_AT_ONCE, ParameterServer
+from siag.server.store import Store
+from siag.simulation import Run
+from siag.steps import Step
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """What the runtimes have in common; `siag.train` says what each means."""
+
+    server: EveryArrivals | Tick = STEP_AT_ONCE
+    guard: Guard | None = None
+    departed: Departed = KEEP
+    loss: Callable[[Floats], float] | None = None
+    record: int = 200
+    folder: str | os.PathLike[str] | None = None
+    durable: bool = False
+    trace: str | os.PathLike[str] | None = None
+    progress: bool | Watcher = False
+    linger: float | None = None
+    patience: float | None = None
+
+
+def checked(method: Method | None, step: Step | None) -> tuple[Method, Step]:
+    """The method, `SIAG()` by default, and the step, which must be given."""
+    method = SIAG() if method is None else method
+    if step is None:
+        raise Missing("step", "give step=siag.steps.Harmonic(beta, gamma), or Constant(eta)")
+    for parameter, value, kind in (("method", method, Method), ("step", step, Step)):
+        if not isinstance(value, kind):
+            raise BadInput(parameter, value, f"a {kind.__name__}")
+    return method, step
+
+
+class Assembly:
+    """A session and what must be closed after it.
+
+    Args:
+        method: what to do with reports.
+        step: the sizes of the moves.
+        w0: (d,) where to start.
+        workers: their names.
+        until: when to end.
+        options: all else.
+        about: what is run, in words.
+    """
+
+    def __init__(
+        self,
+        method: Method,
+        step: Step,
+        w0: Floats,
+        workers: Sequence[str],
+        until: Until,
+        options: Options,
+        about: dict[str, Any],
+    ) -> None:
+        self._about = {
+            "siag": __version__,
+            "method": repr(method),
+            "step": repr(step),
+            "w0": w0.tolist() if w0.any() and w0.size <= 1000 else "0" if not w0.any() else "not kept",
+            "workers": len(workers),
+            **about,
+        }
+        self._stack = ExitStack()
+        with ExitStack() as stack:
+            store = None
+            if options.folder is not None:
+                identity = {"method": repr(method), "step": repr(step), "n": len(workers), "d": int(w0.size)}
+                store = Store(options.folder, identity, durable=options.durable)
+                stack.callback(store.close)
+            elif options.durable:
+                raise Missing("folder", "say where a durable run is to be kept")
+            needed = size(method.init(w0[:1], len(workers))) * w0.size
+            check_fits(needed, f"{method!r} with {len(workers)} workers and d = {w0.size}", "use fewer workers")
+            self.server = ParameterServer(
+                method,
+                step,
+                w0,
+                workers,
+                server=options.server,
+                guard=options.guard,
+                departed=options.departed,
+                patience=options.patience,
+            )
+            curve = Curve(until, check.integer("record", options.record), options.loss)
+            watcher = _watcher(options.progress)
+            stack.callback(watcher.close)
+            self.session = Session(
+                self.server,
+                until,
+                curve,
+                watcher=watcher,
+                store=store,
+                durable=options.durable,
+                linger=options.linger,
+            )
+            self.session.recover(time.monotonic())
+            if options.trace is not None:
+                self.server.trace = TraceWriter(options.trace, self._about, keep=self.server.reports)
+            self._stack = stack.pop_all()
+
+    def run(self, carry: Callable[[Session], None]) -> Run:
+        """Let a runtime carry messages until the session is over; return what it has shown."""
+        with self._stack:
+            carry(self.session)
+        about = {**self._about, "ended": self.session.why, "repeats": 1}
+        run = self.session.curve.run(self.server.w, self.session.diverged, about)
+        if self.session.diverged >= 0:
+            warnings.warn(self.session.why, DivergenceWarning, stacklevel=3)
+        return run
+
+
+def worker_names(parameter: str, names: Sequence[str] | int | None, count: int | None = None) -> list[str]:
+    """The workers' names; their numbers if there are none."""
+    if names is None or isinstance(names, int):
+        number = count if names is None else names
+        return [str(i) for i in range(check.integer(parameter, number))]
+    listed = list(names)
+    right = all(isinstance(name, str) and name for name in listed) and len(set(listed)) == len(listed) > 0
+    if not right or (count is not None and len(listed) != count):
+        allowed = "different texts" if count is None else f"{count} different texts, one for each worker"
+        raise BadInput(parameter, names, allowed)
+    return listed
+
+
+def distance_from(optimum: Floats) -> Callable[[Floats], float]:
+    """w ↦ ‖w − w*‖²."""
+    return lambda w: float(np.square(w - optimum).sum())
+
+
+def _watcher(progress: bool | Watcher) -> Watcher:
+    if isinstance(progress, bool):
+        return Terminal() if progress else Quiet()
+    if not all(callable(getattr(progress, name, None)) for name in ("show", "event", "close")):
+        raise BadInput("progress", progress, "True, False or a watcher")
+    return progress

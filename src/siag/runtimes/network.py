@@ -1,0 +1,202 @@
+"""`serve` and `work`: the same over a network, in Python; the commands of the same names call them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from siag.activity import EveryArrivals, Tick
+from siag.foundations import check
+from siag.foundations.errors import BadInput, Missing
+from siag.foundations.types import Floats
+from siag.methods import Method
+from siag.problems import Problem
+from siag.runtimes.assembly import Assembly, Options, checked, worker_names
+from siag.runtimes.security import Tokens, check_binding, client_context, read_token, server_context
+from siag.runtimes.task import FromProblem, FromStream, Gradient, Task
+from siag.runtimes.tcp_server import Limits, serve_session
+from siag.runtimes.tcp_worker import Worker
+from siag.runtimes.until import Until, until_of
+from siag.runtimes.watch import Watcher
+from siag.runtimes.wire import PORT
+from siag.server.guard import Guard
+from siag.server.members import KEEP, Departed
+from siag.server.parameter_server import STEP_AT_ONCE
+from siag.simulation import Run
+from siag.steps import Step
+
+AnyPath = str | os.PathLike[str]
+
+
+def serve(
+    w0: Floats,
+    workers: int | Sequence[str],
+    method: Method | None = None,
+    step: Step | None = None,
+    until: Until | int | None = None,
+    *,
+    host: str = "127.0.0.1",
+    port: int = PORT,
+    certificate: AnyPath | None = None,
+    key: AnyPath | None = None,
+    tokens: AnyPath | None = None,
+    insecure: bool = False,
+    limits: Limits | None = None,
+    server: EveryArrivals | Tick = STEP_AT_ONCE,
+    guard: Guard | None = None,
+    departed: Departed = KEEP,
+    loss: Callable[[Floats], float] | None = None,
+    record: int = 200,
+    folder: AnyPath | None = None,
+    durable: bool = False,
+    trace: AnyPath | None = None,
+    progress: bool | Watcher = False,
+    linger: float | None = 600.0,
+    patience: float | None = None,
+    ready: Callable[[str, int], None] | None = None,
+    about: dict[str, Any] | None = None,
+) -> Run:
+    """Serve workers that connect over a network, until the end; `siag.work` is their side.
+
+    Args:
+        w0: (d,) where to start.
+        workers: how many, or their names.
+        method: as in `siag.train`.
+        step: as in `siag.train`.
+        until: as in `siag.train`; by default until all workers have left.
+        host: the address to listen on; only this machine by default.
+        port: the port to listen on; 0 for any that is free.
+        certificate: for TLS: a file in PEM format.
+        key: for TLS: the certificate's private key.
+        tokens: a file of tokens, each bound to a row; `siag certs` makes it.
+        insecure: listen beyond this machine even without TLS and tokens.
+        limits: on connections.
+        server: as in `siag.train`.
+        guard: as in `siag.train`.
+        departed: as in `siag.train`.
+        loss: as in `siag.train`.
+        record: as in `siag.train`.
+        folder: as in `siag.train`.
+        durable: as in `siag.train`.
+        trace: as in `siag.train`.
+        progress: as in `siag.train`.
+        linger: seconds to wait, nobody being there, before saving and ending; `None`: for ever.
+        patience: seconds of silence after which a worker is shown as stalled.
+        ready: called with host and port once the server listens.
+        about: more to keep in the run and the trace.
+    """
+    method, step = checked(method, step)
+    start = check.floats("w0", w0, (None,))
+    names = worker_names("workers", workers)
+    known = Tokens.none() if tokens is None else Tokens.load(Path(tokens))
+    if known.required and max(known.rows) >= len(names):
+        raise BadInput("tokens", max(known.rows), f"for rows 0 to {len(names) - 1}", "give more workers")
+    if (certificate is None) != (key is None):
+        raise Missing("key" if key is None else "certificate", "TLS needs both a certificate and its key")
+    context = None if certificate is None or key is None else server_context(Path(certificate), Path(key))
+    check_binding(host, context is not None, known.required, insecure)
+    options = Options(
+        server=server,
+        guard=guard,
+        departed=departed,
+        loss=loss,
+        record=record,
+        folder=folder,
+        durable=durable,
+        trace=trace,
+        progress=progress,
+        linger=linger,
+        patience=patience,
+    )
+    facts = {"problem": "streams of the workers", "activity": f"live, {len(names)} workers", "seed": 0, **(about or {})}
+    assembly = Assembly(method, step, start, names, until_of(until, True), options, facts)
+    return assembly.run(
+        lambda session: asyncio.run(
+            serve_session(
+                session,
+                host,
+                check.integer("port", port, low=0, high=65535),
+                context=context,
+                tokens=known,
+                limits=Limits() if limits is None else limits,
+                ready=ready,
+            )
+        )
+    )
+
+
+def work(
+    address: str,
+    gradient: Gradient | None = None,
+    stream: Iterable[Any] | Callable[[], Iterable[Any]] | None = None,
+    *,
+    problem: Problem | None = None,
+    seed: int = 0,
+    pause: float = 0.0,
+    name: str | None = None,
+    token: AnyPath | None = None,
+    tls: bool = False,
+    ca: AnyPath | None = None,
+    method: Method | None = None,
+    give_up: float | None = None,
+    say: Callable[[str], None] = lambda text: None,
+) -> Worker:
+    """Work for a distant server until it is done or the stream ends; connections that are lost are opened again.
+
+    Args:
+        address: "host:port" of the server.
+        gradient: gradient(w, sample), as in `siag.train`.
+        stream: the samples, or a function that makes them.
+        problem: instead of both: a problem of whose workers this is one.
+        seed: of the problem's samples.
+        pause: seconds to wait before each gradient of a problem.
+        name: which of the server's workers this is; by default one that is free.
+        token: a file with the secret that binds this worker to its row; the variable SIAG_TOKEN does as well.
+        tls: talk over TLS, with the system's authorities.
+        ca: talk over TLS, with the authority of this file.
+        method: the server's method, if it is not one of siag's own.
+        give_up: seconds without a server after which to give up; by default never.
+        say: what to do with remarks.
+
+    Returns:
+        The worker, with its counts of `reports` and `refused`.
+    """
+    place = parse_address(address)
+    secret = read_token(None if token is None else Path(token))
+    if secret is not None and secret.remark:
+        say(secret.remark)
+    context = client_context(None if ca is None else Path(ca)) if tls or ca is not None else None
+    if problem is None and (gradient is None or stream is None):
+        raise Missing("gradient" if gradient is None else "stream", "give gradient and stream, or a problem")
+    if gradient is not None and not callable(gradient):
+        raise BadInput("gradient", gradient, "a function gradient(w, sample)")
+
+    def make(theirs: Method, w0: Floats) -> Task:
+        chosen = theirs if method is None else method
+        if problem is not None:
+            return FromProblem(problem, chosen, check.seed(seed), w0, check.real("pause", pause, low=0))
+        return FromStream(gradient, stream, chosen, w0)  # type: ignore[arg-type]  # checked above
+
+    worker = Worker(
+        place,
+        make,
+        name=name,
+        token=None if secret is None else secret.secret,
+        context=context,
+        give_up=give_up,
+        say=say,
+    )
+    say(worker.run())
+    return worker
+
+
+def parse_address(text: str) -> tuple[str, int]:
+    """Host and port of "host:port", "[::1]:port" or just "host"."""
+    host, _, port = text.rpartition(":") if ":" in text and not text.endswith("]") else (text, "", str(PORT))
+    host = host.removeprefix("[").removesuffix("]")
+    if not host or not port.isdigit() or not 0 < int(port) < 65536:
+        raise BadInput("address", text, f"like host:{PORT}")
+    return host, int(port)

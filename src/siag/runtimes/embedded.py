@@ -21,14 +21,17 @@ from typing import Any
 import numpy as np
 
 from siag.activity import Tick
+from siag.foundations.parallel import cores
 from siag.foundations.types import Floats, Integers
 from siag.runtimes.session import Session
 from siag.runtimes.task import StreamEnded, Task, last_words
-from siag.server.guard import Refused
+from siag.server.guard import Refused, square_norm
 
 JOIN, REPORT, SKIP, ENDED, FAILED = range(5)  # what a worker rings for
 GO, REFUSED, STOP, NOTHING = b"g", b"r", b"s", b""  # what it is answered
-STAMP, SAMPLE = 0, 1  # the entries of `Memory.notes`
+ANSWERS = (GO, REFUSED)
+STAMP, SAMPLE, TURN = range(3)  # the entries of `Memory.notes`
+SPIN = 50_000  # nanoseconds to look out for an answer before going to sleep, where there are cores to spare
 TEXT = 600  # bytes for a worker's last words
 PAUSE = 0.05  # seconds the server waits at most before it looks after other things
 GRACE = 2.0  # seconds a worker has to end by itself
@@ -42,8 +45,9 @@ class Memory:
         self._raw: list[Any] = [
             context.RawArray(ctypes.c_double, n * d),
             context.RawArray(ctypes.c_double, n * d),
-            context.RawArray(ctypes.c_int64, 2 * n),
+            context.RawArray(ctypes.c_int64, 3 * n),
             context.RawArray(ctypes.c_char, TEXT * n),
+            context.RawArray(ctypes.c_double, n),
         ]
         self._look()
 
@@ -51,7 +55,8 @@ class Memory:
         n, d = self._n, self._d
         self.sent: Floats = np.frombuffer(self._raw[0], np.float64).reshape(n, d)
         self.w: Floats = np.frombuffer(self._raw[1], np.float64).reshape(n, d)
-        self.notes: Integers = np.frombuffer(self._raw[2], np.int64).reshape(n, 2)
+        self.notes: Integers = np.frombuffer(self._raw[2], np.int64).reshape(n, 3)
+        self.squares: Floats = np.frombuffer(self._raw[4], np.float64)
 
     def say(self, row: int, text: str) -> None:
         """Leave a few words."""
@@ -91,6 +96,7 @@ def work(
     bell: connection.Connection,
     answers: connection.Connection,
     parent: connection.Connection,
+    spin: bool,
 ) -> None:
     """The life of a worker process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's affair
@@ -104,11 +110,18 @@ def work(
         if os.read(answer, 1) != GO:
             return
         task.begin(row, n, w.size, int(notes[SAMPLE]))
+        read, write, ns = os.read, os.write, time.perf_counter_ns
         while True:
             send = task.compute(w, out)
             notes[SAMPLE] = task.sample
-            os.write(ring, codes[REPORT if send else SKIP])
-            if os.read(answer, 1) not in (GO, REFUSED):
+            memory.squares[row] = square_norm(out)  # here, where it costs the server nothing
+            turn = notes[TURN]
+            write(ring, codes[REPORT if send else SKIP])
+            if spin:
+                until = ns() + SPIN
+                while notes[TURN] == turn and ns() < until:
+                    pass
+            if read(answer, 1) not in ANSWERS:
                 return
     except StreamEnded:
         os.write(ring, codes[ENDED])
@@ -136,7 +149,12 @@ class Embedded:
         server = session.server
         self._memory = Memory(self._context, server.n, server.d)
         self._bell, self._ring = self._context.Pipe(duplex=False)
+        self._spin = server.n + 1 <= cores()
+        self._notes, self._sent, self._w = (
+            list(rows) for rows in (self._memory.notes, self._memory.sent, self._memory.w)
+        )
         self._answers: list[connection.Connection] = []
+        self._descriptors: list[int] = []
         self._processes: list[Any] = []
 
     def run(self) -> None:
@@ -152,11 +170,12 @@ class Embedded:
         for row, task in enumerate(self._tasks):
             answers, answer = self._context.Pipe(duplex=False)
             name = f"siag-worker-{self._session.server.members[row].name}"
-            arguments = (self._memory, row, len(self._tasks), task, self._ring, answers, life_of_child)
+            arguments = (self._memory, row, len(self._tasks), task, self._ring, answers, life_of_child, self._spin)
             process = self._context.Process(target=work, args=arguments, name=name, daemon=True)
             process.start()
             answers.close()
             self._answers.append(answer)
+            self._descriptors.append(answer.fileno())
             self._processes.append(process)
         life_of_child.close()
 
@@ -175,7 +194,12 @@ class Embedded:
         session.begin(clock())
         while here and not session.over:
             pause = min(PAUSE, session.next_tick - clock()) if ticking else PAUSE
-            for descriptor, _ in poller.poll(max(0.0, pause) * 1000):
+            found = poller.poll(0)
+            if not found and self._spin:
+                until = clock() + SPIN / 1e9
+                while not found and clock() < until:
+                    found = poller.poll(0)
+            for descriptor, _ in found or poller.poll(max(0.0, pause) * 1000):
                 if descriptor == bell:
                     rung = np.frombuffer(os.read(bell, 1 << 16), np.int32).tolist()
                     replies = [(code >> 3, self._heed(code >> 3, code & 7, clock())) for code in rung]
@@ -199,11 +223,11 @@ class Embedded:
         server = session.server
         reply = GO
         if kind == REPORT:
-            stamp, sample = memory.notes[row].tolist()
+            stamp, sample, _ = self._notes[row].tolist()
             if session.over:
                 return STOP
             try:
-                session.push(row, stamp, memory.sent[row], sample, now)
+                session.push(row, stamp, self._sent[row], sample, now, float(memory.squares[row]))
             except Refused as refusal:
                 session.refused(row, refusal)
                 reply = STOP if refusal.final else REFUSED
@@ -224,10 +248,12 @@ class Embedded:
         """Give a worker the current w, and let it go on."""
         if reply == NOTHING:
             return
-        self._memory.w[row] = self._session.server.state.w
-        self._memory.notes[row, STAMP] = self._session.server.version
+        server, notes = self._session.server, self._notes[row]
+        self._w[row][:] = server.state.w
+        notes[STAMP] = server.version
         with suppress(BrokenPipeError):  # its death is about to be noticed
-            os.write(self._answers[row].fileno(), reply)
+            os.write(self._descriptors[row], reply)
+        notes[TURN] += 1
 
     def _death(self, row: int) -> str:
         """Why a process that said nothing is gone."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import sys
 from typing import Any
 
 import numpy as np
@@ -61,6 +62,8 @@ class Session:
         self._lonely_since: float | None = None
         self._first = self._seconds0 = 0.0
         self._trouble = ""
+        self._last_version = until.iterations if until.iterations is not None else sys.maxsize
+        self._last_report = until.reports if until.reports is not None else sys.maxsize
 
     def recover(self, now: float) -> None:
         """Go on where the last session with this store was, if there was one."""
@@ -96,11 +99,13 @@ class Session:
         if not self.over:
             self.over, self.why = True, why
 
-    def push(self, row: int, stamp: int, message: Floats, sample: int, now: float) -> None:
+    def push(
+        self, row: int, stamp: int, message: Floats, sample: int, now: float, square: float | None = None
+    ) -> None:
         """A report; see `ParameterServer.push`."""
         server = self.server
         try:
-            server.push(row, stamp, message, sample, now)
+            server.push(row, stamp, message, sample, now, square)
         except Diverged as error:
             self._diverge(error)
         if self.durable and self.store is not None:
@@ -205,7 +210,7 @@ class Session:
         server = self.server
         if server.version >= self.curve.next:
             self.curve.note(server.version, server.w, server.reports, server.seconds(now))
-        if self.until.reached(server.version, server.reports, -1.0):
+        if server.version >= self._last_version or server.reports >= self._last_report:
             self.end("as many iterations or reports as asked")
 
     def _diverge(self, error: Diverged) -> None:

@@ -10,6 +10,7 @@ from siag.server.guard import MEMORY
 from siag.server.snapshot import WorkerView
 
 RECENT = 3.0  # seconds over which rates are averaged
+LOOK = 0.2  # seconds between two looks at a rate
 PATIENCE = 10.0  # seconds of silence after which a worker that is here counts as stalled
 
 
@@ -62,31 +63,33 @@ class Member:
     usual: float = 0.0  # norm of its reports
     heard: float = -math.inf
     rate: float = 0.0
+    counted: int = field(default=0, repr=False)  # reports when the rate was last looked at
+    counted_at: float = field(default=-math.inf, repr=False)
     patience: float = field(default=PATIENCE, repr=False)
 
     def accepted(self, stamp: int, sample: int, norm: float, now: float) -> None:
         """Count a report."""
-        gap = now - self.heard
-        if 0 < gap < math.inf:
-            weight = 1.0 - math.exp(-gap / RECENT)
-            self.rate += weight * (1.0 / gap - self.rate)
-        self.reports += 1
+        self.reports = count = self.reports + 1
         self.strikes = 0
-        self.stamp, self.samples, self.heard = stamp, max(self.samples, sample + 1), now
-        self.usual += (norm - self.usual) / min(self.reports, MEMORY)
+        self.stamp, self.samples, self.heard = stamp, sample + 1, now
+        self.usual += (norm - self.usual) / (count if count < MEMORY else MEMORY)
         self.state = "working"
 
     def view(self, version: int, now: float) -> WorkerView:
         """As others may see it."""
         silent = now - self.heard
         stalled = self.state == "working" and silent > self.patience
-        fading = math.exp(-max(0.0, silent - 1.0) / RECENT) if self.reports else 0.0
+        passed = now - self.counted_at
+        if passed >= LOOK:
+            rate = (self.reports - self.counted) / passed if passed < math.inf else 0.0
+            self.rate += (1.0 - math.exp(-passed / RECENT)) * (rate - self.rate)
+            self.counted, self.counted_at = self.reports, now
         return WorkerView(
             row=self.row,
             name=self.name,
             state="stalled" if stalled else self.state,
             reports=self.reports,
-            rate=self.rate * fading,
+            rate=self.rate,
             age=version - self.stamp if self.stamp >= 0 else -1,
             silent=silent,
             refused=self.refused,

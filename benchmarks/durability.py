@@ -131,8 +131,8 @@ def compare() -> str:
         ratio = statistics.median(b / a for a, b in zip(ours, theirs, strict=True))
         ratios.append(ratio)
         lines.append(f"| {what} | {statistics.median(ours):.2f} | {statistics.median(theirs):.2f} | {ratio:.2f} |")
-    return f"""Milliseconds until it is on disk (`fsync`), medians of at least {ROUNDS} rounds in which both take turns. SQLite
-{sqlite3.sqlite_version}: WAL, `synchronous = FULL`, rows as blobs by number, one transaction per save or commit.
+    return f"""Milliseconds until it is on disk (`fsync`), medians of at least {ROUNDS} rounds in which both take turns.
+SQLite {sqlite3.sqlite_version}: WAL, `synchronous = FULL`, rows as blobs by number, one transaction per save or commit.
 
 | | store | SQLite | SQLite / store |
 |---|---:|---:|---:|

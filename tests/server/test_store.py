@@ -502,19 +502,21 @@ class Disk:
 
     def __init__(self, monkeypatch):
         self.room, self.force, self.fail_open = None, True, False
+        self.turn = threading.Lock()
         self.write, self.fsync, self.open = os.write, os.fsync, os.open
         monkeypatch.setattr(os, "write", self._write)
         monkeypatch.setattr(os, "fsync", self._fsync)
         monkeypatch.setattr(os, "open", self._open)
 
     def _write(self, file, part):
-        if self.room is None:
-            return self.write(file, part)
-        if self.room == 0:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        done = self.write(file, part[: self.room])
-        self.room -= done
-        return done
+        with self.turn:
+            if self.room is None:
+                return self.write(file, part)
+            if self.room == 0:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            done = self.write(file, part[: self.room])
+            self.room -= done
+            return done
 
     def _fsync(self, file):
         if not self.force:
@@ -548,6 +550,16 @@ def test_a_full_disk_is_told_and_nothing_is_missing_when_there_is_room_again(tmp
         assert store.problem is None
         assert not list(tmp_path.glob("*.part"))
     assert same(recovered(tmp_path)[0].arrays, server.arrays)
+
+
+def test_a_write_without_progress_is_an_error_not_a_hang(tmp_path, monkeypatch):
+    server = Server()
+    with Store(tmp_path, IDENTITY) as store:
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "write", lambda file, part: 0)
+            assert not server.save(store, wait=True)
+        assert store.problem == "a write made no progress"
+        assert server.save(store, wait=True)
 
 
 @pytest.mark.parametrize("what", ["force", "fail_open"])

@@ -278,16 +278,16 @@ def test_a_worker_that_waits_is_woken_up_by_a_stop():
 
 
 def test_a_program_may_end_in_the_middle_of_a_loop():
-    """At its end Python freezes daemon threads, here one that holds the very lock that closing the loop asks for."""
+    """At its end Python freezes daemon threads, and one may hold the very lock that closing the loop asks for."""
     program = """
-import itertools, threading, time
+import itertools, threading
 from siag.streams import Buffered
 
 samples = iter(Buffered(itertools.count(), capacity=5))
 next(samples)
-lock, held = samples.gi_frame.f_locals["queue"].changed, threading.Event()
-threading.Thread(target=lambda: (lock.acquire(), held.set(), time.sleep(1000)), daemon=True).start()
-held.wait()
+thread = threading.Thread(target=samples.gi_frame.f_locals["queue"].changed.acquire)  # never to be released
+thread.start()
+thread.join()
 """
     subprocess.run([sys.executable, "-c", program], timeout=LONG, check=True, env=os.environ)
 

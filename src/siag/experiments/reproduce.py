@@ -13,6 +13,8 @@ from siag.experiments.bound import bound
 from siag.experiments.convergence import METHODS, nonuniform, uniform
 from siag.experiments.cyclic import cyclic
 from siag.experiments.inequalities import inequalities
+from siag.experiments.live import LINES as PROCESSES
+from siag.experiments.live import live
 from siag.experiments.relatives import LINES as RELATIVES
 from siag.experiments.relatives import relatives
 from siag.experiments.setting import NOISE, PAPER, STEP, D, P, Scale, Tick
@@ -76,6 +78,7 @@ def _parts(scale: Scale) -> list[tuple[str, Callable[[Scale, Tick], Chapter], in
         ("exact gradients", relatives, len(RELATIVES)),
         ("virtual clock", waiting, len(SERVERS) * len(TIMES)),
         ("agreement", agreement, len(METHODS) + len(LAWS)),
+        ("real processes", live, 2 * len(PROCESSES)),
     ]
 
 

@@ -22,6 +22,10 @@ class BadInput(SiagError, ValueError):
         tail = f"; {remedy}" if remedy else ""
         super().__init__(f"{parameter} = {shorten(value)}: must be {allowed}{tail}")
 
+    def __reduce__(self) -> tuple[type[BadInput], tuple[object, ...]]:
+        """It travels between processes with its parts."""
+        return type(self), (self.parameter, self.value, self.allowed, self.remedy)
+
     def inside(self, place: str) -> BadInput:
         """The same error, with the place it came from (a table of a file) before the parameter."""
         return BadInput(f"{place}.{self.parameter}", self.value, self.allowed, self.remedy)
@@ -33,6 +37,10 @@ class Missing(BadInput):
     def __init__(self, parameter: str, remedy: str) -> None:
         super().__init__(parameter, None, "given", remedy)
         self.args = (f"{parameter} is missing; {remedy}",)
+
+    def __reduce__(self) -> tuple[type[BadInput], tuple[object, ...]]:
+        """It travels between processes with its parts."""
+        return type(self), (self.parameter, self.remedy)
 
 
 class Unsuitable(SiagError, ValueError):

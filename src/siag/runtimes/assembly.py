@@ -110,6 +110,7 @@ class Assembly:
                 departed=options.departed,
                 patience=options.patience,
             )
+            self.server.warm_up()
             curve = Curve(until, check.integer("record", options.record), options.loss)
             watcher = _watcher(options.progress)
             stack.callback(watcher.close)

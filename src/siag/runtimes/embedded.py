@@ -12,10 +12,14 @@ import ctypes
 import os
 import select
 import signal
+import sys
 import threading
 import time
-from contextlib import suppress
+import types
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from multiprocessing import connection, get_all_start_methods, get_context
+from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
 import numpy as np
@@ -132,6 +136,24 @@ def work(
         os.write(ring, codes[FAILED])
 
 
+@contextmanager
+def _without_the_script(task: Task) -> Iterator[None]:
+    """Spare a worker from importing the script that was started, unless what is sent to it lives there.
+
+    Importing it takes time, and runs it again if it has no guard against that. multiprocessing decides by what it finds
+    under the name `__main__`.
+    """
+    if b"__main__" in bytes(ForkingPickler.dumps(task)):
+        yield
+        return
+    script = sys.modules["__main__"]
+    sys.modules["__main__"] = types.ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = script
+
+
 class Embedded:
     """Runs a session with workers as processes of this machine.
 
@@ -145,7 +167,7 @@ class Embedded:
         methods = get_all_start_methods()
         self._context: Any = get_context("forkserver" if "forkserver" in methods else "spawn")
         if "forkserver" in methods:
-            self._context.set_forkserver_preload(["siag.runtimes.embedded"])
+            self._context.set_forkserver_preload(["siag.runtimes.ready"])
         server = session.server
         self._memory = Memory(self._context, server.n, server.d)
         self._bell, self._ring = self._context.Pipe(duplex=False)
@@ -172,7 +194,8 @@ class Embedded:
             name = f"siag-worker-{self._session.server.members[row].name}"
             arguments = (self._memory, row, len(self._tasks), task, self._ring, answers, life_of_child, self._spin)
             process = self._context.Process(target=work, args=arguments, name=name, daemon=True)
-            process.start()
+            with _without_the_script(task):
+                process.start()
             answers.close()
             self._answers.append(answer)
             self._descriptors.append(answer.fileno())

@@ -150,7 +150,9 @@ def _tasks(
         if len(waits) != problem.n:
             raise BadInput("pauses", pauses, f"{problem.n} numbers, one for each worker")
         waits = [check.real("pauses", pause, low=0) for pause in waits]
-        tasks: list[Task] = [FromProblem(problem, method, seed, w0, pause) for pause in waits]
+        workers = [FromProblem(problem, method, seed, w0, pause) for pause in waits]
+        workers[0].warm_up()
+        tasks: list[Task] = list(workers)
         _sendable("problem", problem, "define its class in a module")
     else:
         if gradient is None or streams is None:

@@ -18,6 +18,7 @@ from siag.server.store import Store
 
 SHOW = 0.25  # seconds between two looks at the server
 SAVE = 0.5  # seconds between two saves: with the time a save takes, at most the last second is lost
+PATIENCE = 60.0  # seconds for a first report to come, before the time of `Until` is counted all the same
 GONE = ("left", "refused")
 ENTRY = struct.Struct(
     "<Bqqqd"
@@ -60,7 +61,7 @@ class Session:
         self._shown = self._saved = self._flushed = 0.0
         self._saved_once = False
         self._lonely_since: float | None = None
-        self._first = self._seconds0 = 0.0
+        self._began = self._seconds0 = 0.0
         self._trouble = ""
         self._last_version = until.iterations if until.iterations is not None else sys.maxsize
         self._last_report = until.reports if until.reports is not None else sys.maxsize
@@ -83,8 +84,7 @@ class Session:
     def begin(self, now: float) -> None:
         """The clock starts."""
         server = self.server
-        server.seconds(now)
-        self._seconds0 = server.seconds(now)
+        self._seconds0, self._began = server.seconds(now), now
         if isinstance(server.server, Tick):
             self.next_tick = now + server.server.seconds
         self._shown = self._saved = self._flushed = now
@@ -159,7 +159,8 @@ class Session:
             self._flush()
         if self.store is not None and now - self._saved >= SAVE:
             self.save(now)
-        if self.until.reached(0, 0, server.seconds(now) - self._seconds0):
+        waited = now - self._began - PATIENCE if server.reports == 0 else server.seconds(now) - self._seconds0
+        if self.until.reached(0, 0, waited):
             self.end(f"{self.until.seconds:g} seconds have passed")
         self._lonely(now)
 

@@ -126,6 +126,11 @@ class FromProblem:
         self._drawn = 0
         method.suit(problem, Everyone())
 
+    def warm_up(self) -> None:
+        """Have the machine code made here, so that the workers find it on disk."""
+        w, memory = np.zeros(self._problem.d), self._method.recruit(self._w0, self._problem.n)
+        draw(memory, self._problem.oracle(), blank(), key(self._seed, 0, SAMPLES), 0, 0, w, np.empty_like(w))
+
     @property
     def sample(self) -> int:
         """The number of the last sample."""

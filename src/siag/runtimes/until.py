@@ -24,7 +24,7 @@ class Until:
     Args:
         iterations: steps of the server.
         reports: accepted reports.
-        seconds: of wall-clock time.
+        seconds: since the first report; workers need time to start.
 
     Example:
         >>> Until(iterations=1000, seconds=60)

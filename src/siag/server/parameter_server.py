@@ -142,17 +142,21 @@ class ParameterServer:
         view.setflags(write=False)
         return view
 
+    def warm_up(self) -> None:
+        """Have the machine code made, or found on disk, before anybody waits for it."""
+        small = self.method.init(np.zeros(1), 1)
+        take(small, 0, np.zeros(1), 0, GO, 0.0)
+        move(small, 0.0)
+        square_norm(np.zeros(1))
+
     def begin(self, now: float) -> None:
         """Start the clock from which seconds are counted."""
         self._started = now
         self._counted_at = now
 
     def seconds(self, now: float) -> float:
-        """Since the start."""
-        if self._started is None:
-            self.begin(now)
-            return 0.0
-        return now - self._started
+        """Since the first report."""
+        return 0.0 if self._started is None else now - self._started
 
     def join(self, name: str | int, now: float) -> Ticket:
         """A worker is here, for the first time or again; it is given its row."""
@@ -164,7 +168,6 @@ class ParameterServer:
             raise Refused(f"worker {member.name}: refused {member.refused} times, last: {member.reason}", final=True)
         member.state, member.heard, member.reason = "working", now, ""
         self._fading.discard(row)
-        self.seconds(now)
         return Ticket(row, self.version, member.samples)
 
     def push(self, row: int, stamp: int, message: Floats, sample: int, now: float, square: float | None = None) -> None:
@@ -187,6 +190,8 @@ class ParameterServer:
             self.strike(row, refusal, now)
             raise
         age = self.version - stamp
+        if self._started is None:
+            self.begin(now)
         if self.trace is not None:
             self.trace.report(self.version, row, stamp, sample, self.seconds(now))
         self.arrived += 1
@@ -203,6 +208,8 @@ class ParameterServer:
 
     def tick(self, now: float) -> None:
         """With `Tick` as server: it is time to step, whoever has arrived."""
+        if self._started is None:
+            self.begin(now)
         move(self.state, self._eta())
         self._stepped(now)
 

@@ -526,7 +526,10 @@ def _write(file: int, parts: Iterable[Part]) -> int:
 def _put(file: int, part: Part | bytearray) -> int:
     rest = memoryview(part)
     while rest:
-        rest = rest[os.write(file, rest) :]
+        done = os.write(file, rest)
+        if done <= 0:
+            raise OSError(errno.EIO, "a write made no progress")
+        rest = rest[done:]
     return len(part)
 
 

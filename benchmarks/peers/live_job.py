@@ -1,0 +1,115 @@
+"""The job of all live sides: a parameter server doing sIAG's update, and workers whose gradient costs next to nothing.
+
+Worker i's gradient is fixed numbers, the same for all workers, but at `PROBES` coordinates, spread evenly, where it is
+w − c_i. So w goes to the mean of the c_i there; everywhere else it is a known multiple of the fixed numbers, whoever
+reports when: a row that was lost, torn or counted twice would be seen.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from functools import lru_cache
+
+import numpy as np
+
+ETA, PROBES, WARM = 0.05, 20, 0.2
+
+
+def fixed(d: int) -> np.ndarray:
+    """(d,) the fixed numbers."""
+    return np.random.default_rng(1).uniform(1.0, 2.0, d)
+
+
+def center(i: int) -> np.ndarray:
+    """(PROBES,) what worker i wants w to be."""
+    return np.random.default_rng([2, i]).random(PROBES)
+
+
+@lru_cache(maxsize=8)
+def prepared(i: int, d: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
+    """A worker's gradient, its part that depends on w, c_i, and the distance between two probes."""
+    gradient, stride = fixed(d), d // PROBES
+    return gradient, gradient[::stride], center(i), stride
+
+
+def gradient(w: np.ndarray, i: int) -> np.ndarray:
+    """Worker i's gradient, in an array that is used again."""
+    whole, part, wanted, stride = prepared(i, w.size)
+    np.subtract(w[::stride], wanted, out=part)
+    return whole
+
+
+class Meter:
+    """Counts updates from when all workers have reported and a moment has passed, for some seconds; or just so many."""
+
+    def __init__(self, n: int, seconds: float, updates: int) -> None:
+        self.missing, self.seconds, self.updates = set(range(n)), seconds, updates
+        self.count, self.began, self.first, self.ends, self.rate = 0, float("inf"), 0, float("inf"), 0.0
+        self.over = False
+
+    def __call__(self, i: int) -> None:
+        """One update more."""
+        self.count += 1
+        now = time.perf_counter()
+        if self.missing:
+            self.missing.discard(i)
+            if not self.missing:
+                self.began = now + WARM
+        elif self.first == 0:
+            if now >= self.began:
+                self.began, self.first, self.ends = now, self.count, now + self.seconds
+        elif now >= self.ends and not self.over and not self.updates:
+            self.rate, self.over = (self.count - self.first) / (now - self.began), True
+        if self.updates and self.count == self.updates:
+            self.over = True
+
+
+class Server:
+    """The update in NumPy, in place, without temporaries."""
+
+    def __init__(self, n: int, d: int, seconds: float, updates: int) -> None:
+        self.n, self.d = n, d
+        self.w, self.total, self.rows, self.scratch = np.zeros(d), np.zeros(d), np.zeros((n, d)), np.empty(d)
+        for array in (self.w, self.total, self.rows):
+            array.fill(0.0)  # so that the system gives the memory now
+        self.meter = Meter(n, seconds, updates)
+
+    def update(self, i: int, g: np.ndarray) -> None:
+        """A gradient of worker i."""
+        row, scratch = self.rows[i], self.scratch
+        np.subtract(g, row, out=scratch)
+        np.add(self.total, scratch, out=self.total)
+        np.copyto(row, g)
+        np.multiply(self.total, -ETA / self.n, out=scratch)
+        np.add(self.w, scratch, out=self.w)
+        self.meter(i)
+
+    def answer(self) -> dict[str, object]:
+        """What a peer reports."""
+        return report(self.meter, self.w, self.total, self.rows)
+
+
+def report(meter: Meter, w: np.ndarray, total: np.ndarray, rows: np.ndarray) -> dict[str, object]:
+    """Rate, updates, w where it depends on w and everywhere else, and how far the sum is from the sum of the rows."""
+    found = described(w)
+    return {"rate": meter.rate, "updates": meter.count, "gap": float(np.abs(rows.sum(axis=0) - total).max()), **found}
+
+
+def described(w: np.ndarray) -> dict[str, object]:
+    """The probes of w, and the smallest and largest multiple of the fixed numbers that it is elsewhere."""
+    stride = w.size // PROBES
+    elsewhere = np.arange(w.size) % stride != 0
+    multiples = w[elsewhere] / fixed(w.size)[elsewhere]
+    return {"probes": w[::stride].tolist(), "multiples": [float(multiples.min()), float(multiples.max())] if stride > 1 else []}
+
+
+def serve(run) -> None:
+    """Answer "d workers seconds updates" with what run(d, workers, seconds, updates) returns; end with the input."""
+    answers = sys.stdout
+    sys.stdout = sys.stderr  # whatever a library prints must not look like an answer
+    for line in sys.stdin:
+        d, workers, seconds, updates = line.split()
+        answers.write(json.dumps(run(int(d), int(workers), float(seconds), int(updates))) + "\n")
+        answers.flush()

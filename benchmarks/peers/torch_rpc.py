@@ -1,0 +1,100 @@
+"""torch.distributed.rpc: workers call the server's update with a tensor and are returned w.
+
+Server and workers are processes of their own, forked before torch has started anything. A lock keeps updates apart.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import socket
+import threading
+
+import numpy as np
+import torch
+from torch.distributed import rpc
+
+from live_job import ETA, Meter, gradient, report, serve
+
+torch.set_num_threads(1)
+
+
+class Server:
+    """The update in torch, in place."""
+
+    def __init__(self, n: int, d: int, seconds: float, updates: int) -> None:
+        self.n, self.lock, self.over = n, threading.Lock(), threading.Event()
+        self.w, self.total, self.rows = (torch.zeros(*shape, dtype=torch.float64) for shape in ((d,), (d,), (n, d)))
+        self.meter = Meter(n, seconds, updates)
+
+    def update(self, i: int, g: torch.Tensor) -> None:
+        """A gradient of worker i."""
+        row = self.rows[i]
+        self.total.sub_(row).add_(g)
+        row.copy_(g)
+        self.w.add_(self.total, alpha=-ETA / self.n)
+        self.meter(i)
+
+
+HERE: list[Server] = []  # of this process, if it is the server's
+
+
+@torch.inference_mode()
+def push(i: int, g: torch.Tensor | None) -> torch.Tensor | None:
+    """Runs in the server: returns w, or nothing when it is over."""
+    server = HERE[0]
+    with server.lock:
+        if g is not None and not server.meter.over:
+            server.update(i, g)
+        if server.meter.over:
+            server.over.set()
+            return None
+        return server.w.clone()
+
+
+def join(name: str, rank: int, world: int, port: int) -> None:
+    """Become one of the group."""
+    options = rpc.TensorPipeRpcBackendOptions(init_method=f"tcp://127.0.0.1:{port}", num_worker_threads=max(4, world))
+    rpc.init_rpc(name, rank=rank, world_size=world, rpc_backend_options=options)
+
+
+def server(answers, port: int, d: int, workers: int, seconds: float, updates: int) -> None:
+    """The server's process."""
+    HERE.append(Server(workers, d, seconds, updates))
+    join("server", 0, workers + 1, port)
+    HERE[0].over.wait()
+    rpc.shutdown()
+    found = HERE[0]
+    answers.put(report(found.meter, found.w.numpy(), found.total.numpy(), found.rows.numpy()))
+
+
+def work(port: int, workers: int, i: int) -> None:
+    """A worker's process."""
+    join(f"worker{i}", i + 1, workers + 1, port)
+    w = rpc.rpc_sync("server", push, args=(i, None))
+    while w is not None:
+        w = rpc.rpc_sync("server", push, args=(i, torch.from_numpy(gradient(w.numpy(), i))))
+    rpc.shutdown()
+
+
+def run(d: int, workers: int, seconds: float, updates: int) -> dict[str, object]:
+    """Once."""
+    context = multiprocessing.get_context("fork")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    answers = context.SimpleQueue()
+    processes = [context.Process(target=server, args=(answers, port, d, workers, seconds, updates))]
+    processes += [context.Process(target=work, args=(port, workers, i)) for i in range(workers)]
+    for process in processes:
+        process.start()
+    found = answers.get()
+    for process in processes:
+        process.join()
+    return found
+
+
+if __name__ == "__main__":
+    os.environ |= {"TP_SOCKET_IFNAME": "lo", "GLOO_SOCKET_IFNAME": "lo"}
+    np.zeros(1)
+    serve(run)

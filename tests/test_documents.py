@@ -112,3 +112,21 @@ def test_the_slips_of_the_paper_are_the_same_in_the_docs_and_on_the_page():
     text = (ROOT / "docs" / "theory.md").read_text()
     for number, slip in enumerate(SLIPS, 1):
         assert f"{number}. {slip}" in text
+
+
+def test_the_shops_of_the_readme_count_the_same_however_often_they_report(tmp_path):
+    output = python(str(ROOT / "examples" / "shops.py"), cwd=tmp_path)
+    found = {line.split("(")[0]: line for line in output.splitlines()}
+    slopes = {name: [float(x) for x in re.search(r"\[(.*?)\]", line).group(1).split()] for name, line in found.items()}
+    assert slopes["SIAG"] == pytest.approx([2.0, 2.0, 2.0], abs=0.3)
+    assert slopes["SGD"][2] - slopes["SGD"][0] > 1.0  # drawn to the shop that reports most, [1, 2, 3]
+
+
+def test_every_command_and_option_the_documents_show_exists():
+    from siag.cli import siag as group
+
+    for name in ("README.md", "docs/live.md", "docs/experiments.md"):
+        for line in re.findall(r"^(?:\$ |cd \S+ && )?siag (\w+)(.*)$", (ROOT / name).read_text(), flags=re.M):
+            command, rest = line
+            known = {option for each in group.commands[command].params for option in each.opts}
+            assert set(re.findall(r"(--[\w-]+)", rest)) <= known, line

@@ -59,16 +59,17 @@ class Worker:
             w = ray.get(server.push.remote(self.i, gradient(w, self.i)))
 
 
-def driver(server, workers) -> None:
+def driver(server, workers, meter: Meter) -> None:
     """As in Ray's documentation: whoever is ready is passed on to the server, and what it returns to the worker."""
     w = server.w.remote()
     gradients = {worker.compute.remote(w): (i, worker) for i, worker in enumerate(workers)}
-    while gradients:
+    while not meter.over:
         (ready,), _ = ray.wait(list(gradients))
         i, worker = gradients.pop(ready)
         w = server.push.remote(i, ready)
         gradients[worker.compute.remote(w)] = (i, worker)
-        yield i, w
+        meter(i)
+    ray.wait(list(gradients), num_returns=len(gradients))
 
 
 def main(way: str) -> None:
@@ -78,16 +79,14 @@ def main(way: str) -> None:
     actors = [Worker.remote(i) for i in range(WORKERS)]
 
     def run(d: int, workers: int, seconds: float, updates: int) -> dict[str, object]:
-        ray.get(server.begin.remote(d, workers, seconds, updates))
         if way == "direct":
+            ray.get(server.begin.remote(d, workers, seconds, updates))
             ray.get([worker.work.remote(server) for worker in actors[:workers]])
-        else:
-            meter = Meter(workers, seconds, updates)
-            for i, _ in driver(server, actors[:workers]):
-                meter(i)
-                if meter.over:
-                    break
-        return ray.get(server.answer.remote())
+            return ray.get(server.answer.remote())
+        ray.get(server.begin.remote(d, workers, float("inf"), 0))
+        meter = Meter(workers, seconds, updates)
+        driver(server, actors[:workers], meter)
+        return {**ray.get(server.answer.remote()), "rate": meter.rate}
 
     serve(run)
     ray.shutdown()

@@ -12,13 +12,13 @@ name that ends in .gz is compressed); a torn last line, left by a crash, is igno
 
 from __future__ import annotations
 
-import gzip
-import io
 import json
 import os
-from collections.abc import Iterator, Mapping
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,12 +26,17 @@ import numpy as np
 from siag.activity.agenda import FADE, STEP, Events
 from siag.activity.recorded import Recorded, Tape
 from siag.activity.timed import Timed
-from siag.foundations.errors import BadFile, BadInput
+from siag.foundations.errors import BadFile, BadInput, shorten
+from siag.foundations.files import write_bytes
+from siag.foundations.memory import check_fits
 from siag.foundations.types import Floats, Integers
 
 FORMAT = "siag-trace-1"
 COLUMNS = "version,worker,stamp,sample,seconds,factor"
 READING, ARRIVING, STEPPING = 0, 1, 2  # the order of events within a version
+GZIP = 31  # zlib's number for a gzip file
+BLOCK = 1 << 16
+EVENT = 200  # bytes an event takes while all are put in order
 
 
 class TraceWriter:
@@ -41,22 +46,26 @@ class TraceWriter:
         path: of the file; one that exists is not overwritten, unless a run goes on.
         about: what was run, kept in the first line.
         keep: how many reports of an existing file belong to the run that goes on; those after them were lost.
+        fades: how many of its other lines do; needed only if some came after the last of the reports.
     """
 
-    def __init__(self, path: str | os.PathLike[str], about: Mapping[str, Any], keep: int = 0) -> None:
-        self._lines: list[str] = [f"# {FORMAT} {json.dumps(dict(about))}\n", COLUMNS + "\n"]
-        if keep > 0:
-            self._lines += _first_reports(path, keep)
-            with suppress(FileNotFoundError):
-                os.unlink(path)
+    def __init__(self, path: str | os.PathLike[str], about: Mapping[str, Any], keep: int = 0, fades: int = 0) -> None:
+        head = [f"# {FORMAT} {json.dumps(dict(about), default=_plain)}\n", COLUMNS + "\n"]
+        packed = os.fspath(path).endswith(".gz")
+        self._lines: list[str] = []
+        if keep + fades > 0:
+            content = "".join(head + _first_reports(path, keep, fades)).encode()
+            write_bytes(Path(path), _packed(content) if packed else content)
+        else:
+            self._lines += head
         try:
-            raw = open(path, "xb")  # noqa: SIM115  # it lives as long as the run
+            self._raw = open(path, "ab" if keep + fades > 0 else "xb", buffering=0)  # noqa: SIM115  # as long as the run
         except FileExistsError:
             raise BadInput("trace", os.fspath(path), "a file that does not exist yet", "move the old one") from None
         except OSError as error:
             raise BadFile(f"{os.fspath(path)}: cannot be written: {(error.strerror or str(error)).lower()}") from None
-        self._raw = raw
-        self._stream: Any = gzip.GzipFile(fileobj=raw, mode="wb") if str(path).endswith(".gz") else raw
+        self._pack: Any = zlib.compressobj(wbits=GZIP) if packed else None
+        self._pending = bytearray()  # what the disk has not taken yet
 
     def report(self, version: int, worker: int, stamp: int, sample: int, seconds: float) -> None:
         """Worker's `sample`-th sample, computed from w of version `stamp`, arrived at `version`."""
@@ -67,19 +76,30 @@ class TraceWriter:
         self._lines.append(f"{version},{worker},,,{seconds:.6f},{factor!r}\n")
 
     def flush(self) -> None:
-        """Hand what there is to the operating system."""
-        self._stream.write("".join(self._lines).encode())
+        """Hand what there is to the operating system; what a full disk does not take is kept for the next time."""
+        content = "".join(self._lines).encode()
         self._lines.clear()
-        self._stream.flush()
-        self._raw.flush()
+        if content and self._pack is not None:
+            content = self._pack.compress(content) + self._pack.flush(zlib.Z_SYNC_FLUSH)
+        self._pending += content
+        self._write()
 
     def close(self, version: int) -> None:
         """End the file, the server being at `version`."""
-        if not self._raw.closed:
+        if self._raw.closed:
+            return
+        try:
             self._lines.append(f"# end {version}\n")
             self.flush()
-            self._stream.close()
+            if self._pack is not None:
+                self._pending += self._pack.flush()
+                self._write()
+        finally:
             self._raw.close()
+
+    def _write(self) -> None:
+        while self._pending:
+            del self._pending[: self._raw.write(self._pending)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,10 +143,12 @@ class Trace(Timed):
     @property
     def recorded(self) -> Recorded:
         """The same reports as sets A_t, as if each had been computed in the iteration it arrived in."""
-        reports = np.isnan(self.factor)
-        pairs = np.unique(np.stack([self.version[reports], self.worker[reports]]), axis=1)
-        start = np.searchsorted(pairs[0], np.arange(self.versions + 1))
-        return Recorded(Tape(start.astype(np.int64), pairs[1]))
+        counted = np.flatnonzero(np.isnan(self.factor) & (self.version < self.versions))
+        order = counted[np.lexsort((self.worker[counted], self.version[counted]))]
+        version, worker = self.version[order], self.worker[order]
+        again = (np.diff(version, prepend=-1) == 0) & (np.diff(worker, prepend=-1) == 0)
+        start = np.searchsorted(version[~again], np.arange(self.versions + 1))
+        return Recorded(Tape(start.astype(np.int64), worker[~again]))
 
     def bound(self, n: int) -> None:
         """None; only that all its workers exist is checked."""
@@ -152,72 +174,79 @@ class Trace(Timed):
         count = len(self.version)
         place = np.arange(count)
         reports = np.flatnonzero(np.isnan(self.factor))
-        order = reports[np.lexsort((reports, self.worker[reports]))]  # by worker, then by time
-        before = np.full(count, -1)
-        same = self.worker[order][1:] == self.worker[order][:-1]
-        before[order[1:][same]] = order[:-1][same]
+        before = self._before()
         drawn = np.where(before >= 0, self.sample - self.sample[before], self.sample + 1)[reports]
+        total = float(drawn.sum(dtype=np.float64)) + count + self.versions
+        check_fits(int(EVENT * total), f"a trace of {total:.3g} events", "its samples may be numbered wrongly")
         at_once = (before >= 0) & (self.version[before] == self.stamp)
         phase = np.where(at_once, ARRIVING, READING)[reports]
         position = np.where(at_once, before + 0.5, place)[reports]
         reads = np.repeat(np.arange(len(reports)), drawn)
-        steps = np.arange(self.versions)
+        rest = len(reads) + self.versions
         arriving = np.where(np.isnan(self.factor), self.worker, FADE + self.worker)
-        latest = np.zeros(self.versions)
-        np.maximum.at(latest, np.minimum(self.version, self.versions - 1), self.seconds)
-        latest = np.maximum.accumulate(latest)
-        versions = np.concatenate([self.version, self.stamp[reports][reads], steps])
+        versions = np.concatenate([self.version, self.stamp[reports][reads], np.arange(self.versions)])
         phases = np.concatenate([np.full(count, ARRIVING), phase[reads], np.full(self.versions, STEPPING)])
         positions = np.concatenate([place, position[reads], np.zeros(self.versions)])
         keys = np.lexsort((positions, phases, versions))
         code = np.concatenate([arriving, -1 - self.worker[reports][reads], np.full(self.versions, STEP)])
-        age = np.concatenate([self.version - self.stamp, np.zeros(len(reads) + self.versions, np.int64)])
-        at = np.minimum(versions, self.versions - 1)
-        time = np.concatenate([self.seconds, latest[np.maximum(at[count : count + len(reads)] - 1, 0)], latest])
-        factor = np.concatenate([self.factor, np.full(len(reads) + self.versions, np.nan)])
-        return Events(code[keys], age[keys], time[keys], factor[keys])
+        age = np.concatenate([self.version - self.stamp, np.zeros(rest, np.int64)])
+        time = np.concatenate([self.seconds, np.zeros(rest)])  # reads and steps are as late as what they follow
+        factor = np.concatenate([self.factor, np.full(rest, np.nan)])
+        return Events(code[keys], age[keys], np.maximum.accumulate(time[keys]), factor[keys])
+
+    def _before(self) -> Integers:
+        """(reports,) for each report the place of the one before it of the same worker, −1 if there is none."""
+        reports = np.flatnonzero(np.isnan(self.factor))
+        order = reports[np.argsort(self.worker[reports], kind="stable")]
+        before = np.full(len(self.version), -1)
+        same = self.worker[order[1:]] == self.worker[order[:-1]]
+        before[order[1:][same]] = order[:-1][same]
+        return before
 
     def _check(self, path: str) -> None:
         """Refuse a trace that cannot have happened, with the line."""
-        reports = np.isnan(self.factor)
-        latest: dict[int, tuple[int, int]] = {}
+        reports, before = np.isnan(self.factor), self._before()
+        repeated = (self.sample <= self.sample[before]) | (self.stamp < self.version[before])
         wrong = {
             "goes back in time": (np.diff(self.seconds, prepend=0.0) < 0) | (np.diff(self.version, prepend=0) < 0),
+            f"comes after the end, at version {self.versions}": self.version > self.versions,
             "names a worker below 0": self.worker < 0,
             "has a stamp from the future, or below 0": reports & ((self.stamp > self.version) | (self.stamp < 0)),
+            "has a sample below 0": self.sample < 0,
+            "goes back to a sample or a version that its worker had left": reports & (before >= 0) & repeated,
         }
         workers = self.about.get("workers")
         if isinstance(workers, int):
             wrong[f"names a worker that is not among the {workers}"] = self.worker >= workers
         for what, lines in wrong.items():
             if lines.any():
-                raise BadFile(f"{path}, line {int(np.argmax(lines)) + 3}: {what}")
-        for k in np.flatnonzero(reports):
-            i, stamp, sample = int(self.worker[k]), int(self.stamp[k]), int(self.sample[k])
-            version, drawn = latest.get(i, (0, -1))
-            if sample <= drawn or stamp < version:
-                raise BadFile(f"{path}, line {k + 3}: worker {i} goes back to a sample or a version it had left")
-            latest[i] = int(self.version[k]), sample
+                k = int(np.argmax(lines))
+                raise BadFile(f"{path}, line {k + 3}: {what} (worker {self.worker[k]})")
 
 
-def _first_reports(path: str | os.PathLike[str], count: int) -> list[str]:
-    """The lines of an existing trace up to its `count`-th report."""
+def _first_reports(path: str | os.PathLike[str], keep: int, fades: int) -> list[str]:
+    """The lines of an existing trace up to its `keep`-th report, and after it up to its `fades`-th other line."""
     kept = []
     for line in _text(path).split("\n")[2:-1]:
-        if count == 0 or line.startswith("#"):
+        report = line.endswith(",")
+        if line.startswith("#") or (keep <= 0 and (report or fades <= 0)):
             break
         kept.append(line + "\n")
-        count -= line.endswith(",")
-    if count > 0:
-        raise BadFile(f"{os.fspath(path)}: has {count} reports less than the run that goes on; record to another file")
+        keep, fades = keep - report, fades - (not report)
+    if keep > 0:
+        raise BadFile(f"{os.fspath(path)}: has {keep} reports less than the run that goes on; record to another file")
     return kept
+
+
+def _plain(value: Any) -> Any:
+    """What JSON does not know, as something it does: NumPy's numbers as numbers, all else in words."""
+    return value.item() if isinstance(value, np.generic) else shorten(value)
 
 
 def _text(path: str | os.PathLike[str]) -> str:
     name = os.fspath(path)
     try:
-        with open(path, "rb") as stream:
-            raw = stream.read()
+        raw = Path(path).read_bytes()
         return (_unpacked(raw) if name.endswith(".gz") else raw).decode()
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "not a text"
@@ -232,37 +261,67 @@ def _parse(path: str | os.PathLike[str]) -> tuple[dict[str, Any], list[Any], int
     mark, _, head = lines[0].partition(" {") if lines else ("", "", "")
     if mark != f"# {FORMAT}" or len(lines) < 2 or lines[1] != COLUMNS:
         raise BadFile(f"{name}: not a trace of format {FORMAT}; siag serve --trace and siag.train(trace=…) write them")
-    end = None
-    if lines[-1].startswith("# end "):
-        end = int(lines.pop().removeprefix("# end "))
-    rows = []
-    for number, line in enumerate(lines[2:], 3):
-        cells = line.split(",")
-        try:
-            version, worker, stamp, sample, seconds, factor = cells
-            rows.append(
-                (
-                    int(version),
-                    int(worker),
-                    int(stamp or 0),
-                    int(sample or 0),
-                    float(seconds),
-                    float(factor or "nan"),
-                )
-            )
-        except ValueError:
-            raise BadFile(f"{name}, line {number}: not of the form {COLUMNS}") from None
-    columns = [np.array([row[k] for row in rows], np.int64 if k < 4 else np.float64) for k in range(6)]
-    versions = int(columns[0].max(initial=-1)) + 1 if end is None else end
-    return json.loads("{" + head), columns, versions
+    try:
+        about = json.loads("{" + head)
+    except (ValueError, RecursionError):
+        raise BadFile(f"{name}, line 1: what was run is not in JSON") from None
+    end = lines.pop() if lines[-1].startswith("# end ") else None
+    try:
+        columns = _columns(lines[2:])
+    except (ValueError, OverflowError):
+        number = next(number for number, line in enumerate(lines[2:], 3) if not _in_form(line))
+        raise BadFile(f"{name}, line {number}: not of the form {COLUMNS}") from None
+    if end is None:  # a crash: every version with a report had, or would have had, its step
+        reports = np.isnan(columns[5])
+        return about, columns, int((columns[0] + reports).max(initial=0))
+    count = end.removeprefix("# end ")
+    if not (count.isascii() and count.isdigit() and len(count) < 19):
+        raise BadFile(f"{name}, line {len(lines) + 1}: {shorten(end)} does not say how many steps were taken")
+    return about, columns, int(count)
+
+
+def _columns(lines: Sequence[str]) -> list[Any]:
+    """Lines as six arrays, column by column since that is fast; `ValueError` if a line is of another form."""
+    if any(line.count(",") != 5 for line in lines):
+        raise ValueError
+    cells = ",".join(lines).split(",") if lines else []
+    stamp, sample, last = cells[2::6], cells[3::6], cells[5::6]
+    factor = np.full(len(lines), np.nan)
+    for k, text in enumerate(last):
+        if text:
+            factor[k] = float(text)
+            if stamp[k] or sample[k] or not 0.0 <= factor[k] <= 1.0:
+                raise ValueError
+            stamp[k] = sample[k] = "0"
+    seconds = np.array(list(map(float, cells[4::6])), np.float64)
+    if not np.isfinite(seconds).all():
+        raise ValueError
+    whole = [np.array(list(map(int, column)), np.int64) for column in (cells[0::6], cells[1::6], stamp, sample)]
+    return [*whole, seconds, factor]
+
+
+def _in_form(line: str) -> bool:
+    try:
+        _columns([line])
+    except (ValueError, OverflowError):
+        return False
+    return True
+
+
+def _packed(content: bytes) -> bytes:
+    """A whole part of a gzip file; more may follow it."""
+    pack = zlib.compressobj(wbits=GZIP)
+    return pack.compress(content) + pack.flush()
 
 
 def _unpacked(raw: bytes) -> bytes:
     """What a gzip file holds, as far as it goes: a crash leaves it without its end."""
-    whole, stream = bytearray(), gzip.GzipFile(fileobj=io.BytesIO(raw))
-    try:
-        while block := stream.read(1 << 16):
-            whole += block
-    except (EOFError, OSError):
-        pass
+    whole, at, unpack = bytearray(), 0, zlib.decompressobj(wbits=GZIP)
+    with suppress(zlib.error):
+        while at < len(raw):
+            block = raw[at : at + BLOCK]
+            whole += unpack.decompress(block)
+            at += len(block) - len(unpack.unused_data)
+            if unpack.eof:  # a run that went on has added a part
+                unpack = zlib.decompressobj(wbits=GZIP)
     return bytes(whole)

@@ -99,3 +99,4 @@ def fade_row(state: Table, i: int, factor: float) -> None:
         before = np.float64(row[j])
         row[j] = factor * before
         total[j] += np.float64(row[j]) - before
+    state.tally[SINCE] += 1  # it rounds as a report does

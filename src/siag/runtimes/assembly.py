@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import time
 import warnings
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,7 +54,8 @@ def checked(method: Method | None, step: Step | None) -> tuple[Method, Step]:
         raise Missing("step", "give step=siag.steps.Harmonic(beta, gamma), or Constant(eta)")
     for parameter, value, kind in (("method", method, Method), ("step", step, Step)):
         if not isinstance(value, kind):
-            raise BadInput(parameter, value, f"a {kind.__name__}")
+            remedy = f"make one: {value.__name__}(…)" if isinstance(value, type) and issubclass(value, kind) else ""
+            raise BadInput(parameter, value, f"a {kind.__name__}", remedy)
     return method, step
 
 
@@ -89,11 +90,13 @@ class Assembly:
             "workers": len(workers),
             **about,
         }
+        _check_kinds(options)
         self._stack = ExitStack()
         with ExitStack() as stack:
             store = None
             if options.folder is not None:
                 identity = {"method": repr(method), "step": repr(step), "n": len(workers), "d": int(w0.size)}
+                identity |= {what: about[what] for what in ("problem", "seed") if " at 0x" not in str(about[what])}
                 store = Store(options.folder, identity, durable=options.durable)
                 stack.callback(store.close)
             elif options.durable:
@@ -125,7 +128,8 @@ class Assembly:
             )
             self.session.recover(time.monotonic())
             if options.trace is not None:
-                self.server.trace = TraceWriter(options.trace, self._about, keep=self.server.reports)
+                self.server.trace = self._tracer(options.trace)
+                stack.callback(self._close_trace)
             self._stack = stack.pop_all()
 
     def run(self, carry: Callable[[Session], None]) -> Run:
@@ -133,18 +137,38 @@ class Assembly:
         with self._stack:
             carry(self.session)
         about = {**self._about, "ended": self.session.why, "repeats": 1}
+        if self.session.failures:
+            about["failed"] = self.session.failures
         run = self.session.curve.run(self.server.w, self.session.diverged, about)
         if self.session.diverged >= 0:
             warnings.warn(self.session.why, DivergenceWarning, stacklevel=3)
+        for trouble in self.session.troubles:
+            warnings.warn(f"{trouble}; what is on disk is older than this run's end", RuntimeWarning, stacklevel=3)
         return run
+
+    def _tracer(self, path: str | os.PathLike[str]) -> TraceWriter:
+        """A trace, new or that of the run that goes on."""
+        reports = self.server.reports
+        if reports > 0 and not os.path.exists(path):
+            allowed = f"the trace of the run that goes on, with its {reports} reports"
+            raise BadInput("trace", os.fspath(path), allowed, "record from the start, or not at all")
+        trace = TraceWriter(path, self._about, keep=reports)
+        trace.flush()  # what was kept is on disk again
+        return trace
+
+    def _close_trace(self) -> None:
+        """After an error: keep what was recorded."""
+        if self.server.trace is not None:
+            with suppress(OSError):
+                self.server.trace.close(self.server.version)
 
 
 def worker_names(parameter: str, names: Sequence[str] | int | None, count: int | None = None) -> list[str]:
     """The workers' names; their numbers if there are none."""
-    if names is None or isinstance(names, int):
+    if names is None or (isinstance(names, int) and count is None):
         number = count if names is None else names
         return [str(i) for i in range(check.integer(parameter, number))]
-    listed = list(names)
+    listed = [] if isinstance(names, str | bytes) or not isinstance(names, Iterable) else list(names)
     right = all(isinstance(name, str) and name for name in listed) and len(set(listed)) == len(listed) > 0
     if not right or (count is not None and len(listed) != count):
         allowed = "different texts" if count is None else f"{count} different texts, one for each worker"
@@ -154,7 +178,23 @@ def worker_names(parameter: str, names: Sequence[str] | int | None, count: int |
 
 def distance_from(optimum: Floats) -> Callable[[Floats], float]:
     """w ↦ ‖w − w*‖²."""
-    return lambda w: float(np.square(w - optimum).sum())
+
+
+    def distance(w: Floats) -> float:
+        with np.errstate(over="ignore"):  # a run on its way out of the range of numbers
+            return float(np.square(w - optimum).sum())
+
+    return distance
+
+
+def _check_kinds(options: Options) -> None:
+    if options.guard is not None and not isinstance(options.guard, Guard):
+        raise BadInput("guard", options.guard, "a siag.server.Guard")
+    if not isinstance(options.departed, Departed):
+        raise BadInput("departed", options.departed, "a siag.server.Departed")
+    if options.loss is not None and not callable(options.loss):
+        raise BadInput("loss", options.loss, "a function loss(w)")
+    check.truth("durable", options.durable)
 
 
 def _watcher(progress: bool | Watcher) -> Watcher:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pickle
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from multiprocessing import process
@@ -14,12 +13,13 @@ import numpy as np
 
 from siag.activity import EveryArrivals, Tick
 from siag.foundations import check
-from siag.foundations.errors import BadInput, Missing, shorten
+from siag.foundations.errors import BadInput, Missing, SiagError
 from siag.foundations.types import Floats
 from siag.methods import Method
 from siag.problems import Problem
 from siag.runtimes.assembly import Assembly, Options, checked, distance_from, worker_names
 from siag.runtimes.embedded import Embedded
+from siag.runtimes.session import Session
 from siag.runtimes.task import FromProblem, FromStream, Gradient, Task
 from siag.runtimes.until import Until, until_of
 from siag.runtimes.watch import Watcher
@@ -53,6 +53,7 @@ def train(
     durable: bool = False,
     trace: str | os.PathLike[str] | None = None,
     progress: bool | Watcher = False,
+    patience: float | None = None,
 ) -> Run:
     """Train one model from many streams, each read by a worker process of its own on this machine.
 
@@ -76,13 +77,18 @@ def train(
         departed: what becomes of the row of a worker whose stream has ended.
         loss: loss(w), shown and recorded as the run's error; for a problem ‖w − w*‖² by default.
         record: about how many points of the curve to keep.
-        folder: where to save the state once a second; a run that is started again goes on from there.
+        folder: where to save the state once a second; a run that is started again goes on from there. Samples of a
+            problem go on, too; a stream begins anew.
         durable: nothing that was accepted is ever lost, at the price of a write to disk for every report.
         trace: a file for who reported when, to be run again by `siag.replay`.
         progress: `True` for a view on the terminal, or a watcher of your own.
+        patience: seconds of silence after which a worker is shown as stalled.
 
     Returns:
-        The run: its `error` is the loss, if there is one, and NaN otherwise.
+        The run: its `error` is the loss, if there is one, and NaN otherwise. `about["ended"]` says why it ended,
+        `about["failed"]` which workers did not end in order, if there were any.
+
+    A worker that fails does not stop the others; only if none of them has reported anything is an error raised.
 
     Example:
         >>> import siag
@@ -107,6 +113,7 @@ def train(
         durable=durable,
         trace=trace,
         progress=progress,
+        patience=patience,
     )
     about = {
         "problem": repr(problem) if problem is not None else f"{getattr(gradient, '__name__', 'gradient')} on streams",
@@ -115,7 +122,14 @@ def train(
     }
     workers = worker_names("names", names, len(tasks))
     assembly = Assembly(method, step, start, workers, until_of(until, streams is not None), options, about)
-    return assembly.run(lambda session: Embedded(session, tasks).run())
+
+
+    def carry(session: Session) -> None:
+        Embedded(session, tasks).run()
+        if session.fruitless:
+            raise SiagError(f"no worker has reported anything; {session.failures[0]}")
+
+    return assembly.run(carry)
 
 
 def _not_in_a_worker() -> None:
@@ -150,6 +164,7 @@ def _tasks(
         if len(waits) != problem.n:
             raise BadInput("pauses", pauses, f"{problem.n} numbers, one for each worker")
         waits = [check.real("pauses", pause, low=0) for pause in waits]
+        _few_enough(problem.n)
         workers = [FromProblem(problem, method, seed, w0, pause) for pause in waits]
         workers[0].warm_up()
         tasks: list[Task] = list(workers)
@@ -161,21 +176,39 @@ def _tasks(
             raise BadInput("gradient", gradient, "a function gradient(w, sample)")
         if isinstance(streams, str | bytes) or not isinstance(streams, Sequence) or not streams:
             raise BadInput("streams", streams, "a list with one stream for each worker")
+        _few_enough(len(streams))
         _sendable(
             "gradient", gradient, "define it with def at the top of a module, not as a lambda or inside a function"
         )
         for k, stream in enumerate(streams):
+            _readable(f"streams[{k}]", stream)
             _sendable(f"streams[{k}]", stream, "give the function that makes it instead of a generator or an open file")
         tasks = [FromStream(gradient, stream, method, w0) for stream in streams]
-    if len(tasks) > MOST_WORKERS:
-        raise BadInput("streams", len(tasks), f"at most {MOST_WORKERS} on one machine", "use siag serve and siag work")
     _sendable("method", method, "define its class in a module")
     return tasks
 
 
+def _few_enough(workers: int) -> None:
+    if workers > MOST_WORKERS:
+        raise BadInput("workers", workers, f"at most {MOST_WORKERS} on one machine", "use siag serve and siag work")
+
+
+def _readable(parameter: str, stream: Any) -> None:
+    """Refuse what is no stream, or is one only by chance."""
+    if isinstance(stream, str | bytes | os.PathLike):
+        raise BadInput(parameter, stream, "a stream, not a name", "siag.streams.Follow(path) reads the lines of a file")
+    if not callable(stream) and not isinstance(stream, Iterable) and not hasattr(stream, "__getitem__"):
+        raise BadInput(parameter, stream, "something to iterate over, or a function that makes it")
+
+
 def _sendable(parameter: str, value: Any, remedy: str) -> None:
-    """Refuse what cannot be sent to another process."""
+    """Refuse what cannot be sent to another process, or cannot be found there."""
     try:
-        ForkingPickler.dumps(value)
-    except (pickle.PicklingError, TypeError, AttributeError, ValueError, OSError) as error:
-        raise BadInput(parameter, shorten(value), f"something that can be pickled ({error})", remedy) from None
+        content = bytes(ForkingPickler.dumps(value))
+    except Exception as error:  # whatever pickling raises, and a user's __reduce__
+        reason = " ".join(str(error).split())
+        raise BadInput(parameter, value, f"something that can be pickled ({reason})", remedy) from None
+    if b"__main__" in content and not os.path.isfile(getattr(sys.modules["__main__"], "__file__", None) or ""):
+        raise BadInput(
+            parameter, value, "defined in a file", "worker processes cannot import what was typed into a session"
+        )

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import struct
 import sys
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -18,6 +20,8 @@ from siag.server.store import Store
 
 SHOW = 0.25  # seconds between two looks at the server
 SAVE = 0.5  # seconds between two saves: with the time a save takes, at most the last second is lost
+LOOK = 0.02  # seconds between two looks at what is due, unless a tick is
+BEHIND = 1.0  # seconds after which ticks that were missed are left out
 PATIENCE = 60.0  # seconds for a first report to come, before the time of `Until` is counted all the same
 GONE = ("left", "refused")
 ENTRY = struct.Struct(
@@ -58,11 +62,14 @@ class Session:
         self.next_tick = 0.0
         self.remarks: list[str] = []
         self._uncommitted = False
-        self._shown = self._saved = self._flushed = 0.0
+        self._shown = self._saved = self._tried = self._flushed = 0.0
         self._saved_once = False
         self._lonely_since: float | None = None
         self._began = self._seconds0 = 0.0
-        self._trouble = ""
+        self.failures: list[str] = []  # who is gone without having left, and why
+        self._due = 0.0  # nothing needs to be looked after before
+        self._reports0 = 0
+        self._troubles: dict[str, str] = {}
         self._last_version = until.iterations if until.iterations is not None else sys.maxsize
         self._last_report = until.reports if until.reports is not None else sys.maxsize
 
@@ -87,10 +94,13 @@ class Session:
         self._seconds0, self._began = server.seconds(now), now
         if isinstance(server.server, Tick):
             self.next_tick = now + server.server.seconds
-        self._shown = self._saved = self._flushed = now
-        self.curve.note(server.version, server.w, server.reports, server.seconds(now))
+        self._shown = self._saved = self._tried = self._flushed = now
+        self._reports0 = server.reports
+        self._note(now)
         for remark in self.remarks:
             self.watcher.event(remark)
+        if self.durable:
+            self.save(now, wait=True)  # what is logged follows a save
         if self.until.reached(server.version, server.reports, 0.0):
             self.end("it had been reached before")
 
@@ -98,6 +108,17 @@ class Session:
         """Let the session be over."""
         if not self.over:
             self.over, self.why = True, why
+
+    @property
+    def troubles(self) -> tuple[str, ...]:
+        """What goes wrong while training goes on."""
+        return tuple(f"{what}: {trouble}" for what, trouble in self._troubles.items())
+
+    @property
+    def fruitless(self) -> bool:
+        """Whether all workers are gone, not all of them in order, and none has reported anything."""
+        there = any(member.state in ("working", "expected") for member in self.server.members)
+        return bool(self.failures) and not there and self.server.reports == self._reports0
 
     def push(
         self, row: int, stamp: int, message: Floats, sample: int, now: float, square: float | None = None
@@ -114,8 +135,12 @@ class Session:
         self._moved(now)
 
     def commit(self) -> None:
-        """In durable mode: what was accepted is on disk when this returns. Call it before answering."""
+        """In durable mode: what was accepted is on disk when this returns. Call it before answering.
+
+        Raises `OSError` if it cannot be; a later call succeeds once a save has, which `look_after` tries.
+        """
         if self._uncommitted and self.store is not None:
+            self._flush()  # a trace must not have less than the log
             self.store.sync()
             self._uncommitted = False
 
@@ -123,7 +148,10 @@ class Session:
         """A report was refused."""
         name = self.server.members[row].name
         end = "; it is disconnected" if refusal.final else ""
-        self.watcher.event(f"worker {name}: refused: {refusal.reason}{end}")
+        text = f"worker {name}: refused: {refusal.reason}{end}"
+        self.watcher.event(text)
+        if refusal.final:
+            self._gone(text)
 
     def left(self, row: int, now: float, reason: str) -> None:
         """A worker has left for good."""
@@ -132,32 +160,43 @@ class Session:
             self.store.log(ENTRY.pack(LEFT, row, 0, 0, self.server.seconds(now)))
             self._uncommitted = True
         self.watcher.event(f"worker {self.server.members[row].name} left: {reason}")
+        self._due = 0.0
 
     def failed(self, row: int, reason: str) -> None:
         """A worker's own code raised an error; the others go on."""
         self.server.away(row, reason)
-        self.watcher.event(f"worker {self.server.members[row].name} failed: {reason}; the others go on")
+        text = f"worker {self.server.members[row].name} failed: {reason}"
+        self.watcher.event(f"{text}; the others go on")
+        self._gone(text)
 
     def died(self, row: int, reason: str) -> None:
         """A worker is gone without a word; its row stays."""
         if self.server.members[row].state not in GONE:
             self.server.away(row, reason)
-            self.watcher.event(f"worker {self.server.members[row].name} is gone: {reason}; its row stays")
+            text = f"worker {self.server.members[row].name} is gone: {reason}"
+            self.watcher.event(f"{text}; its row stays")
+            self._gone(text)
 
     def look_after(self, now: float) -> None:
         """Ticks, views, saves, ends: whatever is due. To be called every now and then."""
+        if now < self._due:
+            return
         server = self.server
+        self._due = now + LOOK
         if isinstance(server.server, Tick):
+            if now - self.next_tick > BEHIND:  # this process was stopped, or cannot keep up
+                self.next_tick = now
             while not self.over and now >= self.next_tick:
                 self.next_tick += server.server.seconds
                 self._tick(now)
+            self._due = min(self._due, self.next_tick)
         if now - self._shown >= SHOW:
             self._shown = now
             self.watcher.show(self.snapshot(now))
         if now - self._flushed >= SAVE:
             self._flushed = now
             self._flush()
-        if self.store is not None and now - self._saved >= SAVE:
+        if self.store is not None and now - self._tried >= SAVE:
             self.save(now)
         waited = now - self._began - PATIENCE if server.reports == 0 else server.seconds(now) - self._seconds0
         if self.until.reached(0, 0, waited):
@@ -173,27 +212,31 @@ class Session:
         self._flush()
         if self.store.save(server.arrays(), rows, server.meta(now), wait=wait):
             server.changed[rows] = False
-            self._saved, self._saved_once = now, True
-        self._say(self.store.problem)
+            self._tried = now
+            if self.store.problem is None:
+                self._saved, self._saved_once = now, True
+        self._say("saving", self.store.problem)
 
     def finish(self, now: float) -> None:
         """The end: last point, last save, last look."""
-        server = self.server
-        self.curve.note(server.version, server.w, server.reports, server.seconds(now))
+        self.end(self._whereabouts())  # unless it had another reason
+        self._note(now)
         self.save(now, wait=True)
-        if server.trace is not None:
-            server.trace.close(server.version)
+        if self.server.trace is not None:
+            try:
+                self.server.trace.close(self.server.version)
+            except OSError as error:
+                self._say("the trace", error.strerror)
         self.watcher.show(self.snapshot(now))
 
     def snapshot(self, now: float) -> Any:
         """How things stand."""
-        problem = self.store.problem if self.store is not None else None
         return self.server.snapshot(
             now,
             target=self.until.iterations,
             loss=self.curve.latest,
             saved=now - self._saved if self._saved_once else None,
-            problems=(f"saving: {problem}",) if problem else (),
+            problems=self.troubles,
         )
 
     def _tick(self, now: float) -> None:
@@ -210,7 +253,7 @@ class Session:
         """After a report or a step: a point of the curve, and whether this was the last."""
         server = self.server
         if server.version >= self.curve.next:
-            self.curve.note(server.version, server.w, server.reports, server.seconds(now))
+            self._note(now)
         if server.version >= self._last_version or server.reports >= self._last_report:
             self.end("as many iterations or reports as asked")
 
@@ -236,20 +279,43 @@ class Session:
         if self.server.trace is not None:
             try:
                 self.server.trace.flush()
+                self._say("the trace", None)
             except OSError as error:
-                self._say(f"the trace cannot be written: {error.strerror}")
+                self._say("the trace", error.strerror)
 
-    def _say(self, trouble: str | None) -> None:
+    def _say(self, what: str, trouble: str | None) -> None:
         """Report a trouble once, and its end."""
-        if trouble and trouble != self._trouble:
-            self.watcher.event(f"problem: {trouble}; training goes on")
-        self._trouble = trouble or ""
+        before = self._troubles.pop(what, None)
+        if trouble:
+            self._troubles[what] = trouble
+            if trouble != before:
+                self.watcher.event(f"problem: {what}: {trouble}; training goes on")
+        elif before:
+            self.watcher.event(f"{what}: works again")
+
+    def _note(self, now: float) -> None:
+        """A point of the curve; after a divergence there is nothing to measure."""
+        server = self.server
+        measured = math.nan if self.diverged >= 0 else None
+        self.curve.note(server.version, server.w, server.reports, server.seconds(now), measured)
+
+    def _gone(self, text: str) -> None:
+        """Remember who is gone, and see at once who is left."""
+        self.failures.append(text)
+        self._due = 0.0
+
+    def _whereabouts(self) -> str:
+        """Why nobody is there."""
+        states = Counter(member.state for member in self.server.members)
+        if set(states) == {"left"}:
+            return "all workers have left"
+        return "no worker is there: " + ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
 
     def _lonely(self, now: float) -> None:
         """With nobody there, save, wait, and end after the stated time."""
         states = [member.state for member in self.server.members]
         if all(state in GONE for state in states):
-            self.end("all workers have left")
+            self.end(self._whereabouts())
         if any(state == "working" for state in states):
             self._lonely_since = None
         elif self._lonely_since is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sysconfig
 import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator
@@ -20,6 +21,11 @@ from siag.problems import Problem, sample
 
 Gradient = Callable[[Floats, Any], Any]
 """gradient(w, sample): (d,) numbers, the stochastic gradient of the worker's objective at w."""
+
+
+OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+OTHERS = ("<frozen", *(sysconfig.get_path(name) + os.sep for name in ("stdlib", "purelib", "platlib")))
+LONGEST = 300  # characters of an error's text
 
 
 class StreamEnded(Exception):
@@ -52,9 +58,13 @@ def sample_given(oracle: Given, rng: Rng, i: int, w: Floats, out: Floats) -> Non
     """gradient(w, sample), checked."""
     found = oracle.gradient(w, oracle.current[0])
     try:
-        out[:] = np.asarray(found, np.float64).reshape(out.shape)
+        array = np.asarray(found)
+        if found is None or array.dtype.kind not in "fiubO":  # O: numbers of a user's own kind
+            raise TypeError
+        out[:] = array.reshape(out.shape)
     except (TypeError, ValueError):
-        raise SiagError(f"gradient returned {shorten(found)}; it must return {out.size} numbers") from None
+        kind = "" if found is None else f" ({type(found).__name__})"
+        raise SiagError(f"gradient returned {shorten(found)}{kind}; it must return {out.size} real numbers") from None
 
 
 class FromStream:
@@ -71,7 +81,6 @@ class FromStream:
         self, gradient: Gradient, stream: Iterable[Any] | Callable[[], Iterable[Any]], method: Method, w0: Floats
     ) -> None:
         self._gradient, self._stream, self._method, self._w0 = gradient, stream, method, w0
-        self._rows = 0
         self._drawn = 0
         if isinstance(method.recruit(w0, 1), Exact):
             name = type(method).__name__
@@ -154,10 +163,19 @@ class FromProblem:
 
 def last_words(error: BaseException) -> str:
     """An error in one line, with the place in the user's code."""
+    try:
+        text = " ".join(str(error).split())
+    except Exception:  # it is a user's class
+        text = ""
     if isinstance(error, SiagError):
-        return str(error)
-    frames = [
-        frame for frame in traceback.extract_tb(error.__traceback__) if f"{os.sep}siag{os.sep}" not in frame.filename
-    ]
-    place = f" ({os.path.basename(frames[-1].filename)}, line {frames[-1].lineno})" if frames else ""
-    return f"{type(error).__name__}: {error}{place}"
+        return _printable(text)
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith(OURS)]
+    theirs = [frame for frame in frames if not frame.filename.startswith(OTHERS)] or frames
+    place = f" ({os.path.basename(theirs[-1].filename)}, line {theirs[-1].lineno})" if theirs else ""
+    return f"{type(error).__name__}{': ' if text else ''}{_printable(text)}{place}"
+
+
+def _printable(text: str) -> str:
+    """Short enough to be sent, and nothing in it that cannot be."""
+    text = text.replace("\0", "?").encode(errors="replace").decode()
+    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"

@@ -14,7 +14,7 @@ from siag.foundations.schedule import points
 from siag.foundations.types import Floats
 from siag.simulation import Run
 
-GROWTH = 1.05  # without a last iteration to aim at, the next point of the curve is so much further
+GROWTH = 1.05  # without a last iteration to aim at, the next point of the curve is so much further, at first
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,15 +53,15 @@ class Until:
 
 def until_of(value: Until | int | None, streams: bool) -> Until:
     """What the user gave: an `Until`, a number of iterations, or nothing if the streams have an end."""
-    if isinstance(value, Until):
-        return value
-    if value is None:
-        if streams:
-            return Until()
-        raise Missing("until", "give until=1000 iterations, or until=siag.Until(seconds=60)")
-    if isinstance(value, bool | float | str):
-        raise BadInput("until", value, "a number of iterations, or an Until")
-    return Until(iterations=value)
+    given = Until() if value is None else value
+    if isinstance(given, Until):
+        if not streams and given == Until():
+            raise Missing("until", "give until=1000 iterations, or until=siag.Until(seconds=60)")
+        return given
+    try:
+        return Until(iterations=check.integer("until", given))
+    except BadInput:
+        raise BadInput("until", value, "a number of iterations, at least 1, or an Until") from None
 
 
 class Curve:
@@ -74,23 +74,27 @@ class Curve:
     """
 
     def __init__(self, until: Until, record: int, measure: Callable[[Floats], float] | None) -> None:
-        self._measure = measure
+        self._measure, self._most, self._growth = measure, 2 * record + 2, GROWTH
         ahead = points(until.iterations, record).tolist() if until.iterations else []
         self._ahead: list[int] = ahead[::-1]
         self._rows: list[tuple[int, float, int, float]] = []
         self.next = 0
         self.latest: float | None = None
 
-    def note(self, version: int, w: Floats, reports: int, seconds: float) -> None:
+    def note(self, version: int, w: Floats, reports: int, seconds: float, measured: float | None = None) -> None:
         """Write down a point, if it is time: `version` has reached `next`."""
-        value = float("nan") if self._measure is None else float(self._measure(w))
-        self.latest = None if self._measure is None else value
+        value = float("nan")
+        if self._measure is not None:
+            value = self.latest = float(self._measure(w)) if measured is None else measured
         if self._rows and self._rows[-1][0] == version:
             self._rows.pop()
         self._rows.append((version, value, reports, seconds))
         while self._ahead and self._ahead[-1] <= version:
             self._ahead.pop()
-        self.next = self._ahead[-1] if self._ahead else max(version + 1, int(version * GROWTH))
+        if len(self._rows) > self._most:  # an open end is far: every second point will do
+            self._rows[1:-1] = self._rows[2:-1:2]
+            self._growth **= 2
+        self.next = self._ahead[-1] if self._ahead else max(version + 1, int(version * self._growth))
 
     def run(self, w: Floats, diverged: int, about: dict[str, Any]) -> Run:
         """The curve as a run."""

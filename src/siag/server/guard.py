@@ -34,7 +34,8 @@ class Refused(SiagError):
 class Guard:
     """What a report must be like.
 
-    That its numbers are finite, of the right count, and computed from a version that exists is always asked.
+    That its numbers are finite, of the right count, and computed from a version that exists and that the worker has read
+    since its last report is always asked; and that no sample is reported twice.
 
     Args:
         age: the most versions its w may be old; `None` for any.
@@ -61,12 +62,21 @@ class Guard:
             object.__setattr__(self, "jump", check.real("jump", self.jump, above=1))
         object.__setattr__(self, "strikes", check.integer("strikes", self.strikes))
 
-    def check_stamp(self, stamp: int, version: int) -> None:
-        """Refuse a report from the future, and one that is too old."""
+    def check_stamp(self, stamp: int, version: int, last: int = 0) -> None:
+        """Refuse a report from the future, one that is too old, and one from before the worker's last, at `last`."""
         if not 0 <= stamp <= version:
             raise Refused(f"stamp {stamp}: the server is at version {version}, a report cannot be from another")
         if self.age is not None and version - stamp > self.age:
             raise Refused(f"age {version - stamp}: at most {self.age} is allowed; read w anew")
+        if stamp < last:
+            raise Refused(f"stamp {stamp}: from before this worker's last report, at version {last}; read w anew")
+
+    def check_sample(self, sample: int, drawn: int) -> None:
+        """Refuse a sample that was reported already, and a number that no sample can have."""
+        if sample < 0 or sample > check.LARGEST:
+            raise Refused(f"sample {sample}: must be a whole number of at least 0")
+        if sample < drawn:
+            raise Refused(f"sample {sample}: this worker has reported sample {drawn - 1} already")
 
     def check_norm(self, square: float, usual: float, reports: int) -> float:
         """Refuse what is not finite or too large, given the squared norm; return the norm."""
@@ -75,7 +85,7 @@ class Guard:
         norm = math.sqrt(square)
         if self.norm is not None and norm > self.norm:
             raise Refused(f"norm {norm:.4g}: at most {self.norm:.4g} is allowed")
-        if self.jump is not None and reports >= USUAL_AFTER and norm > self.jump * usual:
+        if self.jump is not None and reports >= USUAL_AFTER and norm > self.jump * usual > 0:  # from 0 all is a jump
             raise Refused(f"norm {norm:.4g}: more than {self.jump:g} times this worker's usual {usual:.4g}")
         return norm
 

@@ -11,6 +11,7 @@ from siag.server.snapshot import WorkerView
 
 RECENT = 3.0  # seconds over which rates are averaged
 LOOK = 0.2  # seconds between two looks at a rate
+FORGOTTEN = 64  # half-lives after which nothing is left of a row
 PATIENCE = 10.0  # seconds of silence after which a worker that is here counts as stalled
 
 
@@ -21,7 +22,8 @@ class Departed:
     `Departed()` keeps it as it is: the model goes on to minimise the average over all workers, with the departed one's
     gradient frozen where it last was, a constant pull that is right only near the w it was computed at.
     `Departed(half_life=0)` drops it at once: the model minimises the average over those that are left.
-    `Departed(half_life=h)` leads from the first to the second: the row counts for half after h iterations.
+    `Departed(half_life=h)` leads from the first to the second: the row counts for half after h iterations, and for
+    nothing after 64 h. A worker that returns ends this with its next report.
 
     Args:
         half_life: in iterations; 0 for none, infinity for ever.
@@ -43,6 +45,11 @@ class Departed:
         """By how much, each time."""
         return 0.0 if self.half_life == 0 else 0.5 ** (self.every / self.half_life)
 
+    @property
+    def times(self) -> int:
+        """How often; the last time nothing is left."""
+        return max(1, math.ceil(FORGOTTEN * self.half_life / self.every)) if self.half_life < math.inf else 0
+
 
 KEEP, DROP = Departed(), Departed(half_life=0)
 
@@ -59,6 +66,7 @@ class Member:
     strikes: int = 0  # refusals in a row
     reason: str = ""
     stamp: int = -1  # of its last accepted report
+    last: int = 0  # version at which that arrived
     samples: int = 0  # it has drawn, as far as is known
     usual: float = 0.0  # norm of its reports
     heard: float = -math.inf
@@ -67,11 +75,11 @@ class Member:
     counted_at: float = field(default=-math.inf, repr=False)
     patience: float = field(default=PATIENCE, repr=False)
 
-    def accepted(self, stamp: int, sample: int, norm: float, now: float) -> None:
+    def accepted(self, version: int, stamp: int, sample: int, norm: float, now: float) -> None:
         """Count a report."""
         self.reports = count = self.reports + 1
         self.strikes = 0
-        self.stamp, self.samples, self.heard = stamp, sample + 1, now
+        self.last, self.stamp, self.samples, self.heard = version, stamp, sample + 1, now
         self.usual += (norm - self.usual) / (count if count < MEMORY else MEMORY)
         self.state = "working"
 
@@ -101,17 +109,22 @@ class Member:
         return {
             "name": self.name,
             "left": self.state == "left",
+            "banned": self.state == "refused",
+            "reason": self.reason,
             "reports": self.reports,
             "refused": self.refused,
+            "strikes": self.strikes,
             "stamp": self.stamp,
+            "last": self.last,
             "samples": self.samples,
             "usual": self.usual,
         }
 
     def restore(self, saved: dict[str, object]) -> None:
         """Take over what an earlier server knew; whoever was there is away now."""
-        self.name = str(saved["name"])
-        for what in ("reports", "refused", "stamp", "samples"):
+        self.name, self.reason = str(saved["name"]), str(saved["reason"])
+        for what in ("reports", "refused", "strikes", "stamp", "last", "samples"):
             setattr(self, what, int(saved[what]))  # type: ignore[call-overload]  # written by `saved`
         self.usual = float(saved["usual"])  # type: ignore[arg-type]
-        self.state = "left" if saved["left"] else "away" if self.reports else "expected"
+        was = "left" if saved["left"] else "refused" if saved["banned"] else ""
+        self.state = was or ("away" if self.reports else "expected")

@@ -5,7 +5,9 @@ It has one writer, the thread that calls it, and no clock of its own: whoever ca
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -110,18 +112,18 @@ class ParameterServer:
             for member in self.members:
                 member.patience = check.real("patience", patience, above=0)
         self.state: Record = method.init(w0, len(names))
-        self.version, self.reports, self.arrived = 0, 0, 0
+        self.version, self.reports, self.arrived, self.fades = 0, 0, 0, 0
         self.changed = np.zeros(len(names), np.bool_)  # rows since they were last saved
         self.trace = trace
         self.ages: list[int] = []
-        self._k = server.k if isinstance(server, EveryArrivals) else -1
+        self._k = server.k if isinstance(server, EveryArrivals) else sys.maxsize
         self._take: Callable[..., None] = take
         self._by_name = {name: row for row, name in enumerate(names)}
         self._limit = LIMIT * (1.0 + float(np.abs(w0).max(initial=0.0)))
         self._look = max(64, w0.size // 1000)  # whether w is still finite is looked at after so many versions
         self._sizes = np.empty(0)
         self._sizes_from = 0
-        self._fading: set[int] = set()
+        self._fading: dict[int, int] = {}  # rows of the departed, and how often each was faded
         self._started: float | None = None
         self._rate, self._counted, self._counted_at = 0.0, 0, 0.0
 
@@ -167,7 +169,6 @@ class ParameterServer:
         if member.state == "refused":
             raise Refused(f"worker {member.name}: refused {member.refused} times, last: {member.reason}", final=True)
         member.state, member.heard, member.reason = "working", now, ""
-        self._fading.discard(row)
         return Ticket(row, self.version, member.samples)
 
     def push(self, row: int, stamp: int, message: Floats, sample: int, now: float, square: float | None = None) -> None:
@@ -176,17 +177,21 @@ class ParameterServer:
         Raises `Refused`, having changed nothing but the worker's count of refusals, if the guard does not like it. A
         runtime that trusts its workers may pass on ‖message‖² as they found it, and save the server the look.
         """
+        if not 0 <= row < self.n:
+            raise Refused(f"row {row}: there are rows 0 to {self.n - 1}", final=True)
         member = self.members[row]
         try:
+            if member.state == "refused":
+                raise Refused(f"worker {member.name}: refused too often, last: {member.reason}", final=True)
             if message.shape != (self.d,) or message.dtype != np.float64:
                 raise Refused(f"{message.size} numbers of type {message.dtype}: {self.d} of type float64 are expected")
-            self.guard.check_stamp(stamp, self.version)
+            self.guard.check_stamp(stamp, self.version, member.last)
+            self.guard.check_sample(sample, member.samples)
             if square is None:
                 square = square_norm(message)
             norm = self.guard.check_norm(square, member.usual, member.reports)
-            if sample < member.samples:
-                raise Refused(f"sample {sample}: worker {member.name} has reported sample {member.samples - 1} already")
         except Refused as refusal:
+            self._look_at_w()  # if that is beyond all numbers no worker is to blame
             self.strike(row, refusal, now)
             raise
         age = self.version - stamp
@@ -195,13 +200,15 @@ class ParameterServer:
         if self.trace is not None:
             self.trace.report(self.version, row, stamp, sample, self.seconds(now))
         self.arrived += 1
-        go = self.arrived == self._k
+        go = self.arrived >= self._k
         self._take(self.state, row, message, age, GO if go else HOLD, self._eta() if go else 0.0)
         if self.reports == 0:
             self._take = take.settled(self.state, row, message, age, HOLD, 0.0)
         self.reports += 1
         self.changed[row] = True
-        member.accepted(stamp, sample, norm, now)
+        member.accepted(self.version, stamp, sample, norm, now)
+        if self._fading:
+            self._fading.pop(row, None)
         self._count_age(age)
         if go:
             self._stepped(now)
@@ -218,7 +225,10 @@ class ParameterServer:
         member = self.members[row]
         member.refused += 1
         member.strikes += 1
-        member.reason, member.heard = refusal.reason, now
+        member.heard = now
+        if member.state == "refused":
+            return
+        member.reason = refusal.reason
         if member.strikes >= self.guard.strikes:
             member.state = "refused"
             refusal.final = True
@@ -234,20 +244,23 @@ class ParameterServer:
             member.state, member.reason = "away", reason
 
     def leave(self, row: int, now: float, reason: str = "") -> None:
-        """A worker leaves for good."""
+        """A worker leaves for good; one that was refused for good stays so."""
         member = self.members[row]
-        if member.state == "left":
+        if member.state in ("left", "refused"):
             return
         member.state, member.reason, member.heard = "left", reason, now
         if self.departed.half_life == 0:
-            self._fade(row, now)
-        elif self.departed.half_life < np.inf:
-            self._fading.add(row)
+            self._fade(row, 0.0, now)
+        elif self.departed.half_life < math.inf:
+            self._fading[row] = 0
 
     def arrays(self) -> dict[str, np.ndarray[Any, Any]]:
         """The method's arrays by name: all that must be kept, beside `meta`."""
-        fields = zip(self.state._fields, self.state, strict=True)
-        return {name: value for name, value in fields if isinstance(value, np.ndarray)}
+        found: dict[str, np.ndarray[Any, Any]] = {}
+        for name, value in _arrays_within(self.state):
+            if not any(value is other for other in found.values()):
+                found[name] = value
+        return found
 
     def meta(self, now: float) -> dict[str, Any]:
         """Versions and membership, to be saved with the arrays."""
@@ -255,21 +268,26 @@ class ParameterServer:
             "version": self.version,
             "reports": self.reports,
             "arrived": self.arrived,
+            "fades": self.fades,
+            "started": self._started is not None,
             "seconds": self.seconds(now),
-            "fading": sorted(self._fading),
+            "fading": sorted(self._fading.items()),
+            "ages": list(self.ages),
             "members": [member.saved() for member in self.members],
         }
 
     def restore(self, meta: Mapping[str, Any], now: float) -> None:
         """Go on where another server was, its arrays having been put in place."""
-        self.version, self.reports, self.arrived = (int(meta[what]) for what in ("version", "reports", "arrived"))
-        self._fading = set(meta["fading"])
-        self.begin(now - float(meta["seconds"]))
+        counts = ("version", "reports", "arrived", "fades")
+        self.version, self.reports, self.arrived, self.fades = (int(meta[what]) for what in counts)
+        self._fading = {int(row): int(done) for row, done in meta["fading"]} if self.departed.times > 0 else {}
+        self.ages = [int(count) for count in meta["ages"]]
+        if meta["started"]:
+            self.begin(now - float(meta["seconds"]))
         for member, saved in zip(self.members, meta["members"], strict=True):
             member.restore(saved)
-            self._by_name[member.name] = member.row
-        self._counted = self.reports
-        self._counted_at = now
+        self._by_name = {member.name: member.row for member in self.members}
+        self._counted, self._counted_at = self.version, now
 
     def take_changed(self) -> Integers:
         """The rows that changed since this was last asked."""
@@ -289,10 +307,10 @@ class ParameterServer:
         """How things stand."""
         passed = now - self._counted_at
         if passed >= 0.2:
-            weight = 1.0 - np.exp(-passed)
-            rate = (self.reports - self._counted) / passed
+            weight = 1.0 - math.exp(-passed)
+            rate = (self.version - self._counted) / passed
             self._rate = rate if self._rate == 0.0 else self._rate + weight * (rate - self._rate)
-            self._counted, self._counted_at = self.reports, now
+            self._counted, self._counted_at = self.version, now
         views: tuple[WorkerView, ...] = tuple(member.view(self.version, now) for member in self.members)
         return Snapshot(
             version=self.version,
@@ -321,18 +339,26 @@ class ParameterServer:
         self.version += 1
         self.arrived = 0
         if self._fading and self.version % self.departed.every == 0:
-            for row in self._fading:
-                self._fade(row, now)
+            for row in sorted(self._fading):  # sums depend on the order
+                self._fading[row] += 1
+                last = self._fading[row] >= self.departed.times
+                self._fade(row, 0.0 if last else self.departed.factor, now)
+                if last:
+                    del self._fading[row]
         if self.version % self._look == 0:
-            w = self.state.w
-            if not (np.abs(w) <= self._limit).all():
-                raise Diverged(f"w left the range of numbers at version {self.version}; use a smaller step")
+            self._look_at_w()
 
-    def _fade(self, row: int, now: float) -> None:
+    def _look_at_w(self) -> None:
+        """Refuse to go on with a w that is no use to anybody."""
+        if not (np.abs(self.state.w) <= self._limit).all():
+            raise Diverged(f"w left the range of numbers at version {self.version}; use a smaller step")
+
+    def _fade(self, row: int, factor: float, now: float) -> None:
         """Let a departed worker's row count for less."""
         if self.trace is not None:
-            self.trace.fade(self.version, row, self.departed.factor, self.seconds(now))
-        fade_away(self.state, row, self.departed.factor)
+            self.trace.fade(self.version, row, factor, self.seconds(now))
+        fade_away(self.state, row, factor)
+        self.fades += 1
         self.changed[row] = True
 
     def _count_age(self, age: int) -> None:
@@ -340,3 +366,12 @@ class ParameterServer:
         if k >= len(self.ages):
             self.ages += [0] * (k + 1 - len(self.ages))
         self.ages[k] += 1
+
+
+def _arrays_within(record: Record, place: str = "") -> Iterator[tuple[str, np.ndarray[Any, Any]]]:
+    """The arrays of a `NamedTuple` by name, those of tuples within it too."""
+    for name, value in zip(record._fields, record, strict=True):
+        if isinstance(value, np.ndarray):
+            yield place + name, value
+        elif hasattr(value, "_fields"):
+            yield from _arrays_within(value, f"{place}{name}.")

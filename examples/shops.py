@@ -1,0 +1,40 @@
+"""Two shops fit one line to their sales; the first reports twenty times as often, and counts no more for it."""
+
+import time
+
+import numpy as np
+
+import siag
+
+SLOPES = {"centre": [1.0, 2.0, 3.0], "village": [3.0, 2.0, 1.0]}  # the model should find their mean
+PAUSES = {"centre": 0.0005, "village": 0.01}  # seconds between two sales
+
+
+def sales(shop):
+    """An endless stream of (features, target)."""
+    rng = np.random.default_rng()
+    while True:
+        time.sleep(PAUSES[shop])
+        x = rng.standard_normal(3)
+        yield x, x @ SLOPES[shop] + 0.1 * rng.standard_normal()
+
+
+def centre():
+    return sales("centre")
+
+
+def village():
+    return sales("village")
+
+
+def gradient(w, sale):
+    """Of ½ (x·w − y)²."""
+    x, y = sale
+    return (x @ w - y) * x
+
+
+if __name__ == "__main__":
+    streams, step = [centre, village], siag.steps.Harmonic(beta=2.0, gamma=100.0)
+    for method in (siag.methods.SIAG(), siag.methods.SGD()):
+        run = siag.train(gradient, streams, np.zeros(3), method, step, until=siag.Until(seconds=4))
+        print(f"{method}: {run.w[0].round(1)} from {run.samples[0, -1]} sales")

@@ -7,6 +7,7 @@ server app, so that the engine, which takes seconds to start, is started once.
 from __future__ import annotations
 
 import os
+import time
 
 os.environ |= {"FLWR_TELEMETRY_ENABLED": "0", "RAY_USAGE_STATS_ENABLED": "0", "RAY_DEDUP_LOGS": "0"}
 
@@ -45,6 +46,7 @@ def main(grid, context):
         found = Server(workers, d, seconds, updates)
         waiting = {send(i, found.w): i for i in range(workers)}
         while waiting:
+            time.sleep(0.0005)  # pulling all the time would keep the engine from working
             for reply in grid.pull_messages(list(waiting)):
                 i = waiting.pop(reply.metadata.reply_to_message_id)
                 if not found.meter.over:

@@ -1,11 +1,13 @@
-"""gRPC: workers send a gradient as bytes and are sent w, by a call each (unary) or along one stream of messages.
+"""gRPC: workers send a gradient as bytes and are sent w.
 
-Server and workers are processes of their own, forked before gRPC has started anything. A lock keeps updates apart.
+Three ways, told apart by the argument: a call for every gradient ("unary"), one stream of messages for each worker
+("stream"), both with threads, and such streams with asyncio ("asyncio"). Server and workers are processes of their own,
+forked before gRPC has started anything. Without serializers bytes stay bytes.
 """
 
 from __future__ import annotations
 
-import multiprocessing
+import asyncio
 import queue
 import sys
 import threading
@@ -14,31 +16,29 @@ from concurrent.futures import ThreadPoolExecutor
 import grpc
 import numpy as np
 
-from live_job import Server, gradient, serve
+from live_job import Server, gradient, serve, together
 
 OPTIONS = [("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1)]
-SERVICE = "siag"
+PUSH, FLOW = "/siag/push", "/siag/flow"
 STOP = b""
 
 
 class Handler(grpc.GenericRpcHandler):
-    """Both ways to call."""
+    """What the server does; a lock keeps updates apart."""
 
-    def __init__(self, server: Server) -> None:
-        self.server, self.lock, self.over = server, threading.Lock(), threading.Event()
+    def __init__(self, server: Server, over) -> None:
+        self.server, self.lock, self.over = server, threading.Lock(), over
 
     def service(self, call):
-        """gRPC asks who answers; without serializers bytes stay bytes."""
-        if call.method == f"/{SERVICE}/push":
+        """gRPC asks who answers."""
+        if call.method == PUSH:
             return grpc.unary_unary_rpc_method_handler(lambda message, _: self.take(message))
         return grpc.stream_stream_rpc_method_handler(lambda messages, _: map(self.take, messages))
 
     def take(self, message: bytes) -> bytes:
         """A worker's number, then its gradient; nothing but the number asks for w."""
         with self.lock:
-            if self.server.meter.over:
-                return STOP
-            if len(message) > 8:
+            if len(message) > 8 and not self.server.meter.over:
                 self.server.update(int.from_bytes(message[:8], "little"), np.frombuffer(message, np.float64, offset=8))
             if self.server.meter.over:
                 self.over.set()
@@ -46,29 +46,67 @@ class Handler(grpc.GenericRpcHandler):
             return self.server.w.tobytes()
 
 
-def server(ports, answers, d: int, workers: int, seconds: float, updates: int) -> None:
-    """The server's process."""
-    handler = Handler(Server(workers, d, seconds, updates))
-    found = grpc.server(ThreadPoolExecutor(workers + 2), handlers=[handler], options=OPTIONS)
-    port = found.add_insecure_port("127.0.0.1:0")
-    found.start()
+class AsyncHandler(Handler):
+    """The same for asyncio."""
+
+    def service(self, call):
+        """gRPC asks who answers."""
+        return grpc.stream_stream_rpc_method_handler(self.flow)
+
+    async def flow(self, _, context) -> None:
+        """One worker's messages."""
+        while (message := await context.read()) is not grpc.aio.EOF:
+            await context.write(self.take(message))
+
+
+def threads(outbox, ports, *job) -> None:
+    """The server's process: job is d, workers, seconds, updates."""
+    d, workers, *how = job
+    handler = Handler(Server(workers, d, *how), threading.Event())
+    server = grpc.server(ThreadPoolExecutor(workers + 2), handlers=[handler], options=OPTIONS)
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
     for _ in range(workers):
         ports.put(port)
     handler.over.wait()
-    answers.put(handler.server.answer())
-    found.stop(0.5).wait()
+    server.stop(0.5).wait()
+    outbox.send(handler.server.answer())
+
+
+def loop(outbox, ports, *job) -> None:
+    """The same for asyncio."""
+
+    async def main() -> None:
+        d, workers, *how = job
+        handler = AsyncHandler(Server(workers, d, *how), asyncio.Event())
+        server = grpc.aio.server(options=OPTIONS)
+        server.add_generic_rpc_handlers([handler])
+        port = server.add_insecure_port("127.0.0.1:0")
+        await server.start()
+        for _ in range(workers):
+            ports.put(port)
+        await handler.over.wait()
+        await server.stop(0.5)
+        outbox.send(handler.server.answer())
+
+    asyncio.run(main())
+
+
+def hello(i: int) -> bytes:
+    """What worker i sends first."""
+    return i.to_bytes(8, "little")
 
 
 def message(i: int, w: bytes) -> bytes:
     """What worker i sends when it is sent w."""
-    return b"".join((i.to_bytes(8, "little"), gradient(np.frombuffer(w), i).data))
+    return b"".join((hello(i), gradient(np.frombuffer(w), i).data))
 
 
 def unary(ports, i: int) -> None:
     """A worker's process."""
     with grpc.insecure_channel(f"127.0.0.1:{ports.get()}", options=OPTIONS) as channel:
-        push = channel.unary_unary(f"/{SERVICE}/push")
-        w = push(i.to_bytes(8, "little"), wait_for_ready=True)
+        push = channel.unary_unary(PUSH)
+        w = push(hello(i), wait_for_ready=True)
         while w != STOP:
             w = push(message(i, w))
 
@@ -77,31 +115,30 @@ def stream(ports, i: int) -> None:
     """A worker's process."""
     with grpc.insecure_channel(f"127.0.0.1:{ports.get()}", options=OPTIONS) as channel:
         outbox: queue.SimpleQueue = queue.SimpleQueue()
-        outbox.put(i.to_bytes(8, "little"))
-        for w in channel.stream_stream(f"/{SERVICE}/flow")(iter(outbox.get, None), wait_for_ready=True):
+        outbox.put(hello(i))
+        for w in channel.stream_stream(FLOW)(iter(outbox.get, None), wait_for_ready=True):
             if w == STOP:
                 break
             outbox.put(message(i, w))
         outbox.put(None)
 
 
-def main(work) -> None:
-    """Answer requests with the given worker."""
-    context = multiprocessing.get_context("fork")
+def async_stream(ports, i: int) -> None:
+    """A worker's process."""
 
-    def run(d: int, workers: int, seconds: float, updates: int) -> dict[str, object]:
-        ports, answers = context.SimpleQueue(), context.SimpleQueue()
-        processes = [context.Process(target=server, args=(ports, answers, d, workers, seconds, updates))]
-        processes += [context.Process(target=work, args=(ports, i)) for i in range(workers)]
-        for process in processes:
-            process.start()
-        found = answers.get()
-        for process in processes:
-            process.join()
-        return found
+    async def main() -> None:
+        async with grpc.aio.insecure_channel(f"127.0.0.1:{ports.get()}", options=OPTIONS) as channel:
+            call = channel.stream_stream(FLOW)(wait_for_ready=True)
+            await call.write(hello(i))
+            while (w := await call.read()) != STOP:
+                await call.write(message(i, w))
+            await call.done_writing()
 
-    serve(run)
+    asyncio.run(main())
 
+
+WAYS = {"unary": (threads, unary), "stream": (threads, stream), "asyncio": (loop, async_stream)}
 
 if __name__ == "__main__":
-    main({"unary": unary, "stream": stream}[sys.argv[1]])
+    chosen = WAYS[sys.argv[1]]
+    serve(lambda d, workers, *how: together(*chosen, workers, d, workers, *how))

@@ -8,9 +8,11 @@ reports when: a row that was lost, torn or counted twice would be seen.
 from __future__ import annotations
 
 import json
+import multiprocessing
 import sys
 import time
 from functools import lru_cache
+from multiprocessing import connection
 
 import numpy as np
 
@@ -102,7 +104,30 @@ def described(w: np.ndarray) -> dict[str, object]:
     stride = w.size // PROBES
     elsewhere = np.arange(w.size) % stride != 0
     multiples = w[elsewhere] / fixed(w.size)[elsewhere]
-    return {"probes": w[::stride].tolist(), "multiples": [float(multiples.min()), float(multiples.max())] if stride > 1 else []}
+    span = [float(multiples.min()), float(multiples.max())] if stride > 1 else []
+    return {"probes": w[::stride].tolist(), "multiples": span}
+
+
+def together(server, work, workers: int, *arguments):
+    """Run server(outbox, ports, *arguments) and work(ports, i) for every i, as processes; return what the server sends.
+
+    They are forked from this process, which has imported everything and started nothing.
+    """
+    context = multiprocessing.get_context("fork")
+    (inbox, outbox), ports = context.Pipe(duplex=False), context.SimpleQueue()
+    processes = [context.Process(target=server, args=(outbox, ports, *arguments))]
+    processes += [context.Process(target=work, args=(ports, i)) for i in range(workers)]
+    for process in processes:
+        process.start()
+    ready = connection.wait([inbox, processes[0].sentinel], timeout=60)
+    found = inbox.recv() if inbox in ready else None
+    for process in processes:
+        process.join(10 if found is not None else 0)
+        if process.is_alive():
+            process.kill()
+    if found is None:
+        raise SystemExit("the server ended without an answer, or gave none in a minute")
+    return found
 
 
 def serve(run) -> None:

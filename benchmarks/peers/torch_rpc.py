@@ -5,16 +5,14 @@ Server and workers are processes of their own, forked before torch has started a
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import socket
 import threading
 
-import numpy as np
 import torch
 from torch.distributed import rpc
 
-from live_job import ETA, Meter, gradient, report, serve
+from live_job import ETA, Meter, gradient, report, serve, together
 
 torch.set_num_threads(1)
 
@@ -58,18 +56,24 @@ def join(name: str, rank: int, world: int, port: int) -> None:
     rpc.init_rpc(name, rank=rank, world_size=world, rpc_backend_options=options)
 
 
-def server(answers, port: int, d: int, workers: int, seconds: float, updates: int) -> None:
+def server(outbox, ports, d: int, workers: int, seconds: float, updates: int) -> None:
     """The server's process."""
-    HERE.append(Server(workers, d, seconds, updates))
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    for _ in range(workers):
+        ports.put((port, workers))
+    found = Server(workers, d, seconds, updates)
+    HERE.append(found)
     join("server", 0, workers + 1, port)
-    HERE[0].over.wait()
+    found.over.wait()
     rpc.shutdown()
-    found = HERE[0]
-    answers.put(report(found.meter, found.w.numpy(), found.total.numpy(), found.rows.numpy()))
+    outbox.send(report(found.meter, found.w.numpy(), found.total.numpy(), found.rows.numpy()))
 
 
-def work(port: int, workers: int, i: int) -> None:
+def work(ports, i: int) -> None:
     """A worker's process."""
+    port, workers = ports.get()
     join(f"worker{i}", i + 1, workers + 1, port)
     w = rpc.rpc_sync("server", push, args=(i, None))
     while w is not None:
@@ -77,24 +81,6 @@ def work(port: int, workers: int, i: int) -> None:
     rpc.shutdown()
 
 
-def run(d: int, workers: int, seconds: float, updates: int) -> dict[str, object]:
-    """Once."""
-    context = multiprocessing.get_context("fork")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    answers = context.SimpleQueue()
-    processes = [context.Process(target=server, args=(answers, port, d, workers, seconds, updates))]
-    processes += [context.Process(target=work, args=(port, workers, i)) for i in range(workers)]
-    for process in processes:
-        process.start()
-    found = answers.get()
-    for process in processes:
-        process.join()
-    return found
-
-
 if __name__ == "__main__":
     os.environ |= {"TP_SOCKET_IFNAME": "lo", "GLOO_SOCKET_IFNAME": "lo"}
-    np.zeros(1)
-    serve(run)
+    serve(lambda d, workers, *how: together(server, work, workers, d, workers, *how))

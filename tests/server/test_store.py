@@ -18,6 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from siag.foundations.errors import BadFile, BadInput, SiagError
+from siag.server import records
 from siag.server import store as module
 from siag.server.store import Store
 
@@ -201,10 +202,10 @@ def test_entries_follow_the_save_that_does_not_cover_them(tmp_path):
 def test_entries_logged_while_the_state_is_being_written_are_kept(tmp_path, monkeypatch, full):
     """Whichever comes first in the file, and also if the file they were first written to is gone."""
     may_write, is_writing = threading.Event(), threading.Event()
-    record = module._record
+    record = records.make_record
 
     def late(kind, *arguments):
-        if kind != module.ENTRY:
+        if kind != records.ENTRY:
             is_writing.set()
             may_write.wait()
         return record(kind, *arguments)
@@ -213,7 +214,7 @@ def test_entries_logged_while_the_state_is_being_written_are_kept(tmp_path, monk
     with Store(tmp_path, IDENTITY, durable=True, spare=-10_000 if full else 10_000) as store:
         assert server.save(store, wait=True)
         store.log(b"covered")
-        monkeypatch.setattr(module, "_record", late)
+        monkeypatch.setattr(module, "make_record", late)
         assert server.save(store)
         store.log(b"during")
         if full:  # the old file still takes entries
@@ -436,8 +437,8 @@ def test_a_foreign_file_is_refused(tmp_path, content):
 
 def test_a_state_of_another_format_is_refused_even_if_an_older_one_is_there(tmp_path, monkeypatch):
     history(tmp_path)
-    monkeypatch.setattr(module, "FORMAT", 2)
-    header, _ = module._header(IDENTITY, {}, 2)
+    monkeypatch.setattr(records, "FORMAT", 2)
+    header, _ = records.make_header(IDENTITY, {}, 2)
     (tmp_path / "state-000002.siag").write_bytes(header)
     monkeypatch.undo()
     with pytest.raises(BadFile, match=r"state-000002\.siag: of format 2, not 1"):
@@ -591,7 +592,7 @@ def test_a_folder_that_cannot_be_forced_to_disk_does_not_hide_later_entries(tmp_
             raise OSError(errno.EIO, os.strerror(errno.EIO))
 
         with monkeypatch.context() as patch:
-            patch.setattr(module, "_force_folder", fail)
+            patch.setattr(module, "force_folder", fail)
             assert not server.save(store, wait=True)
         store.log(b"not to be acknowledged")
         with pytest.raises(OSError, match="Input/output error"):

@@ -5,13 +5,16 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+import warnings
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from siag.cli.app import AS_JSON, FAILED, FILES, _print_json, _print_run, _save, siag
-from siag.foundations.errors import BadInput, Missing
+from siag.cli.app import AS_JSON, FAILED, FILES, _print_json, _print_run, _save, _stop, siag
+from siag.foundations.errors import BadInput, DivergenceWarning, Missing, SiagError
 
 if TYPE_CHECKING:
     from siag.methods import Method
@@ -32,7 +35,7 @@ FILE = click.Path(path_type=Path)
 @click.option("--eta", type=float, help="A constant step.")
 @click.option("--beta", type=float, help="β of the step β/(t+γ), instead of --eta.")
 @click.option("--gamma", type=float, help="γ of the step β/(t+γ).")
-@click.option("--every", type=int, default=1, show_default=True, help="Step after every so many reports.")
+@click.option("--every", type=int, help="Step after every so many reports.  [default: 1]")
 @click.option("--tick", type=float, help="Step every so many seconds, instead of --every.")
 @click.option("--iterations", type=int, help="End after so many steps.")
 @click.option("--seconds", type=float, help="End after so many seconds.")
@@ -66,21 +69,26 @@ def serve(out: Path | None, as_json: bool, **given: Any) -> int:
     from siag.foundations.files import writable_folder
     from siag.runtimes import Until
     from siag.runtimes import serve as run_server
+    from siag.runtimes.tcp_worker import shown
     from siag.server import Guard
 
-    folder = None if out is None else writable_folder("out", out, FILES)
+    folder = None if out is None else writable_folder("out", out, (*FILES, "w.npy"))
     if bool(given["names"]) == (given["workers"] is not None):
         raise Missing("workers", "give --workers N, or --name A --name B …")
+    if given["tick"] is not None and given["every"] is not None:
+        raise Missing("tick", "give --every or --tick, not both")
     w0 = _start(given["w0"], given["dimension"])
+    _allow_connections()
     loss = None if given["loss"] is None else reference("loss", given["loss"])
     watcher = _watcher(given["quiet"], as_json, given["metrics"])
 
     def ready(host: str, port: int) -> None:
-        watcher.event(f"listening on {host}:{port}")
-        if not as_json and not given["quiet"]:
-            print(f"siag: listening on {host}:{port}; start workers with: siag work {host}:{port} …", file=sys.stderr)
+        place = shown((host, port))
+        watcher.event(f"listening on {place}; start workers with: siag work {place} --gradient … --stream …")
 
-    result = run_server(
+    result = _quietly(
+        watcher,
+        run_server,
         w0,
         list(given["names"]) or given["workers"],
         _method(given["method"]),
@@ -103,6 +111,8 @@ def serve(out: Path | None, as_json: bool, **given: Any) -> int:
         linger=given["linger"],
         ready=ready,
     )
+    if (result.diverged >= 0).any():
+        print(f"siag: {result.about['ended']}; what was recorded until then is kept", file=sys.stderr)
     if folder is not None:
         _save(result, folder)
         np.save(folder / "w.npy", result.w[0])
@@ -120,24 +130,35 @@ def serve(out: Path | None, as_json: bool, **given: Any) -> int:
 @click.option("--give-up", type=float, help="End after so many seconds without a server; by default never.")
 @click.option("--quiet", is_flag=True, help="Say nothing.")
 def work(address: str, gradient: str, stream: str, quiet: bool, **given: Any) -> None:
-    """Work for the server at ADDRESS (host:port) until it is done or the stream ends."""
+    """Work for the server at ADDRESS (host:port) until it is done or the stream ends.
+
+    Exit status 0 then, 1 if the gradient or the stream fails, 2 if the server does not want this worker.
+    """
     from siag.runtimes import work as run_worker
+    from siag.runtimes.task import last_words
 
     def say(text: str) -> None:
         if not quiet:
             print(f"siag: {text}", file=sys.stderr, flush=True)
 
-    run_worker(
-        address,
-        reference("gradient", gradient),
-        reference("stream", stream),
-        name=given["name"],
-        token=given["token"],
-        tls=given["tls"],
-        ca=given["ca"],
-        give_up=given["give_up"],
-        say=say,
-    )
+    compute, samples = reference("gradient", gradient), reference("stream", stream)
+    try:
+        run_worker(
+            address,
+            compute,
+            samples,
+            name=given["name"],
+            token=given["token"],
+            tls=given["tls"],
+            ca=given["ca"],
+            give_up=given["give_up"],
+            say=say,
+        )
+    except SiagError:
+        raise
+    except Exception as error:  # whatever the user's code raises
+        where = "".join(f", {note}" for note in getattr(error, "__notes__", ()))
+        _stop(f"{last_words(error)}{where}", FAILED)
 
 
 @siag.command(epilog="Example: siag replay run.trace.gz --out out")
@@ -174,7 +195,8 @@ def reference(parameter: str, text: str) -> Any:
     module, colon, name = text.partition(":")
     if not (module and colon and name):
         raise BadInput(parameter, text, 'of the form "module:attribute"')
-    sys.path.insert(0, os.getcwd())
+    here = os.getcwd()
+    sys.path.insert(0, here)
     try:
         found: Any = importlib.import_module(module)
         for part in name.split("."):
@@ -182,8 +204,31 @@ def reference(parameter: str, text: str) -> Any:
     except (Exception, SystemExit) as error:  # a module of the user's may do anything
         raise BadInput(parameter, text, "something that can be imported", f"importing it raised {error!r}") from error
     finally:
-        sys.path.pop(0)
+        sys.path.remove(here)
+        if here not in sys.path:
+            sys.path.append(here)  # for what it imports later
     return found
+
+
+def _quietly(watcher: Watcher, run: Callable[..., Run], *arguments: Any, **named: Any) -> Run:
+    """Run, with the watcher closed in any case and divergence told by the caller."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DivergenceWarning)
+            return run(*arguments, **named)
+    finally:
+        watcher.close()
+
+
+def _allow_connections() -> None:
+    """Let this process have as many connections as the system allows."""
+    try:
+        import resource
+    except ImportError:
+        return
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def _start(file: Path | None, dimension: int | None) -> Any:
@@ -223,10 +268,10 @@ def _step(eta: float | None, beta: float | None, gamma: float | None) -> Step:
     raise Missing("eta", "give --eta for a constant step, or --beta and --gamma for β/(t+γ)")
 
 
-def _server(every: int, tick: float | None) -> Any:
+def _server(every: int | None, tick: float | None) -> Any:
     from siag.activity import EveryArrivals, Tick
 
-    return EveryArrivals(every) if tick is None else Tick(tick)
+    return EveryArrivals(1 if every is None else every) if tick is None else Tick(tick)
 
 
 def _departed(text: str) -> Departed:

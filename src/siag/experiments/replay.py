@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from siag.activity import Trace
 from siag.experiments.config import BASES, KINDS, _part
-from siag.foundations.errors import BadFile, SiagError
+from siag.foundations import check
+from siag.foundations.errors import BadFile, BadInput, SiagError, shorten
+from siag.foundations.types import Floats
 from siag.methods import Method
 from siag.problems import Problem
 from siag.simulation import Run, simulate
@@ -46,20 +46,39 @@ def replay(
     parts: dict[str, Any] = {
         role: made_again(role, tape.about, trace) if part is None else part for role, part in given.items()
     }
-    w0 = tape.about.get("w0", "0")
-    start = None if w0 == "0" else np.asarray(w0, float) if isinstance(w0, list) else None
-    if w0 == "not kept":
-        raise BadFile(f"{os.fspath(trace)}: it did not start from 0, and where it did was too long to keep")
+    workers = tape.about.get("workers", parts["problem"].n)
+    if workers != parts["problem"].n:
+        raise BadInput("problem", parts["problem"], f"one of {workers} workers, as the trace")
     return simulate(
         parts["problem"],
         parts["method"],
         tape,
         parts["step"],
         iterations=tape.length,
-        seed=int(tape.about.get("seed", 0)),
+        seed=_seed(tape.about, trace),
         record=record,
-        w0=start,
+        w0=_start(tape.about, trace),
     )
+
+
+def _seed(about: Mapping[str, Any], trace: str | os.PathLike[str]) -> int:
+    try:
+        return check.seed(about.get("seed", 0))
+    except BadInput as error:
+        raise BadFile(f"{os.fspath(trace)}: {error}") from None
+
+
+def _start(about: Mapping[str, Any], trace: str | os.PathLike[str]) -> Floats | None:
+    """w⁰; `None` for 0."""
+    w0 = about.get("w0", "0")
+    if w0 == "0":
+        return None
+    if w0 == "not kept":
+        raise BadFile(f"{os.fspath(trace)}: it did not start from 0, and where it did was too long to keep")
+    try:
+        return check.floats("w0", w0, (None,))
+    except BadInput as error:
+        raise BadFile(f"{os.fspath(trace)}: {error}") from None
 
 
 def made_again(role: str, about: Mapping[str, Any], trace: str | os.PathLike[str]) -> Any:
@@ -70,12 +89,14 @@ def made_again(role: str, about: Mapping[str, Any], trace: str | os.PathLike[str
         call = ast.parse(text, mode="eval").body
         if not isinstance(call, ast.Call) or call.args:
             raise ValueError
-        function = call.func.value if isinstance(call.func, ast.Attribute) else call.func
-        name = function.id if isinstance(function, ast.Name) else ""
+        # A problem only if it was drawn at random: given numbers are not in how it prints.
+        makers = {maker.__qualname__: kind for kind, maker in KINDS[role].items()}
+        kind = makers[ast.unparse(call.func)]
         arguments = {str(each.arg): ast.literal_eval(each.value) for each in call.keywords}
-        if name not in KINDS[role]:
+        if "kind" in arguments:  # which in a file may name any module
             raise ValueError
-        return _part(role, {"kind": name, **arguments}, Path())
-    except (SyntaxError, ValueError, SiagError):
-        kind = BASES[role].__name__
-        raise BadFile(f"{os.fspath(trace)}: {text!r} is not a {kind} that can be made again; {remedy}") from None
+        return _part(role, {"kind": kind, **arguments}, Path())
+    except (SyntaxError, ValueError, TypeError, KeyError, RecursionError, MemoryError, SiagError):
+        what = BASES[role].__name__
+        said = f"{shorten(text)} is not a {what} that can be made again" if text else f"it does not say which {role}"
+        raise BadFile(f"{os.fspath(trace)}: {said}; {remedy}") from None

@@ -179,7 +179,6 @@ def worker_names(parameter: str, names: Sequence[str] | int | None, count: int |
 def distance_from(optimum: Floats) -> Callable[[Floats], float]:
     """w ↦ ‖w − w*‖²."""
 
-
     def distance(w: Floats) -> float:
         with np.errstate(over="ignore"):  # a run on its way out of the range of numbers
             return float(np.square(w - optimum).sum())

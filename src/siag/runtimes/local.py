@@ -123,7 +123,6 @@ def train(
     workers = worker_names("names", names, len(tasks))
     assembly = Assembly(method, step, start, workers, until_of(until, streams is not None), options, about)
 
-
     def carry(session: Session) -> None:
         Embedded(session, tasks).run()
         if session.fruitless:

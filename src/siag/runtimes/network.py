@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +18,11 @@ from siag.problems import Problem
 from siag.runtimes.assembly import Assembly, Options, checked, worker_names
 from siag.runtimes.security import Tokens, check_binding, client_context, read_token, server_context
 from siag.runtimes.task import FromProblem, FromStream, Gradient, Task
-from siag.runtimes.tcp_server import Limits, serve_session
-from siag.runtimes.tcp_worker import Worker
+from siag.runtimes.tcp_server import Limits, listen, serve_session
+from siag.runtimes.tcp_worker import Worker, made
 from siag.runtimes.until import Until, until_of
 from siag.runtimes.watch import Watcher
-from siag.runtimes.wire import PORT
+from siag.runtimes.wire import LARGEST, PORT
 from siag.server.guard import Guard
 from siag.server.members import KEEP, Departed
 from siag.server.parameter_server import STEP_AT_ONCE
@@ -90,6 +91,8 @@ def serve(
     """
     method, step = checked(method, step)
     start = check.floats("w0", w0, (None,))
+    if start.nbytes > LARGEST:
+        raise BadInput("w0", start.size, f"at most {LARGEST // 8} numbers, what a frame can carry")
     names = worker_names("workers", workers)
     known = Tokens.none() if tokens is None else Tokens.load(Path(tokens))
     if known.required and max(known.rows) >= len(names):
@@ -97,7 +100,11 @@ def serve(
     if (certificate is None) != (key is None):
         raise Missing("key" if key is None else "certificate", "TLS needs both a certificate and its key")
     context = None if certificate is None or key is None else server_context(Path(certificate), Path(key))
-    check_binding(host, context is not None, known.required, insecure)
+    port = check.integer("port", port, low=0, high=65535)
+    if limits is None:
+        limits = Limits(connections=max(Limits.connections, 2 * len(names)))
+    secure = (context is not None, known.required, insecure)
+    check_binding(host, *secure)
     options = Options(
         server=server,
         guard=guard,
@@ -112,20 +119,16 @@ def serve(
         patience=patience,
     )
     facts = {"problem": "streams of the workers", "activity": f"live, {len(names)} workers", "seed": 0, **(about or {})}
-    assembly = Assembly(method, step, start, names, until_of(until, True), options, facts)
-    return assembly.run(
-        lambda session: asyncio.run(
-            serve_session(
-                session,
-                host,
-                check.integer("port", port, low=0, high=65535),
-                context=context,
-                tokens=known,
-                limits=Limits() if limits is None else limits,
-                ready=ready,
+    with ExitStack() as stack:
+        listeners = [stack.enter_context(listener) for listener in listen(host, port)]
+        for listener in listeners:  # a name may mean anything; this is where the socket is
+            check_binding(str(listener.getsockname()[0]), *secure)
+        assembly = Assembly(method, step, start, names, until_of(until, True), options, facts)
+        return assembly.run(
+            lambda session: asyncio.run(
+                serve_session(session, listeners, context=context, tokens=known, limits=limits, ready=ready)
             )
         )
-    )
 
 
 def work(
@@ -174,12 +177,14 @@ def work(
     if gradient is not None and not callable(gradient):
         raise BadInput("gradient", gradient, "a function gradient(w, sample)")
 
-    def make(theirs: Method, w0: Floats) -> Task:
-        chosen = theirs if method is None else method
+    def make(description: dict[str, Any], w0: Floats) -> Task:
+        chosen = made(description) if method is None else method
         if problem is not None:
             return FromProblem(problem, chosen, check.seed(seed), w0, check.real("pause", pause, low=0))
         return FromStream(gradient, stream, chosen, w0)  # type: ignore[arg-type]  # checked above
 
+    if give_up is not None:
+        give_up = check.real("give_up", give_up, low=0)
     worker = Worker(
         place,
         make,

@@ -83,8 +83,9 @@ class Session:
         self.server.restore(found.meta, now)
         self.remarks += found.remarks
         trace, self.server.trace = self.server.trace, None
-        for entry in found.entries:
-            self._redo(entry, now)
+        last = max((self._redo(entry, now) for entry in found.entries), default=0.0)
+        if last > self.server.seconds(now):
+            self.server.begin(now - last)  # time goes on from there
         self.server.trace = trace
         self.remarks.append(f"went on from version {self.server.version}, {self.server.reports} reports")
 
@@ -120,9 +121,7 @@ class Session:
         there = any(member.state in ("working", "expected") for member in self.server.members)
         return bool(self.failures) and not there and self.server.reports == self._reports0
 
-    def push(
-        self, row: int, stamp: int, message: Floats, sample: int, now: float, square: float | None = None
-    ) -> None:
+    def push(self, row: int, stamp: int, message: Floats, sample: int, now: float, square: float | None = None) -> None:
         """A report; see `ParameterServer.push`."""
         server = self.server
         try:
@@ -262,8 +261,8 @@ class Session:
         self.watcher.event(f"diverged: {error}")
         self.end(str(error))
 
-    def _redo(self, entry: bytes, now: float) -> None:
-        """Do again what the durable log says was done."""
+    def _redo(self, entry: bytes, now: float) -> float:
+        """Do again what the durable log says was done; return when that was."""
         kind, row, stamp, sample, seconds = ENTRY.unpack_from(entry)
         at = now + seconds - self.server.seconds(now)
         if kind == REPORTED:
@@ -274,6 +273,7 @@ class Session:
             self.server.tick(at)
         else:
             self.server.leave(row, at, "it had left before")
+        return float(seconds)
 
     def _flush(self) -> None:
         if self.server.trace is not None:

@@ -1,10 +1,8 @@
-"""The network runtime, worker side: one blocking connection, opened again whenever it is lost."""
+"""The network runtime, worker side: one connection, opened again whenever it is lost."""
 
 from __future__ import annotations
 
 import random
-import select
-import socket
 import ssl
 import threading
 import time
@@ -15,82 +13,32 @@ from typing import Any
 import numpy as np
 
 from siag import methods
-from siag.foundations.errors import BadInput, SiagError
+from siag.foundations.errors import BadInput, SiagError, shorten
 from siag.foundations.types import Floats
 from siag.foundations.version import __version__
 from siag.methods import Method
 from siag.runtimes import wire
-from siag.runtimes.task import StreamEnded, Task, last_words
+from siag.runtimes.task import FromProblem, StreamEnded, Task, last_words
+from siag.runtimes.tcp_line import Line
 
 FIRST_WAIT, LONGEST_WAIT = 0.1, 5.0  # seconds before the next try to connect
 HEARTBEAT = 2.0  # seconds between two signs of life while a gradient takes long
-ANSWER = 120.0  # seconds to wait for an answer before the connection counts as lost
+LONG = 0.05  # seconds; after a gradient that took longer, see whether the server has said goodbye meanwhile
+PARTING = 5.0  # seconds to wait for the server to note that this worker leaves
+NO_TLS = ("WRONG_VERSION_NUMBER", "UNKNOWN_PROTOCOL", "RECORD_LAYER_FAILURE", "PACKET_LENGTH_TOO_LONG")
+
+BEFORE: wire.Expected = {wire.WELCOME: wire.TOLD, wire.REFUSAL: wire.TOLD, wire.GOODBYE: wire.TOLD}
+
+Make = Callable[[dict[str, Any], Floats], Task]
+"""make(description, w0): the task, given the server's description of its method, and w."""
 
 
 class Dismissed(SiagError):
-    """The server does not want this worker."""
+    """The server does not want this worker, or is not one it can work for."""
 
 
 class _Over(Exception):
     """The server says the work is done."""
-
-
-class Line:
-    """A connection to the server."""
-
-    def __init__(self, address: tuple[str, int], context: ssl.SSLContext | None, host: str) -> None:
-        plain = socket.create_connection(address, timeout=10.0)
-        plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        plain.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        self._socket = plain if context is None else context.wrap_socket(plain, server_hostname=host)
-        self._socket.settimeout(ANSWER)
-        self._lock = threading.Lock()
-        self._head = memoryview(bytearray(wire.HEADER.size))
-        self.spoken = time.monotonic()
-
-    def send(self, head: bytes, array: Floats | None = None) -> None:
-        """Send a frame; an array is not copied where that can be avoided."""
-        with self._lock:
-            self.spoken = time.monotonic()
-            if array is None:
-                self._socket.sendall(head)
-            elif array.nbytes < 1 << 16:
-                self._socket.sendall(head + array.tobytes())
-            else:
-                self._socket.sendall(head)
-                self._socket.sendall(array.data.cast("B"))
-
-    def receive(self, numbers: int | None) -> wire.Head:
-        """The next header."""
-        self._fill(self._head)
-        return wire.parse_head(self._head, numbers)
-
-    def waiting(self) -> bool:
-        """Whether the server has said something unasked."""
-        return bool(select.select([self._socket], [], [], 0.0)[0])
-
-    def text(self, head: wire.Head) -> dict[str, Any]:
-        """The JSON that follows a header."""
-        payload = memoryview(bytearray(head.length))
-        self._fill(payload)
-        return wire.parse_text(payload)
-
-    def array(self, out: Floats) -> None:
-        """The numbers that follow a header, straight to their place."""
-        self._fill(out.data.cast("B"))
-
-    def close(self) -> None:
-        """Hang up."""
-        with suppress(OSError):
-            self._socket.close()
-
-    def _fill(self, view: memoryview) -> None:
-        got = 0
-        while got < len(view):
-            count = self._socket.recv_into(view[got:])
-            if count == 0:
-                raise ConnectionResetError("the server hung up")
-            got += count
 
 
 class Worker:
@@ -98,7 +46,7 @@ class Worker:
 
     Args:
         address: of the server.
-        make: makes the task, given the method and w⁰, once the server has said what they are.
+        make: makes the task, once the server has said what it needs.
         name: which of the server's workers this is; `None`: any that is free.
         token: that binds it to its row.
         context: for TLS.
@@ -109,7 +57,7 @@ class Worker:
     def __init__(
         self,
         address: tuple[str, int],
-        make: Callable[[Method, Floats], Task],
+        make: Make,
         *,
         name: str | None = None,
         token: str | None = None,
@@ -117,77 +65,106 @@ class Worker:
         give_up: float | None = None,
         say: Callable[[str], None] = lambda text: None,
     ) -> None:
-        self._address, self._make, self._name, self._token = address, make, name, token
+        self._address, self._make, self._token = address, make, token
         self._context, self._give_up, self._say = context, give_up, say
         self._task: Task | None = None
         self._line: Line | None = None
+        self._place = (0, 0, 0)  # row, workers, d
+        self._ahead = 0  # how many samples others have reported in this worker's place
+        self._joined = False
+        self._failure: Exception | None = None
+        self._ended = threading.Event()
+        self.name = name
         self.reports = 0
         self.refused = 0
-        self._in_a_row = 0
 
     def run(self) -> str:
         """Work until the server is done, the stream ends or the server does not want us; return why it ended."""
         wait, since = FIRST_WAIT, time.monotonic()
-        heart = threading.Thread(target=self._beat, daemon=True)
-        self._beating = threading.Event()
+        heart = threading.Thread(target=self._beat, name="siag-heart", daemon=True)
         heart.start()
         try:
             while True:
                 try:
                     self._connect()
-                    wait, since = FIRST_WAIT, time.monotonic()
                     self._work()
                 except _Over as over:
                     return str(over)
                 except StreamEnded:
                     self._leave("its stream ended")
                     return "the stream ended"
-                except ssl.SSLCertVerificationError as error:
-                    raise Dismissed(f"the server's certificate is not trusted: {error.verify_message}") from None
+                except KeyboardInterrupt:
+                    self._leave("it was interrupted", failed=True)
+                    raise
                 except (OSError, wire.BadFrame) as error:
+                    if error is self._failure:
+                        raise
+                    self._check_tls(error)
                     self._hang_up()
-                    away = time.monotonic() - since
-                    if self._give_up is not None and away > self._give_up:
-                        raise Dismissed(
-                            f"no server at {_shown(self._address)} for {away:.0f} seconds: {error}"
-                        ) from None
-                    self._say(f"no connection to {_shown(self._address)} ({error}); trying again in {wait:.1f} s")
-                    time.sleep(wait * random.uniform(0.5, 1.0))  # not all at once
+                    if self._joined:
+                        self._joined, wait, since = False, FIRST_WAIT, time.monotonic()
+                    self._wait(wait, time.monotonic() - since, error)
                     wait = min(2 * wait, LONGEST_WAIT)
-                except Dismissed:
-                    raise
-                except Exception as error:  # whatever a user's code raises
-                    self._leave(last_words(error), failed=True)
-                    raise
         finally:
-            self._beating.set()
+            self._ended.set()
             self._hang_up()
             heart.join()
 
+    def _wait(self, wait: float, away: float, error: Exception) -> None:
+        """Before the next try; the server may be back by then."""
+        place, reason = shown(self._address), _reason(error)
+        if self._give_up is not None and away > self._give_up:
+            raise Dismissed(f"no server at {place} for {away:.0f} seconds: {reason}") from None
+        self._say(f"no connection to {place} ({reason}); trying again in {wait:.1f} s")
+        time.sleep(wait * random.uniform(0.5, 1.0))  # not all at once
+
     def _connect(self) -> None:
         """Say hello; on the first welcome, get ready."""
-        line = self._line = Line(self._address, self._context, self._address[0])
-        hello = {"protocol": wire.PROTOCOL, "siag": __version__, "worker": self._name, "token": self._token}
+        line = self._line = Line(self._address, self._context)
+        hello = {"protocol": wire.PROTOCOL, "siag": __version__, "worker": self.name, "token": self._token}
         line.send(wire.text(wire.HELLO, hello))
-        head = line.receive(None)
-        if head.kind == wire.REFUSAL:
-            self._dismissed(line.text(head))
-        if head.kind == wire.GOODBYE:
-            self._goodbye(line.text(head))
+        try:
+            head = line.receive(BEFORE)
+        except ConnectionResetError:
+            if self._task is None and self._context is None:
+                raise ConnectionResetError("it hung up at our hello; if it uses TLS, give --ca or --tls") from None
+            raise
+        content = line.text(head)
         if head.kind != wire.WELCOME:
-            raise wire.BadFrame("the server did not say welcome")
-        welcome = line.text(head)
-        self._w = np.empty(int(welcome["d"]))
-        self._out = np.empty_like(self._w)
-        self._stamp = 0
-        self._name = str(welcome["name"])
+            self._turned_away(head, content)
+        place, samples = _welcome(content)
+        row, workers, d = place
+        self._expected: wire.Expected = {
+            wire.MODEL: (8 * d, 8 * d),
+            wire.REFUSAL: wire.TOLD,
+            wire.GOODBYE: wire.TOLD,
+        }
+        if self._task is None:
+            self._w, self._out, self._stamp = np.empty(d), np.empty(d), 0
+            self._place, self.name = place, str(content.get("name"))
+        elif place != self._place:
+            there, here = (f"row {row} of {n}, d = {d}" for row, n, d in (place, self._place))
+            raise Dismissed(f"the server is another than before: {there}, not {here}")
         self._read_model()
         if self._task is None:
-            method = made(welcome["method"])
-            task = self._make(method, self._w.copy())
-            task.begin(int(welcome["row"]), int(welcome["workers"]), self._w.size, int(welcome["samples"]))
-            self._task = task
-        self._say(f"joined as worker {self._name}, row {welcome['row']} of {welcome['workers']}")
+            self._task = self._attempt(lambda: self._ready(content.get("method"), samples))
+        else:
+            self._go_on(self._task, samples)
+        self._joined = True
+        self._say(f"joined as worker {self.name}, row {row} of {workers}")
+
+    def _ready(self, method: Any, samples: int) -> Task:
+        task = self._make(method if isinstance(method, dict) else {}, self._w.copy())
+        task.begin(*self._place, samples)
+        return task
+
+    def _go_on(self, task: Task, samples: int) -> None:
+        """After another worker may have worked in this one's place: no sample is reported twice."""
+        if samples > task.sample + 1 + self._ahead:
+            if isinstance(task, FromProblem):  # a sample's number says what it is
+                task.begin(*self._place, samples)
+            else:
+                self._ahead = samples - task.sample - 1
 
     def _work(self) -> None:
         """Compute, report, read; for ever."""
@@ -197,53 +174,83 @@ class Worker:
         w, out = self._w.view(), self._out
         w.setflags(write=False)
         while True:
-            send = task.compute(w, out)
-            if line.waiting():
-                self._read_model()  # goodbye, or a refusal
-            if send:
-                line.send(wire.head(wire.REPORT, out.nbytes, self._stamp, task.sample), out)
-                self.reports += 1
-            else:
-                line.send(wire.head(wire.SKIP))
+            began = time.monotonic()
+            send = self._attempt(lambda: task.compute(w, out))
+            if time.monotonic() - began > LONG:
+                while line.waiting():
+                    self._read_frame()
+            try:
+                if send:
+                    line.send(wire.head(wire.REPORT, out.nbytes, self._stamp, task.sample + self._ahead), out)
+                    self.reports += 1
+                else:
+                    line.send(wire.head(wire.SKIP))
+            except OSError:
+                while line.waiting():  # perhaps it said goodbye before it hung up
+                    self._read_frame()
+                raise
             self._read_model()
+
+    def _attempt(self, users: Callable[[], Any]) -> Any:
+        """Run a user's code; what it raises is told to the server, and is no fault of the connection's."""
+        try:
+            return users()
+        except (StreamEnded, Dismissed):
+            raise
+        except Exception as error:
+            self._failure = error
+            error.add_note(f"in worker {self.name} of {shown(self._address)}")
+            self._leave(last_words(error), failed=True)
+            raise
 
     def _read_model(self) -> None:
         """Wait for the next w, whatever else is said before it."""
+        while self._read_frame() != wire.MODEL:
+            pass
+
+    def _read_frame(self) -> int:
+        """Read a frame, and do what it says."""
         line = self._line
         if line is None:
             raise ConnectionResetError("not connected")
-        while True:
-            head = line.receive(self._w.size)
-            if head.kind == wire.MODEL:
-                line.array(self._w)
-                self._stamp = head.stamp
-                return
-            content = line.text(head)
-            if head.kind == wire.REFUSAL:
-                self.refused += 1
-                self._say(f"refused: {content.get('reason')}")
-                if content.get("final"):
-                    self._dismissed(content)
-            elif head.kind == wire.GOODBYE:
-                self._goodbye(content)
-            else:
-                raise wire.BadFrame(f"a frame of kind {head.kind} is not for a worker")
+        head = line.receive(self._expected)
+        if head.kind == wire.MODEL:
+            line.array(self._w)
+            self._stamp = head.stamp
+            return head.kind
+        content = line.text(head)
+        if head.kind == wire.GOODBYE or content.get("final"):
+            self._turned_away(head, content)
+        self.refused += 1
+        self._say(f"refused: {wire.words(content.get('reason'))}")
+        return head.kind
 
-    def _dismissed(self, content: dict[str, Any]) -> None:
-        reason = str(content.get("reason"))
+    def _turned_away(self, head: wire.Head, content: dict[str, Any]) -> None:
+        """A refusal, or goodbye: for good, or for now."""
+        reason = wire.words(content.get("reason"))
+        if head.kind == wire.GOODBYE:
+            if content.get("done"):
+                raise _Over(reason or "the server is done")
+            raise ConnectionResetError(reason or "the server stopped")
         if content.get("final"):
             raise Dismissed(f"the server refused: {reason}")
-        raise ConnectionRefusedError(reason)
+        raise ConnectionRefusedError(reason or "the server is busy")
 
-    def _goodbye(self, content: dict[str, Any]) -> None:
-        if content.get("done"):
-            raise _Over(str(content.get("reason") or "the server is done"))
-        raise ConnectionResetError(str(content.get("reason") or "the server stopped"))
+    def _check_tls(self, error: Exception) -> None:
+        """Give up if the two ends will never understand each other."""
+        if isinstance(error, ssl.SSLCertVerificationError):
+            raise Dismissed(f"the server's certificate is not trusted: {error.verify_message}") from None
+        if isinstance(error, ssl.SSLError) and error.reason in NO_TLS and self._task is None:
+            remedy = "leave out --ca and --tls, or start it with --cert and --key"
+            raise Dismissed(f"the server at {shown(self._address)} does not speak TLS; {remedy}") from None
 
     def _leave(self, reason: str, failed: bool = False) -> None:
-        if self._line is not None:
+        """Say farewell, and wait until the server has heard it."""
+        line = self._line
+        if line is not None:
             with suppress(OSError):
-                self._line.send(wire.text(wire.LEAVE, {"reason": reason, "failed": failed}))
+                line.send(wire.text(wire.LEAVE, {"reason": wire.words(reason), "failed": failed}))
+                line.drain(PARTING)
 
     def _hang_up(self) -> None:
         line, self._line = self._line, None
@@ -252,24 +259,41 @@ class Worker:
 
     def _beat(self) -> None:
         """A sign of life whenever nothing was said for a while."""
-        while not self._beating.wait(HEARTBEAT / 2):
+        while not self._ended.wait(HEARTBEAT / 2):
             line = self._line
-            if line is not None and time.monotonic() - line.spoken > HEARTBEAT:
+            if line is not None and self._joined and time.monotonic() - line.spoken > HEARTBEAT:
                 with suppress(OSError):
-                    line.send(wire.head(wire.ALIVE))
+                    line.beat()
 
 
-def _shown(address: tuple[str, int]) -> str:
-    return f"{address[0]}:{address[1]}"
-
-
-def made(description: Any) -> Method:
+def made(description: dict[str, Any]) -> Method:
     """The method a server has described: one of this package's, by its name."""
-    content = dict(description) if isinstance(description, dict) else {}
+    content = dict(description)
     kind = getattr(methods, str(content.pop("kind", "")), None)
-    if not (isinstance(kind, type) and issubclass(kind, Method)):
-        raise Dismissed(f"the server's method {description!r} is not one of siag's; give it to siag.work(method=…)")
+    if not (isinstance(kind, type) and issubclass(kind, Method) and kind is not Method):
+        raise Dismissed(
+            f"the server's method {shorten(description)} is not one of siag's; give it to siag.work(method=…)"
+        )
     try:
         return kind(**content)
     except (TypeError, BadInput) as error:
-        raise Dismissed(f"the server's method {description!r} cannot be made here: {error}") from None
+        raise Dismissed(f"the server's method {shorten(description)} cannot be made here: {error}") from None
+
+
+def shown(address: tuple[str, int]) -> str:
+    """An address as it is written."""
+    host, port = address
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _welcome(content: dict[str, Any]) -> tuple[tuple[int, int, int], int]:
+    """Row, workers and d, and the number of samples, of a welcome."""
+    found = [content.get(name) for name in ("row", "workers", "d", "samples")]
+    row, workers, d, samples = (value if type(value) is int else -1 for value in found)
+    if not (0 <= row < workers and 0 < d <= wire.LARGEST // 8 and samples >= 0):
+        raise wire.BadFrame("the server's welcome is not one")
+    return (row, workers, d), samples
+
+
+def _reason(error: Exception) -> str:
+    return (getattr(error, "strerror", None) or str(error) or type(error).__name__).lower()

@@ -34,8 +34,8 @@ class Refused(SiagError):
 class Guard:
     """What a report must be like.
 
-    That its numbers are finite, of the right count, and computed from a version that exists and that the worker has read
-    since its last report is always asked; and that no sample is reported twice.
+    What is always asked: finite numbers, as many as w has; a version that exists, read after the worker's last report;
+    a sample that was not reported before.
 
     Args:
         age: the most versions its w may be old; `None` for any.

@@ -1,0 +1,132 @@
+"""siag's own live sides, each in a process of its own that answers as a peer does: `python -m benchmarks.jobs tcp`."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from functools import partial
+from itertools import repeat
+from pathlib import Path
+
+import numpy as np
+
+import siag
+from benchmarks.peers.live_job import ETA, WARM, described, gradient, serve, together
+from siag.runtimes.security import make_certificates
+from siag.server.parameter_server import ParameterServer
+from siag.server.snapshot import Snapshot
+
+STEP = siag.steps.Constant(ETA)
+JOINING = 0.6  # seconds in which all workers should be there; what they take more is taken from the measured time
+ENOUGH = 0.3  # of the time that should have been measured
+
+
+class Watch:
+    """Notes how many reports there were when, from when all workers have reported and a moment has passed."""
+
+    def __init__(self, working: int, here: int = 0) -> None:
+        self.working, self.here = working, max(here, working)
+        self.since = np.inf
+        self.points: list[tuple[float, int]] = []
+
+    def show(self, snapshot: Snapshot) -> None:
+        """A look at the server."""
+        there = sum(worker.state != "expected" for worker in snapshot.workers)
+        reporting = sum(worker.reports > 0 for worker in snapshot.workers)
+        if there >= self.here and reporting >= self.working:
+            self.since = min(self.since, snapshot.seconds + WARM)
+        if snapshot.seconds >= self.since:
+            self.points.append((snapshot.seconds, snapshot.reports))
+
+    def event(self, text: str) -> None:
+        """A remark: joining and leaving are none of our business, trouble is."""
+        if any(word in text for word in ("refused", "problem", "failed", "gone", "diverged")):
+            print(text, file=sys.stderr)
+
+    def close(self) -> None:
+        """Nothing to close."""
+
+    @property
+    def seconds(self) -> float:
+        """How long it measured."""
+        return self.points[-1][0] - self.points[0][0] if self.points else 0.0
+
+    @property
+    def rate(self) -> float:
+        """Reports per second."""
+        return (self.points[-1][1] - self.points[0][1]) / self.seconds
+
+
+def answer(run: siag.Run, watch: Watch, updates: int) -> dict[str, object]:
+    """What a peer would report; the gap of the sum is not known from outside."""
+    return {
+        "rate": 0.0 if updates else watch.rate,
+        "updates": int(run.samples[0, -1]),
+        "gap": 0.0,
+        **described(run.w[0]),
+    }
+
+
+def ending(seconds: float, updates: int) -> siag.Until:
+    """When to end."""
+    return siag.Until(iterations=updates) if updates else siag.Until(seconds=seconds + WARM + JOINING)
+
+
+def embedded(d: int, workers: int, seconds: float, updates: int) -> dict[str, object]:
+    """`siag.train`."""
+    watch = Watch(workers)
+    streams = [repeat(i) for i in range(workers)]
+    run = siag.train(gradient, streams, np.zeros(d), step=STEP, until=ending(seconds, updates), progress=watch)
+    if not updates and watch.seconds < ENOUGH * seconds:
+        return embedded(d, workers, seconds + 1.0, updates)
+    return answer(run, watch, updates)
+
+
+def served(outbox, ports, certificates, d: int, workers: int, seconds: float, updates: int) -> None:
+    """The server's process."""
+    watch = Watch(workers)
+    secret = {}
+    if certificates is not None:
+        secret = {"certificate": certificates / "server.pem", "key": certificates / "server.key"}
+
+    def ready(host: str, port: int) -> None:
+        for _ in range(workers):
+            ports.put((port, certificates))
+
+    run = siag.serve(
+        np.zeros(d), workers, step=STEP, until=ending(seconds, updates), port=0, ready=ready, progress=watch, **secret
+    )
+    outbox.send((answer(run, watch, updates), watch.seconds))
+
+
+def worked(ports, i: int) -> None:
+    """A worker's process."""
+    port, certificates = ports.get()
+    ca = None if certificates is None else certificates / "ca.pem"
+    siag.work(f"127.0.0.1:{port}", gradient, repeat(i), name=str(i), ca=ca)
+
+
+def network(certificates: Path | None, d: int, workers: int, seconds: float, updates: int) -> dict[str, object]:
+    """`siag.serve` and `siag.work`."""
+    found, measured = together(served, worked, workers, certificates, d, workers, seconds, updates)
+    if not updates and measured < ENOUGH * seconds:
+        return network(certificates, d, workers, seconds + 1.0, updates)
+    return found
+
+
+def main(side: str) -> None:
+    """Answer requests."""
+    warm = ParameterServer(siag.methods.SIAG(), STEP, np.zeros(2), workers=1)
+    warm.push(0, stamp=0, message=np.zeros(2), sample=0, now=0.0)
+    with tempfile.TemporaryDirectory() as folder:
+        if side == "embedded":
+            serve(embedded)
+        elif side == "tcp":
+            serve(partial(network, None))
+        else:
+            made = make_certificates(Path(folder) / "certificates", hosts=["127.0.0.1"], workers=4)
+            serve(partial(network, made[0].parent))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,375 @@
+"""The network runtime, server side: all connections of a session, who has which row, what they are answered."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import socket
+import ssl
+import time
+from contextlib import suppress
+from dataclasses import asdict, is_dataclass
+from typing import Any
+
+import numpy as np
+
+from siag.foundations.errors import shorten
+from siag.foundations.version import __version__
+from siag.runtimes import wire
+from siag.runtimes.security import Tokens
+from siag.runtimes.session import Session
+from siag.runtimes.tcp_connection import GRACE, Connection, Limits, refusal
+from siag.runtimes.wire import STAGE
+from siag.server.guard import Refused
+
+PAUSE = 0.05  # seconds before another try of what the system would not do
+OCCUPIED = 5.0  # seconds of silence after which a row may be taken over by a new connection
+SLOWEST = 1 << 16  # bytes per second; a frame may take longer, the larger it is
+RESERVE = 64  # file descriptors for everything but connections
+UNREAD = 1 << 16  # bytes a worker need not have read; and two models, if that is more
+KEEPALIVE = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 6}  # a machine that is gone is noticed in 90 s
+
+
+class Hub:
+    """All connections of a session."""
+
+    def __init__(self, session: Session, tokens: Tokens, limits: Limits, context: ssl.SSLContext | None = None) -> None:
+        self.session, self.tokens, self.limits = session, tokens, limits
+        self.server = session.server
+        self.d = self.server.d
+        self.before: wire.Expected = {wire.HELLO: wire.ASKED}
+        self.after: wire.Expected = {
+            wire.REPORT: (8 * self.d, 8 * self.d),
+            wire.SKIP: wire.NONE,
+            wire.ALIVE: wire.NONE,
+            wire.LEAVE: wire.ASKED,
+        }
+        self.unread = max(UNREAD, 2 * (8 * self.d + wire.HEADER.size))
+        self.connections: set[Connection] = set()
+        self.by_row: dict[int, Connection] = {}
+        self.garbage = 0  # connections that were closed for what they sent
+        self.failure: Exception | None = None  # an error that is nobody's message: of the user's loss, say
+        self._context = context
+        self._room = _room(limits.connections)
+        self._arriving: dict[asyncio.Task[None], float] = {}
+        self._rows = {member.name: member.row for member in self.server.members}
+        now = time.monotonic()
+        self._lost = {member.row: now for member in self.server.members if member.state == "away"}
+        self._method = described(self.server.method)
+        self._scratch = np.empty(self.d)
+        self._model = (-1, memoryview(b""))  # a version, and its w as bytes
+        self._answers: list[tuple[Connection, bytes, bool]] = []
+        self._trouble = ""
+        self._remarked = -math.inf
+
+    # Connections come and go
+
+    async def accept(self, listener: socket.socket) -> None:
+        """Let in whoever calls, for ever."""
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                caller, _ = await loop.sock_accept(listener)
+            except OSError:  # no more file descriptors, or the caller has gone again
+                await asyncio.sleep(4 * PAUSE)
+                continue
+            if self._make_room():
+                task = loop.create_task(self._let_in(caller))
+                self._arriving[task] = time.monotonic()
+                task.add_done_callback(self._arriving.pop)
+            else:
+                with suppress(OSError):
+                    if self._context is None:
+                        caller.send(refusal("too many connections", False))
+                caller.close()
+
+    async def _let_in(self, caller: socket.socket) -> None:
+        """Shake hands."""
+        loop = asyncio.get_running_loop()
+        try:
+            caller.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            for name, value in KEEPALIVE.items():
+                if hasattr(socket, name):
+                    caller.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+            times: dict[str, Any] = {}
+            if self._context is not None:
+                times = {"ssl_handshake_timeout": self.limits.hello, "ssl_shutdown_timeout": GRACE}
+            await loop.connect_accepted_socket(lambda: Connection(self), caller, ssl=self._context, **times)
+        except OSError:
+            self.garbage += 1
+            caller.close()
+
+    def _make_room(self) -> bool:
+        """Whether one more may come in; somebody who has not said hello goes for it, the one who had most time to."""
+        if len(self.connections) + len(self._arriving) < self._room:
+            return True
+        strangers = [each for each in self.connections if each.row is None]
+        if strangers:
+            min(strangers, key=lambda each: each.due).transport.abort()
+            return True
+        if self._arriving:
+            min(self._arriving, key=lambda task: self._arriving[task]).cancel()
+            return True
+        return False
+
+    def lost(self, connection: Connection) -> None:
+        """A connection is gone."""
+        self.connections.discard(connection)
+        row = connection.row
+        if row is not None and self.by_row.get(row) is connection:
+            del self.by_row[row]
+            self._lost[row] = time.monotonic()
+            self.session.died(row, "its connection was lost")
+
+    def deadline(self, size: int) -> float:
+        """When so many bytes that begin to travel now must have arrived."""
+        return time.monotonic() + self.limits.frame + size / SLOWEST
+
+    def sweep(self, now: float) -> None:
+        """Hang up on whoever is too slow."""
+        for connection in [each for each in self.connections if now > each.due or now > each.read_by]:
+            if connection.closing or now > connection.read_by:
+                connection.transport.abort()
+            else:
+                self.bad_frame(connection, "no complete frame in time")
+
+    def goodbye(self, done: bool, reason: str) -> None:
+        """Tell everybody that the server ends, for good or for now."""
+        for connection in self.connections:
+            if not connection.closing:
+                connection.transport.write(wire.text(wire.GOODBYE, {"done": done, "reason": wire.words(reason)}))
+        self.by_row.clear()
+
+    async def close(self) -> None:
+        """Wait until they have hung up, a worker that hears goodbye does; then hang up."""
+        for task in list(self._arriving):
+            task.cancel()
+        for patience in (GRACE, GRACE / 2):
+            until = time.monotonic() + patience
+            while self.connections and time.monotonic() < until:
+                await asyncio.sleep(PAUSE / 5)
+            for connection in list(self.connections):
+                if connection.closing:
+                    connection.transport.abort()
+                else:
+                    connection.hang_up()
+        await asyncio.sleep(0)
+
+    # Frames
+
+    def heed(self, connection: Connection, head: wire.Head, payload: memoryview) -> None:
+        """A frame has come, one that was expected."""
+        now, row = time.monotonic(), connection.row
+        if row is None:
+            self._hello(connection, wire.parse_text(payload), now)
+        elif head.kind == wire.ALIVE:
+            self.server.alive(row, now)
+        elif connection.waits:
+            raise wire.BadFrame(f"{wire.NAMES[head.kind]}: the answer to the frame before must be waited for")
+        elif head.kind == wire.REPORT:
+            self._report(connection, row, head, payload, now)
+        elif head.kind == wire.SKIP:
+            self.server.alive(row, now)
+            self._answer(connection)
+        else:
+            self._leave(connection, row, wire.parse_text(payload), now)
+
+    def bad_frame(self, connection: Connection, reason: str) -> None:
+        """Garbage: counted, answered, and the connection closed; nothing more on it can be believed."""
+        self.garbage += 1
+        refused = Refused(reason)
+        if connection.row is not None:
+            self.server.strike(connection.row, refused, time.monotonic())
+            self.session.refused(connection.row, refused)
+        connection.refuse(reason, final=refused.final)
+
+    def _hello(self, connection: Connection, hello: dict[str, Any], now: float) -> None:
+        protocol = hello.get("protocol")
+        try:
+            if protocol != wire.PROTOCOL:
+                said = shorten(protocol) if isinstance(protocol, int | float | str | None) else "of an unknown kind"
+                remedy = f"this server, siag {__version__}, speaks {wire.PROTOCOL}; install the same version"
+                raise Refused(f"protocol {said}: {remedy}", final=True)
+            row = self._row_of(hello, now)
+            ticket = self.server.join(row, now)
+        except Refused as refused:
+            self.garbage += 1
+            self._remark(connection, refused.reason, now)
+            connection.refuse(refused.reason, final=True)
+            return
+        except _Busy as busy:
+            connection.refuse(str(busy), final=False)
+            return
+        self._take_over(row)
+        connection.row, connection.due, connection.expected = row, math.inf, self.after
+        self.by_row[row] = connection
+        self._lost.pop(row, None)
+        member = self.server.members[row]
+        self.session.watcher.event(f"worker {member.name} joined, row {row}")
+        welcome = {
+            "protocol": wire.PROTOCOL,
+            "siag": __version__,
+            "row": row,
+            "name": member.name,
+            "workers": self.server.n,
+            "d": self.d,
+            "samples": ticket.samples,
+            "method": self._method,
+        }
+        self._answer(connection, wire.text(wire.WELCOME, welcome))
+
+    def _row_of(self, hello: dict[str, Any], now: float) -> int:
+        """The row a worker asks for and may have."""
+        asked, token = hello.get("worker"), hello.get("token")
+        row: int | None = None
+        if self.tokens.required:
+            row = self.tokens.row_of(token if isinstance(token, str) else "")
+            if row is None:
+                what = "is not one of this server's" if token else "is missing; give the worker's .token file"
+                raise Refused(f"the token {what}", final=True)
+        if asked is not None:
+            named = self._rows.get(asked) if isinstance(asked, str) else None
+            if named is None or (row is not None and named != row):
+                what = wire.words(asked)[:60] if isinstance(asked, str) else "of an unknown kind"
+                raise Refused(f"worker {what}: not among this server's, or another's row", final=True)
+            row = named
+        if row is None:
+            return self._free_row(now)
+        if row in self.by_row and now - self.server.members[row].heard < OCCUPIED:
+            raise _Busy(f"worker {self.server.members[row].name} is connected already")
+        return row
+
+    def _free_row(self, now: float) -> int:
+        """A row for a worker that does not mind which: a new one, or that of a worker who does not come back."""
+        vacant = [member for member in self.server.members if member.row not in self.by_row]
+        away = [member.row for member in vacant if member.state == "away"]
+        free = [member.row for member in vacant if member.state == "expected"]
+        free += [row for row in away if now - self._lost.get(row, -math.inf) >= OCCUPIED]
+        if free:
+            return free[0]
+        if away:
+            raise _Busy("all rows are taken, some by workers that may come back; they are free in a few seconds")
+        raise _Busy("all rows are taken; give more workers to the server")
+
+    def _take_over(self, row: int) -> None:
+        """Another connection has the row from now on."""
+        old = self.by_row.pop(row, None)
+        if old is not None:
+            old.row = None
+            if not old.closing:
+                old.refuse("another connection has taken over this worker's row", final=False)
+
+    def _report(self, connection: Connection, row: int, head: wire.Head, payload: memoryview, now: float) -> None:
+        if self.session.over:
+            return  # goodbye is on its way
+        if head.sample >= wire.SAMPLES:
+            raise wire.BadFrame(f"sample {head.sample}: fewer than {wire.SAMPLES} are allowed")
+        if 8 * self.d + wire.HEADER.size <= STAGE:
+            self._scratch[:] = wire.numbers(payload)  # on the stage it may lie anywhere; compiled code wants it aligned
+            message = self._scratch
+        else:
+            message = wire.numbers(payload)
+        try:
+            self.session.push(row, head.stamp, message, head.sample, now)
+        except Refused as refused:
+            self.session.refused(row, refused)
+            self._answer(connection, refusal(refused.reason, refused.final), last=refused.final)
+        except Exception as error:  # not the worker's fault: the message was accepted
+            self.failure = error
+        else:
+            self._answer(connection)
+
+    def _leave(self, connection: Connection, row: int, content: dict[str, Any], now: float) -> None:
+        """A worker leaves, for good or because its own code failed; its connection ends once that is noted."""
+        reason = wire.words(content.get("reason"))
+        connection.row, connection.expected = None, self.before
+        del self.by_row[row]
+        if content.get("failed"):
+            self.session.failed(row, reason)
+        else:
+            self.session.left(row, now, reason)
+        self._answer(connection, last=True)
+
+    # Answers
+
+    def _answer(self, connection: Connection, said: bytes = b"", *, last: bool = False) -> None:
+        """Say something, then send the current w, or hang up: at once, or in durable mode when all this is on disk."""
+        if not self.session.durable:
+            self._deliver(connection, said, last)
+            return
+        connection.waits = True
+        if not self._answers:
+            asyncio.get_running_loop().call_soon(self._commit)
+        self._answers.append((connection, said, last))
+
+    def _commit(self) -> None:
+        """All that came in this turn of the loop goes to disk together."""
+        try:
+            self.session.commit()
+        except OSError as error:
+            trouble = (error.strerror or str(error)).lower()
+            if trouble != self._trouble:
+                self.session.watcher.event(f"problem: {trouble}; nothing is acknowledged until it is on disk")
+            self._trouble = trouble
+            asyncio.get_running_loop().call_later(2 * PAUSE, self._commit)
+            return
+        if self._trouble:
+            self._trouble = ""
+            self.session.watcher.event("what was reported is on disk again; training goes on")
+        answers, self._answers = self._answers, []
+        for connection, said, last in answers:
+            connection.waits = False
+            self._deliver(connection, said, last)
+
+    def _deliver(self, connection: Connection, said: bytes, last: bool) -> None:
+        if connection.closing:
+            return
+        write = connection.transport.write
+        if last:
+            if said:
+                write(said)
+            connection.hang_up()
+            return
+        version = self.server.version
+        if self._model[0] != version:
+            raw = self.server.state.w.astype("<f8", copy=False).tobytes()
+            self._model = (version, memoryview(raw))
+        model = self._model[1]
+        said += wire.head(wire.MODEL, len(model), version)
+        if len(model) < STAGE:
+            write(said + model)
+        else:
+            write(said)
+            write(model)
+
+    def _remark(self, connection: Connection, reason: str, now: float) -> None:
+        """Tell whoever watches of a worker that was turned away; once a second is enough."""
+        if now - self._remarked >= 1.0:
+            self._remarked = now
+            place = connection.transport.get_extra_info("peername")
+            shown = f" from {place[0]}" if place else ""
+            self.session.watcher.event(f"a worker{shown} was turned away: {reason}")
+
+
+class _Busy(Exception):
+    """Not now, but perhaps later."""
+
+
+def described(method: object) -> dict[str, Any]:
+    """A method in words that a worker can make it from again; just its name, if its parameters have no words."""
+    kind = {"kind": type(method).__name__}
+    fields = asdict(method) if is_dataclass(method) and not isinstance(method, type) else {}
+    with suppress(TypeError, ValueError):
+        if len(wire.text(wire.WELCOME, fields)) < STAGE:
+            return {**kind, **fields}
+    return kind
+
+
+def _room(wanted: int) -> int:
+    """How many connections there may be: as many as wanted, if the system lets this process have them."""
+    try:
+        import resource
+    except ImportError:
+        return wanted
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return wanted if limit == resource.RLIM_INFINITY else max(1, min(wanted, limit - RESERVE))

@@ -1,0 +1,464 @@
+"""A session without processes: time is what the test says it is."""
+
+import errno
+import math
+import os
+import time
+
+import numpy as np
+import pytest
+from jobs import Notes
+
+import siag
+from siag.activity import EveryArrivals, Tick, Trace, TraceWriter
+from siag.runtimes.assembly import Assembly, Options, worker_names
+from siag.runtimes.session import LOOK, SAVE, SHOW
+from siag.server import Departed, Guard, Refused, Store
+from siag.server import store as store_module
+
+METHOD, STEP, D = siag.methods.SIAG(), siag.steps.Constant(0.1), 3
+
+
+class Full:
+    """A disk that is full until it is not."""
+
+    def __init__(self, monkeypatch):
+        self.full, self._write = True, store_module._write
+        monkeypatch.setattr(store_module, "_write", self)
+
+    def __call__(self, *arguments):
+        if self.full:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return self._write(*arguments)
+
+
+@pytest.fixture
+def assembled():
+    """Assembles sessions, and takes them apart at the end."""
+    made = []
+
+    def assemble(until=None, workers=("a", "b"), step=STEP, about=None, **options):
+        watcher = Notes()
+        facts = {"problem": "a test", "seed": 0} | (about or {})
+        options = Options(**{"progress": watcher} | options)
+        assembly = Assembly(METHOD, step, np.zeros(D), workers, until or siag.Until(), options, facts)
+        made.append(assembly)
+        assembly.session.notes = watcher
+        return assembly.session
+
+    yield assemble
+    for assembly in made:
+        assembly._stack.close()
+
+
+def report(session, row, now, value=1.0, stamp=None, sample=None):
+    member = session.server.members[row]
+    number = member.samples if sample is None else sample
+    at = session.server.version if stamp is None else stamp
+    session.push(row, at, np.full(D, value), number, now)
+
+
+def join(session, now=0.0):
+    for row in range(session.server.n):
+        session.server.join(row, now)
+
+
+def crash(session):
+    """What is left of a killed process: files, and no lock on them."""
+    session.store._check_open()
+    os.close(session.store._guard)
+    session.store._guard = None
+
+
+def test_the_end_comes_with_the_last_iteration_and_with_the_last_report(assembled):
+    for until in (siag.Until(iterations=3), siag.Until(reports=3)):
+        session = assembled(until)
+        session.begin(0.0)
+        join(session)
+        for k in range(3):
+            assert not session.over
+            report(session, 0, 0.1 * k)
+        assert session.over
+        assert session.why == "as many iterations or reports as asked"
+
+
+def test_seconds_are_counted_from_the_first_report(assembled):
+    session = assembled(siag.Until(seconds=2.0))
+    session.begin(100.0)
+    join(session, 100.0)
+    session.look_after(105.0)
+    assert not session.over
+    report(session, 0, 106.0)
+    session.look_after(107.9)
+    assert not session.over
+    session.look_after(108.1)
+    assert session.over
+    assert session.why == "2 seconds have passed"
+
+
+def test_a_run_whose_workers_never_start_ends_all_the_same(assembled):
+    session = assembled(siag.Until(seconds=2.0))
+    session.begin(0.0)
+    session.look_after(59.0)
+    assert not session.over
+    session.look_after(63.0)
+    assert session.over
+
+
+def test_what_is_due_is_done_when_it_is_due_and_not_more_often(assembled):
+    session = assembled()
+    session.begin(0.0)
+    join(session)
+    for k in range(1000):
+        session.look_after(k / 1000)
+    assert len(session.notes.snapshots) == math.floor(0.999 / SHOW)
+
+
+def test_a_worker_that_leaves_is_noticed_at_the_next_look_however_soon(assembled):
+    session = assembled()
+    session.begin(0.0)
+    join(session)
+    session.look_after(1.0)
+    session.left(0, 1.0, "its stream ended")
+    session.left(1, 1.0, "its stream ended")
+    session.look_after(1.0 + LOOK / 10)
+    assert session.over
+    assert session.why == "all workers have left"
+
+
+def test_the_server_ticks_in_time_whoever_has_arrived(assembled):
+    session = assembled(server=Tick(0.1))
+    session.begin(0.0)
+    assert session.next_tick == pytest.approx(0.1)
+    for k in range(1, 200):
+        session.look_after(k * 0.005)
+    assert session.server.version == 9
+
+
+def test_ticks_missed_while_the_server_was_stopped_are_left_out(assembled):
+    session = assembled(server=Tick(0.1))
+    session.begin(0.0)
+    session.look_after(0.5)
+    assert session.server.version == 5
+    session.look_after(3600.0)
+    assert session.server.version == 6
+    session.look_after(3600.2)
+    assert session.server.version == 8
+
+
+def test_a_tick_is_no_later_than_the_end(assembled):
+    session = assembled(siag.Until(iterations=3), server=Tick(0.1))
+    session.begin(0.0)
+    session.look_after(0.9)
+    assert session.server.version == 3
+
+
+@pytest.mark.parametrize(
+    ("ends", "why"),
+    [
+        ([], "no worker is there: 2 working"),
+        (["left", "left"], "all workers have left"),
+        (["left", "failed"], "no worker is there: 1 away, 1 left"),
+        (["refused", "died"], "no worker is there: 1 away, 1 refused"),
+    ],
+)
+def test_a_session_that_is_over_because_nobody_is_there_says_so(assembled, ends, why):
+    session = assembled(guard=Guard(strikes=1))
+    session.begin(0.0)
+    join(session)
+    for row, end in enumerate(ends):
+        if end == "left":
+            session.left(row, 1.0, "its stream ended")
+        elif end == "failed":
+            session.failed(row, "ValueError: no")
+        elif end == "died":
+            session.died(row, "killed by SIGKILL")
+        else:
+            with pytest.raises(Refused) as refusal:
+                report(session, row, 1.0, math.nan)
+            session.refused(row, refusal.value)
+    session.finish(2.0)
+    assert session.why == why
+
+
+def test_a_session_is_fruitless_if_all_failed_and_nobody_reported(assembled):
+    session = assembled()
+    session.begin(0.0)
+    join(session)
+    session.failed(0, "ValueError: no")
+    assert not session.fruitless  # the other may still report
+    session.left(1, 1.0, "its stream ended")
+    assert session.fruitless
+    assert session.failures == ["worker a failed: ValueError: no"]
+
+
+def test_a_session_with_reports_or_in_which_all_left_in_order_is_not_fruitless(assembled):
+    reports, empty = assembled(), assembled()
+    for session in (reports, empty):
+        session.begin(0.0)
+        join(session)
+    report(reports, 0, 0.5)
+    for row in range(2):
+        reports.failed(row, "ValueError: no")
+        empty.left(row, 1.0, "its stream ended")
+    assert not reports.fruitless
+    assert not empty.fruitless
+
+
+def test_nobody_there_is_waited_for_as_long_as_stated(assembled):
+    session = assembled(linger=5.0)
+    session.begin(0.0)
+    session.look_after(1.0)
+    join(session, 3.0)
+    session.look_after(7.0)
+    session.died(0, "killed")
+    session.died(1, "killed")
+    session.look_after(8.0)
+    session.look_after(12.9)
+    assert not session.over
+    session.look_after(13.1)
+    assert session.over
+    assert session.why == "no worker was there for 5 seconds"
+
+
+def test_after_a_divergence_the_error_is_not_a_number_and_the_session_is_over(assembled):
+    session = assembled(loss=lambda w: float(w @ w), step=siag.steps.Constant(1e20), guard=Guard(jump=None))
+    session.begin(0.0)
+    join(session)
+    for _ in range(100):
+        if not session.over:
+            report(session, 0, 1.0, 1e3)
+    session.finish(2.0)
+    assert session.over
+    run = session.curve.run(session.server.w, session.diverged, {})
+    assert run.diverged[0] == run.t[-1]
+    assert np.isnan(run.error[0, -1])
+    assert np.isfinite(run.error[0, 0])
+    assert session.notes.heard("diverged", "smaller step")
+
+
+def test_what_was_saved_is_found_again(assembled, tmp_path):
+    first = assembled(folder=tmp_path)
+    first.begin(0.0)
+    join(first)
+    report(first, 0, 0.1, 2.0)
+    report(first, 1, 0.2, 3.0)
+    first.finish(0.3)
+    first.store.close()
+    second = assembled(folder=tmp_path)
+    assert np.array_equal(second.server.w, first.server.w)
+    assert (second.server.version, second.server.reports) == (2, 2)
+    assert [member.state for member in second.server.members] == ["away", "away"]
+    now = time.monotonic()
+    second.begin(now)
+    assert second.notes.heard("went on from version 2, 2 reports")
+    assert second.server.seconds(now) >= 0.2
+
+
+def test_an_end_that_was_reached_before_is_reached_at_once(assembled, tmp_path):
+    until = siag.Until(reports=1)
+    for session in (assembled(until, folder=tmp_path),):
+        session.begin(0.0)
+        join(session)
+        report(session, 0, 0.1)
+        session.finish(0.2)
+        session.store.close()
+    again = assembled(until, folder=tmp_path)
+    again.begin(0.0)
+    assert again.over
+    assert again.why == "it had been reached before"
+    again.finish(0.1)
+    assert again.curve.run(again.server.w, -1, {}).t.tolist() == [1]
+
+
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [
+        ({"step": siag.steps.Constant(0.2)}, "step"),
+        ({"workers": ("a", "b", "c")}, "n"),
+        ({"about": {"problem": "another"}}, "problem"),
+        ({"about": {"seed": 1}}, "seed"),
+    ],
+)
+def test_a_folder_of_another_run_is_refused_with_what_differs(assembled, tmp_path, change, what):
+    first = assembled(folder=tmp_path)
+    first.begin(0.0)
+    first.finish(1.0)
+    first.store.close()
+    with pytest.raises(siag.BadFile, match=f": {what} is .* there and .* here"):
+        assembled(folder=tmp_path, **change)
+
+
+def test_a_problem_without_a_lasting_description_can_still_be_gone_on_with(assembled, tmp_path):
+    for place in ("0x7f01", "0x7f02"):
+        session = assembled(folder=tmp_path, about={"problem": f"<Own object at {place}>"})
+        session.begin(0.0)
+        session.finish(1.0)
+        session.store.close()
+    assert session.notes.heard("went on from version 0")
+
+
+@pytest.mark.parametrize("server", [EveryArrivals(1), EveryArrivals(3), Tick(0.1)])
+@pytest.mark.parametrize("departed", [Departed(), Departed(half_life=0), Departed(half_life=4)])
+def test_a_durable_session_is_found_as_it_was_whenever_it_is_killed(assembled, tmp_path, server, departed):
+    options = {"folder": tmp_path, "durable": True, "server": server, "departed": departed}
+    first = assembled(**options)
+    first.begin(0.0)
+    join(first)
+    rng = np.random.default_rng(3)
+    for k in range(40):
+        report(first, k % 2, 0.01 * k, rng.normal())
+        if k == 20:
+            first.save(0.21, wait=True)  # the log goes on after a save
+        if k == 30:
+            first.left(1, 0.31, "its stream ended")
+        first.look_after(0.01 * k)
+        first.commit()
+    crash(first)
+    second = assembled(**options)
+    for name, array in first.server.arrays().items():
+        assert np.array_equal(array, second.server.arrays()[name]), name
+    assert (second.server.version, second.server.reports) == (first.server.version, first.server.reports)
+    assert [member.samples for member in second.server.members] == [member.samples for member in first.server.members]
+    total = second.server.state.rows.sum(axis=0)
+    assert np.allclose(second.server.state.total, total, rtol=0, atol=1e-12)
+
+
+def test_a_durable_session_can_log_from_the_very_first_report(assembled, tmp_path):
+    session = assembled(folder=tmp_path, durable=True)
+    session.begin(0.0)
+    join(session)
+    report(session, 0, 0.0)
+    session.commit()
+    crash(session)
+    assert assembled(folder=tmp_path, durable=True).server.reports == 1
+
+
+def test_in_durable_mode_nothing_is_committed_while_the_disk_is_full_and_all_once_it_is_not(
+    assembled, tmp_path, monkeypatch
+):
+    session = assembled(folder=tmp_path, durable=True)
+    session.begin(0.0)
+    join(session)
+    disk = Full(monkeypatch)
+    report(session, 0, 0.1)
+    with pytest.raises(OSError, match="No space left"):
+        session.commit()
+    session.look_after(SAVE + 0.1)
+    with pytest.raises(OSError, match="No space left"):
+        session.commit()
+    disk.full = False
+    session.save(1.0, wait=True)
+    session.commit()
+    crash(session)
+    assert assembled(folder=tmp_path, durable=True).server.reports == 1
+
+
+def test_a_full_disk_is_reported_once_shown_and_its_end_is_reported(assembled, tmp_path, monkeypatch):
+    session = assembled(folder=tmp_path)
+    disk = Full(monkeypatch)
+    session.begin(0.0)
+    join(session)
+    for k in range(1, 5):
+        report(session, 0, float(k))
+        session.save(float(k), wait=True)
+    session.look_after(4.1)
+    problem = "saving: No space left on device"
+    assert session.notes.events == [f"problem: {problem}; training goes on"]
+    assert session.notes.snapshots[-1].problems == (problem,)
+    assert session.notes.snapshots[-1].saved is None
+    disk.full = False
+    session.finish(5.0)
+    assert session.notes.events[-1] == "saving: works again"
+    assert session.notes.snapshots[-1].problems == ()
+    session.store.close()
+    assert assembled(folder=tmp_path).server.reports == 4
+
+
+def test_a_trace_that_cannot_be_written_does_not_hide_that_saving_works_nor_end_the_run(
+    assembled, tmp_path, monkeypatch
+):
+    session = assembled(folder=tmp_path / "state", trace=tmp_path / "trace.csv")
+    session.begin(0.0)
+
+    def fail(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(TraceWriter, "flush", fail)
+        for k in range(4):
+            session.save(float(k), wait=True)
+        session.finish(5.0)
+    assert session.notes.events == ["problem: the trace: No space left on device; training goes on"]
+    assert session.troubles == ("the trace: No space left on device",)
+
+
+def test_the_trace_of_a_killed_durable_session_goes_on_with_it(assembled, tmp_path):
+    options = {"folder": tmp_path / "state", "durable": True, "trace": tmp_path / "trace.csv"}
+    first = assembled(**options)
+    first.begin(0.0)
+    join(first)
+    for k in range(5):
+        report(first, 0, 0.1 * k)
+        first.commit()
+    crash(first)
+    second = assembled(**options)
+    now = time.monotonic()
+    second.begin(now)
+    join(second, now)
+    report(second, 1, now)
+    second.finish(now)
+    trace = Trace.read(tmp_path / "trace.csv")
+    assert trace.worker.tolist() == [0, 0, 0, 0, 0, 1]
+    assert trace.length == 6
+
+
+def test_a_run_that_goes_on_without_the_trace_it_began_with_says_what_is_missing(assembled, tmp_path):
+    first = assembled(folder=tmp_path / "state")
+    first.begin(0.0)
+    join(first)
+    report(first, 0, 0.1)
+    first.finish(0.2)
+    first.store.close()
+    with pytest.raises(siag.BadInput, match="with its 1 reports; record from the start, or not at all"):
+        assembled(folder=tmp_path / "state", trace=tmp_path / "trace.csv")
+
+
+def test_what_was_recorded_before_an_error_is_kept(assembled, tmp_path):
+    def carry(session):
+        session.begin(0.0)
+        join(session)
+        report(session, 0, 0.1)
+        raise KeyboardInterrupt
+
+    options = Options(trace=tmp_path / "trace.csv", progress=(watcher := Notes()))
+    about = {"problem": "a test", "seed": 0}
+    with pytest.raises(KeyboardInterrupt):
+        Assembly(METHOD, STEP, np.zeros(D), ["a"], siag.Until(), options, about).run(carry)
+    assert Trace.read(tmp_path / "trace.csv").length == 1
+    assert watcher.closed == 1
+
+
+def test_a_folder_in_use_is_refused(assembled, tmp_path):
+    assembled(folder=tmp_path)
+    with pytest.raises(siag.BadFile, match="in use by another server"):
+        assembled(folder=tmp_path)
+
+
+def test_a_refused_assembly_leaves_nothing_locked(assembled, tmp_path):
+    with pytest.raises(siag.BadInput, match="server"):
+        assembled(folder=tmp_path, server="now")
+    with pytest.raises(siag.BadInput, match="record"):
+        assembled(folder=tmp_path, record=0)
+    Store(tmp_path, {}).close()
+
+
+@pytest.mark.parametrize("names", ["ab", b"ab", ["a"], ["a", "a"], ["a", ""], ["a", 1], 2, 3.5, []])
+def test_names_are_as_many_different_texts_as_there_are_workers(names):
+    with pytest.raises(siag.BadInput, match=r"names = .*2 different texts, one for each worker"):
+        worker_names("names", names, 2)
+
+
+def test_names_are_numbers_by_default():
+    assert worker_names("names", None, 2) == ["0", "1"]
+    assert worker_names("workers", 3) == ["0", "1", "2"]

@@ -1,0 +1,100 @@
+"""When a live run ends, and the curve that is kept of it."""
+
+import numpy as np
+import pytest
+
+import siag
+from siag.foundations.errors import Missing
+from siag.runtimes.until import Curve, until_of
+
+
+def curve_of(until, last, record=20, measure=lambda w: float(w[0])):
+    """The curve of a run of so many iterations, each of one report and a tenth of a second."""
+    curve = Curve(until, record, measure)
+    for version in range(last + 1):
+        if version >= curve.next:
+            curve.note(version, np.array([100.0 - version]), version, version / 10)
+    curve.note(last, np.array([100.0 - last]), last, last / 10)
+    return curve.run(np.zeros(1), -1, {})
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        (100, siag.Until(iterations=100)),
+        (np.int64(100), siag.Until(iterations=100)),
+        (siag.Until(seconds=2), siag.Until(seconds=2.0)),
+        (None, siag.Until()),
+    ],
+)
+def test_until_is_a_number_of_iterations_or_an_until_or_for_streams_nothing(given, wanted):
+    assert until_of(given, True) == wanted
+
+
+@pytest.mark.parametrize("given", [0, -3, 2.5, True, "10", [10]])
+def test_what_is_no_end_is_refused_under_the_name_the_user_wrote(given):
+    with pytest.raises(siag.BadInput, match=r"^until = .*must be a number of iterations, at least 1, or an Until"):
+        until_of(given, True)
+
+
+@pytest.mark.parametrize("given", [None, siag.Until()])
+def test_without_streams_that_end_some_end_must_be_given(given):
+    with pytest.raises(Missing, match=r"^until is missing; give until=1000"):
+        until_of(given, False)
+
+
+@pytest.mark.parametrize("wrong", [{"iterations": 0}, {"reports": 1.5}, {"seconds": 0}, {"seconds": float("inf")}])
+def test_until_refuses_what_is_no_end(wrong):
+    with pytest.raises(siag.BadInput, match=next(iter(wrong))):
+        siag.Until(**wrong)
+
+
+def test_the_first_of_several_ends_counts():
+    until = siag.Until(iterations=10, reports=20, seconds=5)
+    assert not until.reached(9, 19, 4.9)
+    assert until.reached(10, 0, 0)
+    assert until.reached(0, 20, 0)
+    assert until.reached(0, 0, 5.0)
+
+
+def test_the_points_of_a_run_with_a_known_end_are_those_of_a_simulation():
+    run = curve_of(siag.Until(iterations=1000), 1000, record=30)
+    assert run.t.tolist() == siag.foundations.schedule.points(1000, 30).tolist()
+    assert run.error[0].tolist() == [100.0 - t for t in run.t]
+
+
+@pytest.mark.parametrize("record", [1, 2, 5, 50, 200])
+def test_a_run_with_an_open_end_keeps_about_as_many_points_as_asked(record):
+    for last in (0, 1, 7, 300, 30_000):
+        t = curve_of(siag.Until(), last, record).t
+        assert t[0] == 0
+        assert t[-1] == last
+        assert (np.diff(t) > 0).all()
+        assert min(last + 1, record // 2, 50) <= len(t) <= 2 * record + 2
+
+
+def test_without_a_loss_the_error_is_not_a_number():
+    run = curve_of(siag.Until(iterations=10), 10, measure=None)
+    assert np.isnan(run.error).all()
+    assert run.samples[0].tolist() == run.t.tolist()
+
+
+def test_a_point_measured_again_takes_the_place_of_the_first():
+    curve = Curve(siag.Until(), 10, None)
+    curve.note(0, np.zeros(1), 0, 0.0)
+    curve.note(0, np.zeros(1), 3, 0.5)
+    run = curve.run(np.zeros(1), -1, {})
+    assert (run.t.tolist(), run.samples.tolist(), run.time.tolist()) == ([0], [[3]], [[0.5]])
+
+
+@pytest.mark.parametrize("measure", [None, lambda w: float(w[0])])
+@pytest.mark.parametrize("last", [0, 1, 50])
+def test_any_curve_can_be_saved_loaded_and_drawn(tmp_path, measure, last):
+    from matplotlib import pyplot
+
+    run = curve_of(siag.Until(), last, measure=measure)
+    run.save(tmp_path / "run.npz")
+    assert np.array_equal(siag.load(tmp_path / "run.npz").t, run.t)
+    ax = run.plot()
+    ax.figure.canvas.draw()
+    pyplot.close(ax.figure)

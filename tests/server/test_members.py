@@ -1,0 +1,147 @@
+"""Membership: what is known of a worker, what is shown of it, what outlives the server."""
+
+import json
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from siag.foundations.errors import BadInput
+from siag.server import DROP, KEEP, Departed
+from siag.server.guard import MEMORY
+from siag.server.members import FORGOTTEN, PATIENCE, Member
+
+quick = settings(deadline=None, max_examples=100)
+
+
+@quick
+@given(st.floats(1e-3, 1e6))
+def test_a_row_counts_for_half_after_its_half_life_and_for_nothing_in_the_end(half_life):
+    departed = Departed(half_life)
+    times = half_life / departed.every
+    assert departed.factor**times == pytest.approx(0.5)
+    assert departed.every <= max(1, half_life / 8 + 1)  # smoothly
+    assert departed.times * departed.every >= FORGOTTEN * half_life
+    assert departed.factor ** (departed.times - 1) < 1e-17 or departed.times == 1
+
+
+def test_keeping_and_dropping_are_the_ends_of_decaying():
+    assert KEEP.half_life == math.inf
+    assert (KEEP.factor, KEEP.times) == (1.0, 0)
+    assert (DROP.factor, DROP.times) == (0.0, 1)
+    assert Departed(8e9).factor == pytest.approx(0.5 ** (1 / 8))
+    assert Departed(1e-300).factor == 0.0
+
+
+@pytest.mark.parametrize("half_life", [-1.0, math.nan, -math.inf, "long", None, True])
+def test_a_half_life_that_makes_no_sense_is_refused_by_name(half_life):
+    with pytest.raises(BadInput, match="half_life = "):
+        Departed(half_life)
+
+
+def reporting(member, gap, reports, now=0.0):
+    """Reports at equal gaps; return when the last came."""
+    for _ in range(reports):
+        now += gap
+        member.accepted(member.reports, member.reports, member.samples, 1.0, now)
+    return now
+
+
+def test_a_report_is_counted_and_ends_a_row_of_refusals():
+    member = Member(3, "c", strikes=4, refused=4)
+    member.accepted(version=9, stamp=7, sample=5, norm=2.0, now=1.5)
+    assert (member.reports, member.strikes, member.refused) == (1, 0, 4)
+    assert (member.stamp, member.last, member.samples, member.heard) == (7, 9, 6, 1.5)
+    assert (member.usual, member.state) == (2.0, "working")
+
+
+@quick
+@given(st.lists(st.floats(0, 1e6), min_size=1, max_size=MEMORY))
+def test_the_usual_norm_is_the_mean_at_first(norms):
+    member = Member(0, "a")
+    for k, norm in enumerate(norms):
+        member.accepted(k, k, k, norm, float(k))
+    assert member.usual == pytest.approx(math.fsum(norms) / len(norms), abs=1e-9)
+
+
+def test_later_the_usual_norm_follows_what_the_worker_sends():
+    member = Member(0, "a")
+    for k in range(10 * MEMORY):
+        member.accepted(k, k, k, 1.0 if k < 5 * MEMORY else 3.0, float(k))
+    assert member.usual == pytest.approx(3.0, rel=0.01)
+
+
+@pytest.mark.parametrize("gap", [0.001, 0.1, 1.0, 7.0])
+def test_the_rate_shown_is_that_of_the_reports_however_often_it_is_looked_at(gap):
+    member, now = Member(0, "a"), 0.0
+    member.view(0, now)
+    for _ in range(200):
+        now = reporting(member, gap, max(1, round(0.25 / gap)), now)
+        view = member.view(0, now)
+    assert view.rate == pytest.approx(1 / gap, rel=0.02)
+    assert member.view(0, now).rate == view.rate  # another look at once changes nothing
+
+
+def test_the_rate_of_a_worker_that_has_stopped_goes_to_zero():
+    member = Member(0, "a")
+    member.view(0, 0.0)
+    now = reporting(member, 0.01, 1000)
+    assert member.view(0, now).rate > 90
+    for k in range(1, 61):
+        last = member.view(0, now + k).rate
+    assert last < 1e-3
+
+
+def test_signs_of_life_do_not_count_as_reports_in_the_rate():
+    member = Member(0, "a")
+    member.view(0, 0.0)
+    for k in range(1, 400):
+        member.heard = 0.5 * k
+        if k % 10 == 0:
+            member.accepted(k, k, k, 1.0, 0.5 * k)
+        view = member.view(k, 0.5 * k)
+    assert view.rate == pytest.approx(0.2, rel=0.6)  # one in five seconds, averaged over three
+
+
+def test_a_worker_that_is_here_but_silent_is_stalled_after_patience():
+    member = Member(0, "a")
+    reporting(member, 1.0, 1)
+    assert member.view(1, 1.0 + PATIENCE).state == "working"
+    stalled = member.view(1, 1.1 + PATIENCE)
+    assert (stalled.state, stalled.silent) == ("stalled", pytest.approx(PATIENCE + 0.1))
+    assert member.state == "working"  # it is only shown so
+    for state in ("away", "left", "refused", "expected"):
+        member.state = state
+        assert member.view(1, 1e6).state == state
+
+
+def test_a_worker_nobody_has_heard_of_is_shown_as_such():
+    view = Member(2, "c").view(50, now=3.0)
+    assert (view.state, view.age, view.reports, view.rate) == ("expected", -1, 0, 0.0)
+    assert view.silent == math.inf
+    assert view.as_dict()["silent"] is None
+
+
+def test_the_age_of_a_row_grows_with_the_versions():
+    member = Member(0, "a")
+    member.accepted(version=12, stamp=10, sample=0, norm=1.0, now=0.0)
+    assert [member.view(version, 0.0).age for version in (12, 13, 40)] == [2, 3, 30]
+
+
+@quick
+@given(
+    state=st.sampled_from(["expected", "working", "away", "left", "refused"]),
+    counts=st.lists(st.integers(0, 2**53), min_size=5, max_size=5),
+    usual=st.floats(0, 1e300),
+    reason=st.text(),
+)
+def test_what_is_saved_comes_back_with_nobody_there(state, counts, usual, reason):
+    reports, refused, strikes, last, samples = counts
+    one = Member(1, "b", state, reports, refused, strikes, reason, last, last, samples, usual)
+    two = Member(1, "other")
+    two.restore(json.loads(json.dumps(one.saved())))
+    assert two.saved() == one.saved()
+    gone = {"left": "left", "refused": "refused"}
+    assert two.state == gone.get(state, "away" if reports else "expected")
+    assert two.heard == -math.inf

@@ -142,7 +142,6 @@ def test_an_edited_default_takes_effect(tmp_path):
     assert run(tmp_path, "43.0") == ["43.0"]
 
 
-@pytest.mark.xfail(reason="Compiled._specialise settles only kinds that have a meaning of their own")
 def test_a_default_that_came_from_the_cache_is_settled_too(tmp_path):
     assert run(tmp_path, "42.0") == ["42.0"]
     assert run(tmp_path, "42.0", more=True) == ["42.0", "refused"]

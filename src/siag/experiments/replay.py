@@ -93,7 +93,7 @@ def made_again(role: str, about: Mapping[str, Any], trace: str | os.PathLike[str
         makers = {maker.__qualname__: kind for kind, maker in KINDS[role].items()}
         kind = makers[ast.unparse(call.func)]
         arguments = {str(each.arg): ast.literal_eval(each.value) for each in call.keywords}
-        if "kind" in arguments:  # which in a file may name any module
+        if "kind" in arguments or len(arguments) < len(call.keywords):  # a kind may name any module
             raise ValueError
         return _part(role, {"kind": kind, **arguments}, Path())
     except (SyntaxError, ValueError, TypeError, KeyError, RecursionError, MemoryError, SiagError):

@@ -125,7 +125,7 @@ class Compiled(Generic[P, R]):
         source: Any = self.plain
         kinds = _kinds_within(args)
         for known in _verbs:  # machine code from the cache asks no verb for its meaning
-            known._settled |= kinds & known.meanings.keys()
+            known._settled |= kinds if known.otherwise is not None else kinds & known.meanings.keys()
         parts = sorted(kinds, key=lambda kind: (kind.__module__, kind.__qualname__))
         given = source.__globals__, source.__name__, source.__defaults__, source.__closure__
         twin = types.FunctionType(source.__code__, *given)

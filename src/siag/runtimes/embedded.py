@@ -272,8 +272,7 @@ class Embedded:
         if reply == NOTHING:
             return
         server, notes = self._session.server, self._notes[row]
-        self._w[row][:] = server.state.w
-        notes[STAMP] = server.version
+        notes[STAMP] = server.pull(self._w[row])
         with suppress(BrokenPipeError):  # its death is about to be noticed
             os.write(self._descriptors[row], reply)
         notes[TURN] += 1

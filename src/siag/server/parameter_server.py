@@ -17,7 +17,7 @@ from siag.activity import EveryArrivals, Tick, TraceWriter, checked_sizes
 from siag.foundations import check
 from siag.foundations.dispatch import compiled
 from siag.foundations.errors import BadInput, SiagError
-from siag.foundations.types import Floats, Integers, Record
+from siag.foundations.types import Floats, Record
 from siag.methods import Method, advance, fade, receive
 from siag.server.guard import Guard, Refused, square_norm
 from siag.server.members import KEEP, Departed, Member
@@ -79,7 +79,7 @@ class ParameterServer:
     Example:
         >>> from siag.methods import SIAG
         >>> from siag.steps import Constant
-        >>> server = ParameterServer(SIAG(), Constant(0.5), np.zeros(2), workers=1)
+        >>> server = ParameterServer(SIAG(), Constant(0.5), np.zeros(2), workers=["a"])
         >>> ticket = server.join("a", now=0.0)
         >>> server.push(ticket.row, stamp=0, message=np.array([1.0, -2.0]), sample=0, now=0.1)
         >>> server.version, server.w.tolist()
@@ -213,6 +213,11 @@ class ParameterServer:
         if go:
             self._stepped(now)
 
+    def pull(self, out: Floats) -> int:
+        """Copy w, which nobody is writing now, to `out`; return its version, the stamp of what is computed from it."""
+        out[:] = self.state.w
+        return self.version
+
     def tick(self, now: float) -> None:
         """With `Tick` as server: it is time to step, whoever has arrived."""
         if self._started is None:
@@ -288,12 +293,6 @@ class ParameterServer:
             member.restore(saved)
         self._by_name = {member.name: member.row for member in self.members}
         self._counted, self._counted_at = self.version, now
-
-    def take_changed(self) -> Integers:
-        """The rows that changed since this was last asked."""
-        rows = np.flatnonzero(self.changed)
-        self.changed[:] = False
-        return rows
 
     def snapshot(
         self,

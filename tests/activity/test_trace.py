@@ -1,0 +1,502 @@
+"""Traces: what a live run leaves behind is read as it was written, refused if it cannot be, and runs again."""
+
+import gzip
+import json
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+import siag
+from siag.activity import EveryArrivals, Tick, Trace, TraceWriter
+from siag.activity.agenda import FADE, STEP
+from siag.activity.trace import COLUMNS, _columns
+from siag.foundations.errors import BadFile, BadInput, Unsuitable
+from siag.foundations.rng import SAMPLES, blank, key, rewind
+from siag.methods import compute
+from siag.server import DROP, KEEP, Departed, Guard, ParameterServer, Refused
+
+quick = settings(deadline=None, max_examples=60)
+N, D = 4, 3
+PROBLEM = siag.problems.LeastSquares.random(n=N, d=D, p=2, noise=0.1, seed=2)
+STEPS = siag.steps.Harmonic(beta=0.3, gamma=40)
+HEAD = '# siag-trace-1 {"workers": 4}\n' + COLUMNS + "\n"
+
+
+@st.composite
+def histories(draw):
+    """Lines (version, worker, stamp, sample, seconds) or (version, worker, factor, seconds) that may have happened."""
+    version, seconds, lines = 0, 0.0, []
+    last, drawn = [0] * N, [0] * N
+    for _ in range(draw(st.integers(0, 40))):
+        i = draw(st.integers(0, N - 1))
+        seconds = round(seconds + draw(st.sampled_from([0.0, 1e-6, 0.25, 1000.0])), 6)
+        if draw(st.integers(0, 9)) == 0:
+            lines.append((version, i, draw(st.sampled_from([0.0, 0.5, 0.9170040432046712])), seconds))
+        else:
+            stamp = draw(st.integers(last[i], version))
+            sample = drawn[i] + draw(st.sampled_from([0, 0, 0, 1, 7]))
+            lines.append((version, i, stamp, sample, seconds))
+            last[i], drawn[i] = version, sample + 1
+        version += draw(st.integers(0, 2))
+    return lines, version
+
+
+def write(path, lines, end=None, flush_every=3, **options):
+    """Write lines as the server does; `end=None` leaves the file as a crash would."""
+    writer = TraceWriter(path, {"workers": N, "seed": 5}, **options)
+    put(writer, lines, flush_every)
+    if end is None:
+        writer.flush()
+        writer._raw.close()
+    else:
+        writer.close(end)
+
+
+def put(writer, lines, flush_every=3):
+    for k, line in enumerate(lines):
+        if len(line) == 5:
+            writer.report(*line)
+        else:
+            version, i, factor, seconds = line
+            writer.fade(version, i, factor, seconds)
+        if k % flush_every == 0:
+            writer.flush()
+
+
+def lines_of(trace):
+    rows = zip(*(getattr(trace, name).tolist() for name in COLUMNS.split(",")), strict=True)
+    return [(v, i, f, s) if f == f else (v, i, p, k, s) for v, i, p, k, s, f in rows]  # noqa: PLR0124  # NaN: a report
+
+
+# Files ---------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.csv.gz"])
+@quick
+@given(histories(), st.integers(1, 5))
+def test_what_is_written_is_read(tmp_path_factory, name, history, flush_every):
+    lines, end = history
+    path = tmp_path_factory.mktemp("trace") / name
+    write(path, lines, end, flush_every)
+    trace = Trace.read(path)
+    assert lines_of(trace) == lines
+    assert trace.length == end
+    assert trace.about == {"workers": N, "seed": 5}
+
+
+def test_any_tool_that_reads_csv_reads_it(tmp_path):
+    write(tmp_path / "t.csv.gz", [(0, 3, 0, 0, 0.0131), (1, 2, 0.5, 0.02)], 2)
+    with gzip.open(tmp_path / "t.csv.gz", "rt") as stream:
+        text = stream.read()
+    head, columns, report, fade, end = text.splitlines()
+    assert json.loads(head.removeprefix("# siag-trace-1 "))["workers"] == N
+    assert (columns, end) == (COLUMNS, "# end 2")
+    assert (report, fade) == ("0,3,0,0,0.013100,", "1,2,,,0.020000,0.5")
+
+
+def test_what_was_run_may_hold_numbers_of_numpy_and_things_json_does_not_know(tmp_path):
+    TraceWriter(tmp_path / "t", {"seed": np.int64(7), "noise": np.float32(0.5), "odd": {1, 2}}).close(0)
+    assert Trace.read(tmp_path / "t").about == {"seed": 7, "noise": 0.5, "odd": "{1, 2}"}
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.csv.gz"])
+def test_a_file_that_exists_is_never_overwritten(tmp_path, name):
+    path = tmp_path / name
+    path.write_bytes(b"precious")
+    with pytest.raises(BadInput, match=r"trace = .*a file that does not exist yet; move the old one"):
+        TraceWriter(path, {})
+    assert path.read_bytes() == b"precious"
+    with pytest.raises(BadFile, match="cannot be written: no such file"):
+        TraceWriter(tmp_path / "nowhere" / name, {})
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.csv.gz"])
+@quick
+@given(histories(), st.floats(0, 1))
+def test_a_torn_file_is_read_as_far_as_it_goes(tmp_path_factory, name, history, share):
+    """Cut anywhere, it has the first of its lines and no others: whole lines that reached the disk."""
+    lines, _ = history
+    path = tmp_path_factory.mktemp("trace") / name
+    write(path, lines)
+    raw = path.read_bytes()
+    least = len(HEAD) if name == "t.csv" else 0
+    path.write_bytes(raw[: round(least + share * (len(raw) - least))])
+    try:
+        trace = Trace.read(path)
+    except BadFile as error:
+        assert "not a trace" in str(error)  # noqa: PT017  # not even the head has come through
+        assert share < 1
+        return
+    found = lines_of(trace)
+    assert found == lines[: len(found)]
+    if share == 1:
+        assert found == lines
+    reports = [line[0] + 1 for line in found if len(line) == 5]
+    assert trace.length == max(reports + [line[0] for line in found], default=0)
+
+
+def test_all_that_was_flushed_survives_a_crash_compressed_or_not(tmp_path):
+    lines = [(k, k % N, k - k % 2, k, 0.5 * k) for k in range(500)]
+    for name in ("t.csv", "t.csv.gz"):
+        writer = TraceWriter(tmp_path / name, {})
+        put(writer, lines, flush_every=1)
+        writer.report(500, 0, 500, 500, 1e3)  # not flushed
+        (tmp_path / "copy").mkdir(exist_ok=True)
+        (tmp_path / "copy" / name).write_bytes((tmp_path / name).read_bytes())
+        assert lines_of(Trace.read(tmp_path / "copy" / name)) == lines
+        writer.close(501)
+        assert Trace.read(tmp_path / name).length == 501
+        writer.close(502)  # once is enough
+        assert Trace.read(tmp_path / name).length == 501
+
+
+class Full:
+    """A disk that takes a few bytes at a time, and is full every other time."""
+
+    def __init__(self, raw):
+        self.raw, self.turn = raw, 0
+        self.closed = False
+
+    def write(self, content):
+        self.turn += 1
+        if self.turn % 2:
+            raise OSError(28, "No space left on device")
+        return self.raw.write(bytes(content[:7]))
+
+    def close(self):
+        self.raw.close()
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.csv.gz"])
+def test_a_full_disk_costs_nothing_once_there_is_room_again(tmp_path, name):
+    writer = TraceWriter(tmp_path / name, {"workers": N})
+    raw = writer._raw
+    writer._raw = Full(raw)
+    lines = [(k, k % N, k, k, float(k)) for k in range(50)]
+    for line in lines:
+        writer.report(*line)
+        with pytest.raises(OSError, match="No space"):
+            writer.flush()
+    writer._raw = raw
+    writer.close(50)
+    assert lines_of(Trace.read(tmp_path / name)) == lines
+
+
+# A run that goes on --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.csv.gz"])
+@quick
+@given(histories(), st.integers(0, 40), st.booleans())
+def test_a_run_that_goes_on_keeps_what_is_its_own(tmp_path_factory, name, history, saved, closed):
+    """The first `saved` lines were saved, those after them are lost; then the same happens again."""
+    lines, end = history
+    saved = min(saved, len(lines))
+    assume(saved > 0)
+    path = tmp_path_factory.mktemp("trace") / name
+    write(path, lines, end if closed else None)
+    keep = sum(len(line) == 5 for line in lines[:saved])
+    writer = TraceWriter(path, {"workers": N, "again": True}, keep=keep, fades=saved - keep)
+    assert lines_of(Trace.read(path)) == lines[:saved]  # on disk at once: another crash loses nothing
+    put(writer, lines[saved:])
+    writer.close(end)
+    trace = Trace.read(path)
+    assert lines_of(trace) == lines
+    assert (trace.length, trace.about) == (end, {"workers": N, "again": True})
+    if name.endswith(".gz"):
+        assert gzip.decompress(path.read_bytes()).endswith(b"# end %d\n" % end)
+
+
+def test_a_run_that_goes_on_needs_the_file_it_goes_on_with(tmp_path):
+    with pytest.raises(BadFile, match="no such file"):
+        TraceWriter(tmp_path / "gone", {}, keep=3)
+    write(tmp_path / "t", [(0, 0, 0, 0, 0.0), (1, 0, 1, 1, 0.0)], 2)
+    before = (tmp_path / "t").read_bytes()
+    with pytest.raises(BadFile, match="has 3 reports less than the run that goes on; record to another file"):
+        TraceWriter(tmp_path / "t", {}, keep=5)
+    assert (tmp_path / "t").read_bytes() == before
+    assert [path.name for path in tmp_path.iterdir()] == ["t"]
+
+
+# What is refused -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ("0,4,0,0,0.1,\n", r"line 3: names a worker that is not among the 4 \(worker 4\)"),
+        ("0,0,0,0,0.1,\n0,-1,0,0,0.1,\n", "line 4: names a worker below 0"),
+        ("0,0,0,0,0.2,\n1,0,1,1,0.1,\n", "line 4: goes back in time"),
+        ("1,0,1,0,0.1,\n0,1,0,0,0.1,\n", "line 4: goes back in time"),
+        ("-1,0,0,0,0.1,\n", "line 3: goes back in time"),
+        ("0,0,0,0,-0.1,\n", "line 3: goes back in time"),
+        ("0,0,0,0,0.1,\n1,1,2,0,0.1,\n", "line 4: has a stamp from the future"),
+        ("0,0,-1,0,0.1,\n", "line 3: has a stamp from the future, or below 0"),
+        ("0,0,0,-1,0.1,\n", "line 3: has a sample below 0"),
+        ("0,0,0,3,0.1,\n1,1,1,3,0.1,\n1,0,1,3,0.1,\n", r"line 5: goes back to a sample.*\(worker 0\)"),
+        ("0,2,0,0,0.1,\n2,2,0,1,0.1,\n3,2,1,2,0.1,\n", r"line 5: goes back to .* version .*\(worker 2\)"),
+        ("0,0,0,0,0.1,\n1,1,,,0.1,0.5\n5,0,5,1,0.1,\n# end 3\n", "line 5: comes after the end, at version 3"),
+        ("0,0,0,0,0.1\n", "line 3: not of the form version,worker,stamp,sample,seconds,factor"),
+        ("0,0,0,0,0.1,\n0,0,0,0,0.1,,\n", "line 4: not of the form"),
+        ("0,0,0,0,0.1,\n0,0,,0,0.1,\n", "line 4: not of the form"),
+        ("0,0,0,0,0.1,\n0,0,,,0.1,\n", "line 4: not of the form"),
+        ("0,0,0,0,0.1,0.5\n", "line 3: not of the form"),
+        ("0,0,,,0.1,nan\n", "line 3: not of the form"),
+        ("0,0,,,0.1,-0.5\n", "line 3: not of the form"),
+        ("0,0,,,0.1,1.5\n", "line 3: not of the form"),
+        ("0,0,0,0,nan,\n", "line 3: not of the form"),
+        ("0,0,0,0,inf,\n", "line 3: not of the form"),
+        ("0,0,0,0,0.1,\n0,1,0,99999999999999999999,0.1,\n", "line 4: not of the form"),
+        ("0,0,0,0.5,0.1,\n", "line 3: not of the form"),
+        ("0,0,0,0,0.1,\n\n1,0,1,1,0.1,\n", "line 4: not of the form"),
+        ("0,0,0,0,0.1,\n# end 1\n1,0,1,1,0.1,\n", "line 4: not of the form"),
+        ("0,0,0,0,0.1,\n# end soon\n", "line 4: '# end soon' does not say how many steps"),
+        ("0,0,0,0,0.1,\n# end -1\n", "line 4: '# end -1' does not say"),
+    ],
+)
+@pytest.mark.parametrize("name", ["t.csv", "t.csv.gz"])
+def test_a_trace_that_cannot_have_happened_is_refused_with_file_and_line(tmp_path, name, body, words):
+    path = tmp_path / name
+    content = (HEAD + body).encode()
+    path.write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+    with pytest.raises(BadFile, match=rf"{name}, {words}"):
+        Trace.read(path)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"hello\n",
+        b"\x89PNG\r\n\x1a\n\xff\xfe",
+        b"# siag-trace-2 {}\n" + COLUMNS.encode() + b"\n",
+        b"# siag-trace-1 {}\nversion,worker\n",
+        b"# siag-trace-1 {}\n",
+        gzip.compress(b"hello\n"),
+        gzip.compress(HEAD.encode())[:12],
+    ],
+)
+@pytest.mark.parametrize("name", ["t.csv", "t.csv.gz"])
+def test_a_foreign_file_is_refused(tmp_path, name, content):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(BadFile, match=rf"{name}: not a (trace of format siag-trace-1; siag serve|text; give)"):
+        Trace.read(tmp_path / name)
+
+
+def test_a_head_that_is_not_json_is_refused_with_its_line(tmp_path):
+    for head in ("{broken", '{"a": }', "{" + '{"a":' * 100_000):
+        (tmp_path / "t").write_text(f"# siag-trace-1 {head}\n{COLUMNS}\n")
+        with pytest.raises(BadFile, match="t, line 1: what was run is not in JSON"):
+            Trace.read(tmp_path / "t")
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path):
+    with pytest.raises(BadFile, match="nothing: no such file or directory; give the path of a trace"):
+        Trace.read(tmp_path / "nothing")
+    with pytest.raises(BadFile, match="is a directory"):
+        Trace.read(tmp_path)
+
+
+def plain_columns(lines):
+    """Line by line, written to be read."""
+    rows = []
+    for line in lines:
+        version, worker, stamp, sample, seconds, factor = line.split(",")
+        if factor:
+            rows.append((int(version), int(worker), 0, 0, float(seconds), float(factor)))
+        else:
+            rows.append((int(version), int(worker), int(stamp), int(sample), float(seconds), np.nan))
+    return [list(column) for column in zip(*rows, strict=True)] if rows else [[]] * 6
+
+
+@quick
+@given(histories())
+def test_reading_by_columns_is_reading_line_by_line(history):
+    writer = TraceWriter.__new__(TraceWriter)
+    writer._lines = []
+    for line in history[0]:
+        writer.report(*line) if len(line) == 5 else writer.fade(*line[:3], line[3])
+    lines = [line.removesuffix("\n") for line in writer._lines]
+    for fast, plain in zip(_columns(lines), plain_columns(lines), strict=True):
+        assert np.array_equal(fast, np.array(plain, fast.dtype), equal_nan=fast.dtype == float)
+
+
+def test_a_worker_that_numbers_its_samples_beyond_all_bounds_does_not_exhaust_the_memory(tmp_path):
+    write(tmp_path / "t", [(0, 0, 0, 2**53, 0.0)], 1)
+    with pytest.raises(Unsuitable, match="its samples may be numbered wrongly"):
+        again(Trace.read(tmp_path / "t"), siag.methods.SIAG())
+
+
+# Events --------------------------------------------------------------------------------------------------------------
+
+
+def history_of(trace, iterations, cost=1 << 21):
+    parts = [tuple(map(np.copy, chunk)) for chunk in trace.events(N, iterations, seed=0, repeat=0, cost=cost)]
+    return [np.concatenate(column) for column in zip(*parts, strict=True)]
+
+
+@quick
+@given(histories(), st.floats(0, 1))
+def test_the_invariants_hold_for_every_trace_and_any_part_of_it(tmp_path_factory, history, share):
+    lines, end = history
+    assume(end > 0)
+    path = tmp_path_factory.mktemp("trace") / "t"
+    write(path, lines, end)
+    trace = Trace.read(path)
+    iterations = max(1, round(share * end))
+    code, age, time, factor = history_of(trace, iterations)
+    assert (np.diff(time, prepend=0.0) >= 0).all()
+    version, read, drawn, found = 0, {}, [0] * N, []
+    for c, a, now, f in zip(code.tolist(), age.tolist(), time.tolist(), factor.tolist(), strict=True):
+        if c == STEP:
+            version += 1
+        elif c <= FADE + N:
+            found.append((version, c - FADE, f, now))
+        elif c < 0:
+            read[-1 - c] = version
+            drawn[-1 - c] += 1
+        else:
+            stamp = read.pop(c)
+            assert a == version - stamp
+            found.append((version, c, stamp, drawn[c] - 1, now))
+    assert version == iterations
+    assert code[-1] == STEP
+    assert found == [line for line in lines if line[0] < iterations]
+    for one, two in zip((code, age, time, factor), history_of(trace, iterations, cost=1), strict=True):
+        assert np.array_equal(one, two, equal_nan=one.dtype == float)
+
+
+def test_more_steps_than_were_taken_and_fewer_workers_than_reported_are_refused(tmp_path):
+    write(tmp_path / "t", [(0, 3, 0, 0, 0.5), (1, 0, 0, 0, 0.5)], 2)
+    trace = Trace.read(tmp_path / "t")
+    with pytest.raises(BadInput, match="iterations = 3: must be at most the trace's 2"):
+        siag.simulate(PROBLEM, siag.methods.SIAG(), trace, STEPS, iterations=3)
+    small = siag.problems.LeastSquares.random(n=3, d=D, p=2, noise=0.1)
+    with pytest.raises(BadInput, match="trace = 3: must be made of workers 0 to 2"):
+        siag.simulate(small, siag.methods.SIAG(), trace, STEPS, iterations=2)
+    with pytest.raises(Unsuitable, match="a Trace has no fixed iterations"):
+        siag.theory.exact_error(PROBLEM, siag.methods.SIAG(), trace, STEPS, iterations=2)
+
+
+def test_the_last_step_is_as_late_as_the_last_report_it_took(tmp_path):
+    """Not as one that came after it."""
+    write(tmp_path / "t", [(0, 0, 0, 0, 1.0), (1, 1, 0, 0, 3.0), (2, 2, 0, 0, 9.0)], 2)
+    run = again(Trace.read(tmp_path / "t"), siag.methods.SIAG())
+    assert run.time[0].tolist() == [0.0, 1.0, 3.0]
+
+
+@quick
+@given(histories())
+def test_recorded_are_the_sets_of_those_who_reported(tmp_path_factory, history):
+    lines, end = history
+    assume(end > 0)
+    path = tmp_path_factory.mktemp("trace") / "t"
+    write(path, lines, end)
+    tape = Trace.read(path).recorded.tape
+    sets = [sorted({line[1] for line in lines if len(line) == 5 and line[0] == t}) for t in range(end)]
+    assert [workers.tolist() for workers in np.split(tape.worker, tape.start[1:-1])] == sets
+
+
+# The same run again --------------------------------------------------------------------------------------------------
+
+
+def again(trace, method, seed=0, **options):
+    return siag.simulate(PROBLEM, method, trace, STEPS, iterations=trace.length, seed=seed, record=10**4, **options)
+
+
+class Hand:
+    """Workers of a problem, moved by hand, on a server that is traced."""
+
+    def __init__(self, path, method, server, departed, seed):
+        self.server = ParameterServer(
+            method, STEPS, np.zeros(D), N, server=server, departed=departed, guard=Guard(jump=None, strikes=10**6)
+        )
+        self.server.trace = TraceWriter(path, {"workers": N})
+        self.oracle, self.memory = PROBLEM.oracle(), method.recruit(np.zeros(D), N)
+        self.seed, self.now, self.drawn, self.flying = seed, 0.0, [0] * N, {}
+        self.errors = [float(np.square(PROBLEM.optimum).sum())]
+
+    def read(self, i):
+        """What it had computed before, and not reported, is lost."""
+        rng, message = blank(), np.empty(D)
+        rewind(rng, key(self.seed, 0, SAMPLES), i, self.drawn[i])
+        compute(self.memory, self.oracle, rng, i, self.server.w, message)
+        self.flying[i] = (self.server.version, message, self.drawn[i])
+        self.drawn[i] += 1
+
+    def play(self, what, i, seconds):
+        self.now += seconds
+        server = self.server
+        if what == "read":
+            self.read(i)
+        elif what == "report" and i in self.flying:
+            stamp, message, sample = self.flying.pop(i)
+            server.push(i, stamp, message, sample, self.now)
+        elif what == "bad" and i in self.flying:
+            stamp, message, sample = self.flying.pop(i)
+            with pytest.raises(Refused):
+                server.push(i, stamp, message * np.nan, sample, self.now)
+        elif what == "leave":
+            server.leave(i, self.now)
+        elif what == "tick" and isinstance(server.server, Tick):
+            server.tick(self.now)
+        if server.version == len(self.errors):
+            self.errors.append(float(np.square(server.w - PROBLEM.optimum).sum()))
+
+
+moves = st.tuples(
+    st.sampled_from(["read"] * 6 + ["report"] * 6 + ["tick"] * 3 + ["leave", "bad"]),
+    st.integers(0, N - 1),
+    st.sampled_from([0.0, 0.001, 0.5]),
+)
+METHODS = [
+    siag.methods.SIAG(),
+    siag.methods.SIAG(resum=1, rows="float32", wait=0.5),
+    siag.methods.SGD(),
+    siag.methods.IAG(),
+]
+
+
+@pytest.mark.parametrize("method", METHODS, ids=repr)
+@settings(deadline=None, max_examples=80)
+@given(
+    plan=st.lists(moves, min_size=20, max_size=120),
+    server=st.sampled_from([EveryArrivals(), EveryArrivals(3), Tick(1.0)]),
+    departed=st.sampled_from([KEEP, DROP, Departed(1.0), Departed(20.0)]),
+    seed=st.integers(0, 2**64 - 1),
+)
+def test_a_live_run_is_repeated_bit_for_bit(tmp_path_factory, method, plan, server, departed, seed):
+    path = tmp_path_factory.mktemp("trace") / "t.gz"
+    hand = Hand(path, method, server, departed, seed)
+    for move in plan:
+        hand.play(*move)
+    live = hand.server
+    live.trace.close(live.version)
+    trace = Trace.read(path)
+    assert trace.length == live.version
+    assert (np.isnan(trace.factor).sum(), (~np.isnan(trace.factor)).sum()) == (live.reports, live.fades)
+    assume(live.version > 0)
+    run = again(trace, method, seed)
+    assert np.array_equal(run.w[0], live.w)
+    np.testing.assert_allclose(run.error[0], np.array(hand.errors)[run.t], rtol=1e-12)
+    # Any shorter part of it is that part.
+    half = (live.version + 1) // 2
+    part = siag.simulate(PROBLEM, method, trace, STEPS, iterations=half, seed=seed, record=10**4)
+    assert np.array_equal(part.error[0], run.error[0, : half + 1])
+    assert np.array_equal(part.time[0], run.time[0, : half + 1])
+
+
+def test_a_trace_runs_as_plain_python_too(tmp_path):
+    hand = Hand(tmp_path / "t", siag.methods.SIAG(), EveryArrivals(2), Departed(2.0), seed=3)
+    rng = np.random.default_rng(0)
+    for k in range(200):
+        hand.play(("read", "report")[k % 2], int(rng.integers(N)), 0.1)
+        if k == 100:
+            hand.play("leave", 2, 0.0)
+    hand.server.trace.close(hand.server.version)
+    trace = Trace.read(tmp_path / "t")
+    fast, slow = (again(trace, siag.methods.SIAG(), 3, compiled=compiled) for compiled in (True, False))
+    assert np.array_equal(fast.w, slow.w)
+    assert np.array_equal(fast.w[0], hand.server.w)

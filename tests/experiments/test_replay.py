@@ -1,0 +1,219 @@
+"""`replay`: a live run again from its trace alone, and nothing in a trace that is ever run as code."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import siag
+from siag.activity import EveryArrivals, Tick, TraceWriter
+from siag.experiments.replay import made_again, replay
+from siag.foundations.errors import BadFile, BadInput
+from siag.foundations.rng import SAMPLES, blank, key, rewind
+from siag.methods import compute
+from siag.server import Departed, Guard, ParameterServer
+
+N, D = 5, 3
+LEAST_SQUARES = siag.problems.LeastSquares.random(n=N, d=D, p=2, noise=0.1, seed=2)
+LITERAL = siag.problems.LeastSquares.random(n=N, d=D, p=2, noise=0.25, seed=7, sampler="literal")
+LOGISTIC = siag.problems.LogisticRegression.random(n=N, d=D, m=9, heterogeneity=0.5, batch=2, seed=4)
+STEPS = siag.steps.Harmonic(beta=0.3, gamma=40.5)
+
+
+def live(path, problem, method=None, step=STEPS, server=None, w0=None, seed=11, about=()):
+    """A run of a server whose workers are moved by hand, at random but always the same; return the server."""
+    method = siag.methods.SIAG() if method is None else method
+    start = np.zeros(problem.d) if w0 is None else w0
+    words = {
+        "problem": repr(problem),
+        "method": repr(method),
+        "step": repr(step),
+        "w0": "0" if w0 is None else w0.tolist(),
+        "workers": problem.n,
+        "seed": seed,
+    }
+    writer = TraceWriter(path, {name: value for name, value in (words | dict(about)).items() if value is not None})
+    options = {"departed": Departed(4.0), "guard": Guard(jump=None), "trace": writer}
+    made = ParameterServer(method, step, start, problem.n, server=server or EveryArrivals(), **options)
+    rng, draw, flying = np.random.default_rng(0), blank(), {}
+    oracle, memory, drawn = problem.oracle(), method.recruit(start, problem.n), [0] * problem.n
+    for k in range(400):
+        i, now = int(rng.integers(problem.n)), 0.01 * k
+        if i == 1 and 250 < k < 350:
+            pass  # it has left, and will be back
+        elif i in flying and rng.random() < 0.7:
+            made.push(i, *flying.pop(i), now)
+        else:  # what it had computed before is lost
+            message = np.empty(problem.d)
+            rewind(draw, key(seed, 0, SAMPLES), i, drawn[i])
+            compute(memory, oracle, draw, i, made.w, message)
+            flying[i] = (made.version, message, drawn[i])
+            drawn[i] += 1
+        if isinstance(made.server, Tick) and k % 3 == 0:
+            made.tick(now)
+        if k == 250:
+            made.leave(1, now)
+    writer.close(made.version)
+    return made
+
+
+@pytest.mark.parametrize("problem", [LEAST_SQUARES, LITERAL, LOGISTIC], ids=repr)
+@pytest.mark.parametrize("server", [EveryArrivals(), EveryArrivals(3), Tick(0.03)], ids=repr)
+def test_a_run_is_repeated_bit_for_bit_from_its_trace_alone(tmp_path, problem, server):
+    made = live(tmp_path / "run.trace.gz", problem, server=server)
+    run = replay(tmp_path / "run.trace.gz")
+    assert np.array_equal(run.w[0], made.w)
+    assert run.t[-1] == made.version
+    assert made.w.any()
+    assert made.fades > 0
+
+
+@pytest.mark.parametrize(
+    ("method", "step"),
+    [
+        (siag.methods.SIAG(resum=3, wait=0.4, rows="float32"), siag.steps.Constant(0.012345678901234567)),
+        (siag.methods.SGD(normalization="sum"), siag.steps.Harmonic(1 / 3, 1e2)),
+        (siag.methods.IAG(), siag.steps.Constant(1e-3)),
+    ],
+    ids=repr,
+)
+def test_method_and_step_come_back_to_the_last_digit(tmp_path, method, step):
+    w0 = np.array([0.1, -1 / 3, 1e-17])
+    made = live(tmp_path / "t", LEAST_SQUARES, method, step, w0=w0)
+    run = replay(tmp_path / "t", record=5)
+    assert np.array_equal(run.w[0], made.w)
+    assert (run.about["method"], run.about["step"]) == (repr(method), repr(step))
+    assert len(run.t) <= 5
+    assert run.error[0, 0] == pytest.approx(np.square(w0 - LEAST_SQUARES.optimum).sum())
+
+
+def test_parts_that_are_given_are_used(tmp_path):
+    own = siag.problems.LeastSquares(LEAST_SQUARES.centers, 2, 0.1)
+    made = live(tmp_path / "t", own, seed=2**64 - 1, method=siag.methods.SGD())
+    with pytest.raises(BadFile, match=r"LeastSquares\(n=5, .* is not a Problem that can be made again; give it: siag"):
+        replay(tmp_path / "t")  # its centers are not in how it prints
+    assert np.array_equal(replay(tmp_path / "t", own).w[0], made.w)
+    assert np.array_equal(siag.replay(tmp_path / "t", own, siag.methods.SGD(), STEPS).w[0], made.w)
+    assert not np.array_equal(siag.replay(tmp_path / "t", own, step=siag.steps.Constant(0.01)).w[0], made.w)
+    other = siag.problems.LeastSquares.random(n=N + 1, d=D, p=2, noise=0.1)
+    with pytest.raises(BadInput, match=r"problem = LeastSquares.*one of 5 workers, as the trace"):
+        replay(tmp_path / "t", other)
+
+
+@pytest.mark.parametrize(
+    ("about", "words"),
+    [
+        ({"problem": "gradient on streams"}, "'gradient on streams' is not a Problem that can be made again; give it"),
+        ({"problem": None}, "it does not say which problem; give it: siag.replay"),
+        ({"method": "HeavyBall(momentum=0.5)"}, r"'HeavyBall\(momentum=0.5\)' is not a Method .*method=…"),
+        ({"step": "Constant(eta=-1.0)"}, r"'Constant\(eta=-1.0\)' is not a Step"),
+        ({"step": "Constant(0.1)"}, "is not a Step"),
+        ({"w0": "not kept"}, "did not start from 0, and where it did was too long to keep"),
+        ({"w0": "somewhere"}, "w0 = 'somewhere': must be an array"),
+        ({"w0": [0.0, float("nan"), 0.0]}, "w0 = .*NaN"),
+        ({"seed": "abc"}, "seed = 'abc': must be a whole number"),
+        ({"seed": -1}, "seed = -1"),
+    ],
+)
+def test_what_cannot_be_made_again_is_named_with_the_file_and_a_remedy(tmp_path, about, words):
+    live(tmp_path / "run.trace", LEAST_SQUARES, about=about)
+    with pytest.raises(BadFile, match=f"run.trace: .*{words}"):
+        replay(tmp_path / "run.trace")
+
+
+def test_a_run_without_a_step_cannot_be_replayed(tmp_path):
+    TraceWriter(tmp_path / "t", {"workers": 1}).close(0)
+    with pytest.raises(BadFile, match="t: no step was taken in this run, so there is nothing to replay"):
+        replay(tmp_path / "t")
+
+
+def test_a_start_of_another_length_is_refused(tmp_path):
+    live(tmp_path / "t", LEAST_SQUARES, w0=np.ones(D), about={"problem": repr(LEAST_SQUARES).replace("d=3", "d=4")})
+    with pytest.raises(BadInput, match="w0 = "):
+        replay(tmp_path / "t")
+
+
+EVIL = [
+    "__import__('os').system('touch {file}')",
+    "SIAG(wait=__import__('os').system('touch {file}'))",
+    "SIAG(**__import__('os').__dict__)",
+    "SIAG(*[open('{file}', 'w')])",
+    "SIAG(kind='pathlib:Path', args='{file}')",
+    "SIAG(kind='evil:run')",
+    "evil:run",
+    "evil.run()",
+    "SIAG.__init__.__globals__['__builtins__']['open'](file='{file}')",
+    "(lambda: open('{file}', 'w'))()",
+    "[open('{file}', 'w') for _ in (1,)]",
+    "SIAG(wait=[open('{file}', 'w') for _ in (1,)])",
+    'SIAG(wait=f\'{{open("{file}", "w")}}\')',
+    "SIAG().__class__(wait=0.5)",
+    "SIAG.mro()",
+    "eval(expression='1')",
+    "SIAG(wait=0.5); open('{file}', 'w')",
+    "SIAG(wait=(x := open('{file}', 'w')))",
+    "SIAG(wait={{[]}})",
+    "SIAG(wait=0.5, wait=0.6)",
+    "SIAG(unknown=1)",
+    "SIAG(wait=1e999)",
+    "SIAG(resum='many')",
+    "SIAG",
+    "",
+    "\0",
+    "(" * 100_000,
+    "SIAG(wait=" + "-" * 100_000 + "1)",
+    "SIAG(wait=" + "(" * 150 + "1" + ",)" * 150 + ")",
+    "SIAG(resum=" + "9" * 10_000 + ")",
+    "SIAG(wait={'kind': 'Arrivals', 'trace': []})",
+]
+
+
+@pytest.mark.parametrize("text", EVIL, ids=lambda text: text[:40])
+@pytest.mark.parametrize("role", ["problem", "method", "step"])
+def test_what_a_trace_says_is_never_run(tmp_path, monkeypatch, role, text):
+    file = tmp_path / "run"
+    (tmp_path / "evil.py").write_text(f"open({str(file)!r}, 'w')\ndef run(**_): pass\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    said = text.replace("{file}", str(file)).replace("{{", "{").replace("}}", "}")
+    for each in (said, said.replace("SIAG", "Constant"), said.replace("SIAG", "LeastSquares.random")):
+        with pytest.raises(BadFile, match=r"t: .*; give it: siag.replay"):
+            made_again(role, {role: each}, "t")
+    assert not file.exists()
+    assert "evil" not in sys.modules
+
+
+def test_a_trace_with_such_texts_is_refused_whole(tmp_path):
+    file = tmp_path / "run"
+    live(tmp_path / "t", LEAST_SQUARES, about={"step": f"Constant(eta=open({str(file)!r}, 'w'))"})
+    with pytest.raises(BadFile, match="is not a Step that can be made again"):
+        replay(tmp_path / "t")
+    assert not file.exists()
+
+
+# From the shell ------------------------------------------------------------------------------------------------------
+
+
+def command(*words):
+    return subprocess.run([sys.executable, "-m", "siag", *map(str, words)], capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("problem", [LEAST_SQUARES, LOGISTIC], ids=lambda problem: type(problem).__name__)
+def test_from_the_shell_it_is_the_same_bit_for_bit(tmp_path, problem):
+    made = live(tmp_path / "run.trace.gz", problem)
+    result = command("replay", tmp_path / "run.trace.gz", "--out", tmp_path / "out", "--json")
+    assert (result.returncode, result.stderr) == (0, "")
+    told = json.loads(result.stdout)
+    assert told["problem"] == repr(problem)
+    assert told["t"][-1] == made.version
+    assert np.array_equal(siag.load(tmp_path / "out" / "run.npz").w[0], made.w)
+
+
+def test_from_the_shell_an_error_is_one_line_and_a_status(tmp_path):
+    (tmp_path / "t").write_text("0,1\n")
+    result = command("replay", tmp_path / "t")
+    assert result.returncode not in (0, 1)
+    assert len(result.stderr.splitlines()) == 1
+    assert "not a trace of format siag-trace-1" in result.stderr

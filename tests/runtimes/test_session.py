@@ -7,29 +7,15 @@ import time
 
 import numpy as np
 import pytest
-from jobs import Notes
+from jobs import FullDisk, Notes
 
 import siag
 from siag.activity import EveryArrivals, Tick, Trace, TraceWriter
 from siag.runtimes.assembly import Assembly, Options, worker_names
 from siag.runtimes.session import LOOK, SAVE, SHOW
 from siag.server import Departed, Guard, Refused, Store
-from siag.server import store as store_module
 
 METHOD, STEP, D = siag.methods.SIAG(), siag.steps.Constant(0.1), 3
-
-
-class Full:
-    """A disk that is full until it is not."""
-
-    def __init__(self, monkeypatch):
-        self.full, self._write = True, store_module._write
-        monkeypatch.setattr(store_module, "_write", self)
-
-    def __call__(self, *arguments):
-        if self.full:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        return self._write(*arguments)
 
 
 @pytest.fixture
@@ -130,14 +116,31 @@ def test_the_server_ticks_in_time_whoever_has_arrived(assembled):
     session = assembled(server=Tick(0.1))
     session.begin(0.0)
     assert session.next_tick == pytest.approx(0.1)
+    join(session)
+    report(session, 0, 0.0)
     for k in range(1, 200):
         session.look_after(k * 0.005)
     assert session.server.version == 9
 
 
+def test_the_server_does_not_tick_before_the_first_report(assembled):
+    session = assembled(server=Tick(0.1))
+    session.begin(0.0)
+    join(session)
+    session.look_after(5.0)
+    assert session.server.version == 0
+    report(session, 0, 5.0)
+    session.look_after(5.05)
+    assert session.server.version == 0
+    session.look_after(5.35)
+    assert session.server.version == 3
+
+
 def test_ticks_missed_while_the_server_was_stopped_are_left_out(assembled):
     session = assembled(server=Tick(0.1))
     session.begin(0.0)
+    join(session)
+    report(session, 0, 0.0)
     session.look_after(0.5)
     assert session.server.version == 5
     session.look_after(3600.0)
@@ -149,6 +152,8 @@ def test_ticks_missed_while_the_server_was_stopped_are_left_out(assembled):
 def test_a_tick_is_no_later_than_the_end(assembled):
     session = assembled(siag.Until(iterations=3), server=Tick(0.1))
     session.begin(0.0)
+    join(session)
+    report(session, 0, 0.0)
     session.look_after(0.9)
     assert session.server.version == 3
 
@@ -340,7 +345,7 @@ def test_in_durable_mode_nothing_is_committed_while_the_disk_is_full_and_all_onc
     session = assembled(folder=tmp_path, durable=True)
     session.begin(0.0)
     join(session)
-    disk = Full(monkeypatch)
+    disk = FullDisk(monkeypatch)
     report(session, 0, 0.1)
     with pytest.raises(OSError, match="No space left"):
         session.commit()
@@ -356,7 +361,7 @@ def test_in_durable_mode_nothing_is_committed_while_the_disk_is_full_and_all_onc
 
 def test_a_full_disk_is_reported_once_shown_and_its_end_is_reported(assembled, tmp_path, monkeypatch):
     session = assembled(folder=tmp_path)
-    disk = Full(monkeypatch)
+    disk = FullDisk(monkeypatch)
     session.begin(0.0)
     join(session)
     for k in range(1, 5):

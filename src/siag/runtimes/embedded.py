@@ -214,6 +214,7 @@ class Embedded:
         here = set(range(len(self._processes)))
         ticking = isinstance(session.server.server, Tick)
         clock = time.monotonic
+        held: list[tuple[int, bytes]] = []  # answers, until what they acknowledge is on disk
         session.begin(clock())
         while here and not session.over:
             pause = min(PAUSE, session.next_tick - clock()) if ticking else PAUSE
@@ -226,19 +227,28 @@ class Embedded:
                 if descriptor == bell:
                     rung = np.frombuffer(os.read(bell, 1 << 16), np.int32).tolist()
                     replies = [(code >> 3, self._heed(code >> 3, code & 7, clock())) for code in rung]
-                    session.commit()
-                    for row, reply in replies:
-                        self._answer(row, reply)
-                        if reply not in (GO, REFUSED):
-                            here.discard(row)
+                    here.difference_update(row for row, reply in replies if reply not in ANSWERS)
+                    held += replies
                 else:
                     row = sentinels[descriptor]
                     poller.unregister(descriptor)
                     if row in here:
                         here.discard(row)
                         session.died(row, self._death(row))
+            if held and self._on_disk():
+                for row, reply in held:
+                    self._answer(row, reply)
+                held.clear()
             session.look_after(clock())
         session.finish(clock())
+
+    def _on_disk(self) -> bool:
+        """Whether what was accepted may be acknowledged; if the disk is full, `look_after` says so and tries again."""
+        try:
+            self._session.commit()
+        except OSError:
+            return False
+        return True
 
     def _heed(self, row: int, kind: int, now: float) -> bytes:
         """Do what a worker rings for; return what to answer, nothing if it has ended."""
@@ -283,7 +293,8 @@ class Embedded:
         process.join(GRACE)
         code = process.exitcode
         if code is not None and code < 0:
-            return f"killed by {signal.Signals(-code).name}"
+            known = {number.value: number.name for number in signal.Signals}
+            return f"killed by {known.get(-code, f'signal {-code}')}"
         hint = "; a script must call siag.train under if __name__ == '__main__':" if code == 1 else ""
         return f"its process ended with status {code}{hint}"
 

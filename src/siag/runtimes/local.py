@@ -30,6 +30,7 @@ from siag.simulation import Run
 from siag.steps import Step
 
 MOST_WORKERS = 1000  # processes
+FILES, SPARE_FILES = 4, 50  # open files for each worker, and for all else
 
 
 def train(
@@ -139,6 +140,8 @@ def _not_in_a_worker() -> None:
 
 
 def _start(w0: Any, problem: Problem | None) -> Floats:
+    if problem is not None and not isinstance(problem, Problem):
+        raise BadInput("problem", problem, "a Problem")
     if w0 is None:
         if problem is None:
             raise Missing("w0", "give the model's first parameters, an array of d numbers")
@@ -159,7 +162,7 @@ def _tasks(
     if problem is not None:
         if gradient is not None or streams is not None:
             raise BadInput("problem", problem, "given alone", "leave gradient and streams out, or the problem")
-        waits = [0.0] * problem.n if pauses is None else list(pauses)
+        waits = [0.0] * problem.n if pauses is None else list(pauses) if isinstance(pauses, Iterable) else []
         if len(waits) != problem.n:
             raise BadInput("pauses", pauses, f"{problem.n} numbers, one for each worker")
         waits = [check.real("pauses", pause, low=0) for pause in waits]
@@ -169,6 +172,8 @@ def _tasks(
         tasks: list[Task] = list(workers)
         _sendable("problem", problem, "define its class in a module")
     else:
+        if pauses is not None:
+            raise BadInput("pauses", pauses, "left out with streams", "siag.streams.Paced slows a stream down")
         if gradient is None or streams is None:
             raise Missing("gradient" if gradient is None else "streams", "give gradient and streams, or a problem")
         if not callable(gradient):
@@ -190,6 +195,14 @@ def _tasks(
 def _few_enough(workers: int) -> None:
     if workers > MOST_WORKERS:
         raise BadInput("workers", workers, f"at most {MOST_WORKERS} on one machine", "use siag serve and siag work")
+    if sys.platform != "win32":
+        import resource
+
+        files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        room = (files - SPARE_FILES) // FILES
+        if files != resource.RLIM_INFINITY and workers > room:
+            allowed = f"at most {room} with {files} files open at a time"
+            raise BadInput("workers", workers, allowed, "raise the limit: ulimit -n")
 
 
 def _readable(parameter: str, stream: Any) -> None:

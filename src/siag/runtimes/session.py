@@ -183,7 +183,9 @@ class Session:
         server = self.server
         self._due = now + LOOK
         if isinstance(server.server, Tick):
-            if now - self.next_tick > BEHIND:  # this process was stopped, or cannot keep up
+            if server.reports == 0:  # time begins with the first report
+                self.next_tick = now + server.server.seconds
+            elif now - self.next_tick > BEHIND:  # this process was stopped, or cannot keep up
                 self.next_tick = now
             while not self.over and now >= self.next_tick:
                 self.next_tick += server.server.seconds

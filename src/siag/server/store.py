@@ -104,8 +104,11 @@ class Store:
             raise BadInput("identity", identity, "numbers and text that JSON can hold") from None
         made = [path for path in (Path(folder), *Path(folder).parents) if not path.exists()]
         self._folder = writable_folder("folder", folder)
-        for path in made:
-            force_folder(path.parent)
+        try:
+            for path in made:
+                force_folder(path.parent)
+        except OSError as error:
+            raise BadFile(f"{folder}: cannot be made sure of on disk: {reason_of(error).lower()}") from None
         self._durable, self._spare = durable, spare
         self._guard: int | None = _lock(self._folder)  # the lock of the folder
         self._disk = threading.Lock()  # the file: writing and forcing to disk, one at a time

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import platform
 
-from benchmarks import simulator
+from benchmarks import live, simulator
 from benchmarks.sides import HERE, PYTHON
 from siag.foundations.files import write_text
 
@@ -14,7 +14,7 @@ def main() -> None:
     """Measure everything and write it down."""
     if not PYTHON.exists():
         raise SystemExit("no environment for the peers; run: make bench")
-    text, _ = simulator.chapter()
+    text = "\n".join(chapter()[0] for chapter in (simulator.chapter, live.chapter))
     head = f"""# Benchmarks
 
 Written by `make bench`; no figure is typed by hand. Medians of at least five rounds in which all sides take turns;

@@ -17,7 +17,7 @@ from siag.server.parameter_server import ParameterServer
 from siag.server.snapshot import Snapshot
 
 STEP = siag.steps.Constant(ETA)
-JOINING = 0.6  # seconds in which all workers should be there; what they take more is taken from the measured time
+JOINING = 0.4  # seconds in which all workers should be there; what they take more is taken from the measured time
 ENOUGH = 0.3  # of the time that should have been measured
 
 
@@ -53,36 +53,36 @@ class Watch:
 
     @property
     def rate(self) -> float:
-        """Reports per second."""
-        return (self.points[-1][1] - self.points[0][1]) / self.seconds
+        """Reports per second; 0 if nothing was measured."""
+        return self.seconds and (self.points[-1][1] - self.points[0][1]) / self.seconds
 
 
-def answer(run: siag.Run, watch: Watch, updates: int) -> dict[str, object]:
+def answer(run: siag.Run, watch: Watch) -> dict[str, object]:
     """What a peer would report; the gap of the sum is not known from outside."""
     return {
-        "rate": 0.0 if updates else watch.rate,
+        "rate": watch.rate,
         "updates": int(run.samples[0, -1]),
         "gap": 0.0,
         **described(run.w[0]),
     }
 
 
-def ending(seconds: float, updates: int) -> siag.Until:
+def ending(seconds: float) -> siag.Until:
     """When to end."""
-    return siag.Until(iterations=updates) if updates else siag.Until(seconds=seconds + WARM + JOINING)
+    return siag.Until(seconds=seconds + WARM + JOINING)
 
 
-def embedded(d: int, workers: int, seconds: float, updates: int) -> dict[str, object]:
+def embedded(d: int, workers: int, seconds: float) -> dict[str, object]:
     """`siag.train`."""
     watch = Watch(workers)
     streams = [repeat(i) for i in range(workers)]
-    run = siag.train(gradient, streams, np.zeros(d), step=STEP, until=ending(seconds, updates), progress=watch)
-    if not updates and watch.seconds < ENOUGH * seconds:
-        return embedded(d, workers, seconds + 1.0, updates)
-    return answer(run, watch, updates)
+    run = siag.train(gradient, streams, np.zeros(d), step=STEP, until=ending(seconds), progress=watch)
+    if watch.seconds < ENOUGH * seconds:
+        return embedded(d, workers, seconds + 1.0)
+    return answer(run, watch)
 
 
-def served(outbox, ports, certificates, d: int, workers: int, seconds: float, updates: int) -> None:
+def served(outbox, ports, certificates, d: int, workers: int, seconds: float) -> None:
     """The server's process."""
     watch = Watch(workers)
     secret = {}
@@ -94,9 +94,9 @@ def served(outbox, ports, certificates, d: int, workers: int, seconds: float, up
             ports.put((port, certificates))
 
     run = siag.serve(
-        np.zeros(d), workers, step=STEP, until=ending(seconds, updates), port=0, ready=ready, progress=watch, **secret
+        np.zeros(d), workers, step=STEP, until=ending(seconds), port=0, ready=ready, progress=watch, **secret
     )
-    outbox.send((answer(run, watch, updates), watch.seconds))
+    outbox.send((answer(run, watch), watch.seconds))
 
 
 def worked(ports, i: int) -> None:
@@ -106,11 +106,11 @@ def worked(ports, i: int) -> None:
     siag.work(f"127.0.0.1:{port}", gradient, repeat(i), name=str(i), ca=ca)
 
 
-def network(certificates: Path | None, d: int, workers: int, seconds: float, updates: int) -> dict[str, object]:
+def network(certificates: Path | None, d: int, workers: int, seconds: float) -> dict[str, object]:
     """`siag.serve` and `siag.work`."""
-    found, measured = together(served, worked, workers, certificates, d, workers, seconds, updates)
-    if not updates and measured < ENOUGH * seconds:
-        return network(certificates, d, workers, seconds + 1.0, updates)
+    found, measured = together(served, worked, workers, certificates, d, workers, seconds)
+    if measured < ENOUGH * seconds:
+        return network(certificates, d, workers, seconds + 1.0)
     return found
 
 

@@ -42,8 +42,8 @@ def main(grid, context):
         (number,) = grid.push_messages([Message(content, dst_node_id=nodes[i], message_type="train")])
         return number
 
-    def run(d: int, workers: int, seconds: float, updates: int) -> dict[str, object]:
-        found = Server(workers, d, seconds, updates)
+    def run(d: int, workers: int, seconds: float) -> dict[str, object]:
+        found = Server(workers, d, seconds)
         waiting = {send(i, found.w): i for i in range(workers)}
         while waiting:
             time.sleep(0.0005)  # pulling all the time would keep the engine from working

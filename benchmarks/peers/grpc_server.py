@@ -28,6 +28,7 @@ class Handler(grpc.GenericRpcHandler):
 
     def __init__(self, server: Server, over) -> None:
         self.server, self.lock, self.over = server, threading.Lock(), over
+        self.told = 0  # workers that it is over
 
     def service(self, call):
         """gRPC asks who answers."""
@@ -41,7 +42,9 @@ class Handler(grpc.GenericRpcHandler):
             if len(message) > 8 and not self.server.meter.over:
                 self.server.update(int.from_bytes(message[:8], "little"), np.frombuffer(message, np.float64, offset=8))
             if self.server.meter.over:
-                self.over.set()
+                self.told += 1
+                if self.told == self.server.n:
+                    self.over.set()
                 return STOP
             return self.server.w.tobytes()
 
@@ -60,9 +63,9 @@ class AsyncHandler(Handler):
 
 
 def threads(outbox, ports, *job) -> None:
-    """The server's process: job is d, workers, seconds, updates."""
-    d, workers, *how = job
-    handler = Handler(Server(workers, d, *how), threading.Event())
+    """The server's process: job is d, workers, seconds."""
+    d, workers, seconds = job
+    handler = Handler(Server(workers, d, seconds), threading.Event())
     server = grpc.server(ThreadPoolExecutor(workers + 2), handlers=[handler], options=OPTIONS)
     port = server.add_insecure_port("127.0.0.1:0")
     server.start()
@@ -77,8 +80,8 @@ def loop(outbox, ports, *job) -> None:
     """The same for asyncio."""
 
     async def main() -> None:
-        d, workers, *how = job
-        handler = AsyncHandler(Server(workers, d, *how), asyncio.Event())
+        d, workers, seconds = job
+        handler = AsyncHandler(Server(workers, d, seconds), asyncio.Event())
         server = grpc.aio.server(options=OPTIONS)
         server.add_generic_rpc_handlers([handler])
         port = server.add_insecure_port("127.0.0.1:0")
@@ -141,4 +144,4 @@ WAYS = {"unary": (threads, unary), "stream": (threads, stream), "asyncio": (loop
 
 if __name__ == "__main__":
     chosen = WAYS[sys.argv[1]]
-    serve(lambda d, workers, *how: together(*chosen, workers, d, workers, *how))
+    serve(lambda d, workers, seconds: together(*chosen, workers, d, workers, seconds))

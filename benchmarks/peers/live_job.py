@@ -44,10 +44,10 @@ def gradient(w: np.ndarray, i: int) -> np.ndarray:
 
 
 class Meter:
-    """Counts updates from when all workers have reported and a moment has passed, for some seconds; or just so many."""
+    """Counts updates from when all workers have reported and a moment has passed, for some seconds."""
 
-    def __init__(self, n: int, seconds: float, updates: int) -> None:
-        self.missing, self.seconds, self.updates = set(range(n)), seconds, updates
+    def __init__(self, n: int, seconds: float) -> None:
+        self.missing, self.seconds = set(range(n)), seconds
         self.count, self.began, self.first, self.ends, self.rate = 0, float("inf"), 0, float("inf"), 0.0
         self.over = False
 
@@ -62,21 +62,19 @@ class Meter:
         elif self.first == 0:
             if now >= self.began:
                 self.began, self.first, self.ends = now, self.count, now + self.seconds
-        elif now >= self.ends and not self.over and not self.updates:
+        elif now >= self.ends and not self.over:
             self.rate, self.over = (self.count - self.first) / (now - self.began), True
-        if self.updates and self.count == self.updates:
-            self.over = True
 
 
 class Server:
     """The update in NumPy, in place, without temporaries."""
 
-    def __init__(self, n: int, d: int, seconds: float, updates: int) -> None:
+    def __init__(self, n: int, d: int, seconds: float) -> None:
         self.n, self.d = n, d
         self.w, self.total, self.rows, self.scratch = np.zeros(d), np.zeros(d), np.zeros((n, d)), np.empty(d)
         for array in (self.w, self.total, self.rows):
             array.fill(0.0)  # so that the system gives the memory now
-        self.meter = Meter(n, seconds, updates)
+        self.meter = Meter(n, seconds)
 
     def update(self, i: int, g: np.ndarray) -> None:
         """A gradient of worker i."""
@@ -131,10 +129,10 @@ def together(server, work, workers: int, *arguments):
 
 
 def serve(run) -> None:
-    """Answer "d workers seconds updates" with what run(d, workers, seconds, updates) returns; end with the input."""
+    """Answer "d workers seconds updates" with what run(d, workers, seconds) returns; end with the input."""
     answers = sys.stdout
     sys.stdout = sys.stderr  # whatever a library prints must not look like an answer
     for line in sys.stdin:
-        d, workers, seconds, updates = line.split()
-        answers.write(json.dumps(run(int(d), int(workers), float(seconds), int(updates))) + "\n")
+        d, workers, seconds = line.split()
+        answers.write(json.dumps(run(int(d), int(workers), float(seconds))) + "\n")
         answers.flush()

@@ -22,9 +22,9 @@ WORKERS = 4
 class ParameterServer:
     """The update, one call at a time."""
 
-    def begin(self, d: int, workers: int, seconds: float, updates: int) -> None:
+    def begin(self, d: int, workers: int, seconds: float) -> None:
         """Forget the last run."""
-        self.server = Server(workers, d, seconds, updates)
+        self.server = Server(workers, d, seconds)
 
     def w(self):
         """Where to start."""
@@ -78,13 +78,13 @@ def main(way: str) -> None:
     server = ParameterServer.remote()
     actors = [Worker.remote(i) for i in range(WORKERS)]
 
-    def run(d: int, workers: int, seconds: float, updates: int) -> dict[str, object]:
+    def run(d: int, workers: int, seconds: float) -> dict[str, object]:
         if way == "direct":
-            ray.get(server.begin.remote(d, workers, seconds, updates))
+            ray.get(server.begin.remote(d, workers, seconds))
             ray.get([worker.work.remote(server) for worker in actors[:workers]])
             return ray.get(server.answer.remote())
-        ray.get(server.begin.remote(d, workers, float("inf"), 0))
-        meter = Meter(workers, seconds, updates)
+        ray.get(server.begin.remote(d, workers, float("inf")))
+        meter = Meter(workers, seconds)
         driver(server, actors[:workers], meter)
         return {**ray.get(server.answer.remote()), "rate": meter.rate}
 

@@ -20,10 +20,10 @@ torch.set_num_threads(1)
 class Server:
     """The update in torch, in place."""
 
-    def __init__(self, n: int, d: int, seconds: float, updates: int) -> None:
+    def __init__(self, n: int, d: int, seconds: float) -> None:
         self.n, self.lock, self.over = n, threading.Lock(), threading.Event()
         self.w, self.total, self.rows = (torch.zeros(*shape, dtype=torch.float64) for shape in ((d,), (d,), (n, d)))
-        self.meter = Meter(n, seconds, updates)
+        self.meter = Meter(n, seconds)
 
     def update(self, i: int, g: torch.Tensor) -> None:
         """A gradient of worker i."""
@@ -56,14 +56,14 @@ def join(name: str, rank: int, world: int, port: int) -> None:
     rpc.init_rpc(name, rank=rank, world_size=world, rpc_backend_options=options)
 
 
-def server(outbox, ports, d: int, workers: int, seconds: float, updates: int) -> None:
+def server(outbox, ports, d: int, workers: int, seconds: float) -> None:
     """The server's process."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     for _ in range(workers):
         ports.put((port, workers))
-    found = Server(workers, d, seconds, updates)
+    found = Server(workers, d, seconds)
     HERE.append(found)
     join("server", 0, workers + 1, port)
     found.over.wait()
@@ -83,4 +83,4 @@ def work(ports, i: int) -> None:
 
 if __name__ == "__main__":
     os.environ |= {"TP_SOCKET_IFNAME": "lo", "GLOO_SOCKET_IFNAME": "lo"}
-    serve(lambda d, workers, *how: together(server, work, workers, d, workers, *how))
+    serve(lambda d, workers, seconds: together(server, work, workers, d, workers, seconds))

@@ -1,0 +1,139 @@
+"""Many connected workers of which few report.
+
+`python -m benchmarks.crowd 50 50 1000` serves 50 that all report, then 1000 of which 50 do; it prints what each took.
+This process is the server. Those that report are played by one process, those that do not by another: they have said
+hello, hold their connection, and give the sign of life that a worker with a long gradient gives.
+"""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import select
+import socket
+import sys
+import time
+
+import numpy as np
+
+import siag
+from benchmarks.jobs import ENOUGH, STEP, Watch
+from siag.runtimes import wire
+from siag.runtimes.tcp_worker import HEARTBEAT
+from siag.server.parameter_server import ParameterServer
+from siag.server.snapshot import Snapshot
+
+D, SECONDS, JOINING = 20, 1.0, 0.8
+TURNS = 20  # in which they all give a sign of life
+FRAME = wire.HEADER.size + 8 * D
+
+
+def memory() -> int:
+    """Bytes of this process in memory now."""
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * 4096
+
+
+def hello(port: int, name: int) -> socket.socket:
+    """A connection on which everything up to the first w has been said."""
+    line = socket.create_connection(("127.0.0.1", port))
+    line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    line.sendall(wire.text(wire.HELLO, {"protocol": wire.PROTOCOL, "worker": str(name), "token": None}))
+    kind = 0
+    while kind != wire.MODEL:
+        length, kind, *_ = wire.HEADER.unpack(line.recv(wire.HEADER.size, socket.MSG_WAITALL))
+        line.recv(length, socket.MSG_WAITALL)
+    return line
+
+
+def idle(ports, joined, names: range) -> None:
+    """Those that do not report."""
+    port = ports.get()
+    lines = [hello(port, name) for name in names]
+    joined.set()
+    try:
+        while True:
+            for k in range(TURNS):
+                for line in lines[k::TURNS]:
+                    line.sendall(wire.head(wire.ALIVE))
+                if select.select(lines[:1], [], [], HEARTBEAT / TURNS)[0]:
+                    return  # nothing but goodbye can come
+    except OSError:
+        return  # the server is done
+
+
+def active(ports, joined, names: range) -> None:
+    """Those that report, as soon as they are sent w."""
+    port = ports.get()
+    joined.wait()
+    lines = [hello(port, name) for name in names]
+    by_number = {line.fileno(): [line, 0] for line in lines}
+    poll = select.epoll()
+    for number, (line, _) in by_number.items():
+        poll.register(number, select.EPOLLIN)
+        line.sendall(wire.head(wire.REPORT, 8 * D, 0, 0) + bytes(8 * D))
+    try:
+        while True:
+            for number, _ in poll.poll():
+                entry = by_number[number]
+                frame = entry[0].recv(FRAME, socket.MSG_WAITALL)
+                _, kind, _, stamp, _ = wire.HEADER.unpack_from(frame)
+                if kind != wire.MODEL:
+                    return
+                entry[1] += 1
+                entry[0].sendall(wire.head(wire.REPORT, 8 * D, stamp, entry[1]) + frame[wire.HEADER.size :])
+    except (OSError, wire.struct.error):
+        return
+
+
+class Scale(Watch):
+    """Weighs the process with every look."""
+
+    most = 0
+
+    def show(self, snapshot: Snapshot) -> None:
+        """A look at the server."""
+        super().show(snapshot)
+        self.most = max(self.most, memory())
+
+
+def serve(connected: int, reporting: int, before: int, seconds: float = SECONDS) -> dict[str, float]:
+    """Serve them; the rate, seconds of the server's own per report, and bytes that memory grew by."""
+    context = multiprocessing.get_context("fork")
+    ports, joined = context.SimpleQueue(), context.Event()
+    processes = [context.Process(target=active, args=(ports, joined, range(reporting)))]
+    if connected > reporting:
+        processes.append(context.Process(target=idle, args=(ports, joined, range(reporting, connected))))
+    else:
+        joined.set()
+    for process in processes:
+        process.start()
+    watch, began = Scale(reporting, connected), time.process_time()
+    run = siag.serve(
+        np.zeros(D),
+        connected,
+        step=STEP,
+        until=siag.Until(seconds=seconds + JOINING),
+        port=0,
+        ready=lambda host, port: [ports.put(port) for _ in processes],
+        progress=watch,
+    )
+    used = time.process_time() - began
+    for process in processes:
+        process.join()
+    if watch.seconds < ENOUGH * SECONDS:
+        return serve(connected, reporting, before, seconds + 1.0)
+    return {"rate": watch.rate, "cpu": used / int(run.samples[0, -1]), "grown": watch.most - before}
+
+
+def main(reporting: int, crowds: list[int]) -> None:
+    """Serve them all, one crowd after the other, and print what came out."""
+    warm = ParameterServer(siag.methods.SIAG(), STEP, np.zeros(D), workers=1)
+    warm.push(0, stamp=0, message=np.zeros(D), sample=0, now=0.0)
+    before = memory()
+    for connected in crowds:
+        print(json.dumps(serve(connected, reporting, before)), flush=True)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), [int(connected) for connected in sys.argv[2:]])

@@ -1,0 +1,435 @@
+"""The live server against its peers, the limits of the machine, a crowd of workers, and a disk."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import socket
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import cycle
+
+import numpy as np
+
+import siag
+from benchmarks import durability
+from benchmarks.peers.live_job import ETA, PROBES, center
+from benchmarks.sides import HERE, PYTHON
+from benchmarks.targets import Target, table
+from siag.server.parameter_server import ParameterServer, take
+
+ROUNDS, SECONDS = 5, 0.6
+SMALL, LARGE, FEW, MANY = 20, 10**6, 1, 4
+SIZES = [(d, n) for d in (SMALL, LARGE) for n in (FEW, MANY)]
+EMBEDDED, TCP, TLS = "siag, embedded", "siag, TCP", "siag, TLS"
+GRPC = ("gRPC, a call each", "gRPC, streams, threads", "gRPC, streams, asyncio")
+RAY = ("Ray, as documented", "Ray, workers call the server")
+TORCH, FLOWER = "torch.distributed.rpc", "Flower, simulation engine"
+OURS = {EMBEDDED: "embedded", TCP: "tcp", TLS: "tls"}
+THEIRS = {
+    **dict(zip(GRPC, (["grpc_server", way] for way in ("unary", "stream", "asyncio")), strict=True)),
+    **dict(zip(RAY, (["ray_actor", way] for way in ("driver", "direct")), strict=True)),
+    TORCH: ["torch_rpc"],
+    FLOWER: ["flower_round"],
+}
+CROWD, WORKING = 1000, 50
+
+Size = tuple[int, int]
+Rates = dict[str, dict[Size, list[float]]]
+
+
+class Side:
+    """A side in a process of its own, with processes of its own."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        ours = name in OURS
+        log = OURS[name] if ours else "_".join(THEIRS[name])
+        self._log = open(HERE / "peers" / f"{log}.log", "w")  # noqa: SIM115  # it lives as long as the process
+        command = [sys.executable, "-m", "benchmarks.jobs", log] if ours else [PYTHON, f"{THEIRS[name][0]}.py"]
+        self._process = subprocess.Popen(
+            command + ([] if ours else THEIRS[name][1:]),
+            cwd=HERE.parent if ours else HERE / "peers",
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+            text=True,
+        )
+
+    def __call__(self, d: int, workers: int, seconds: float = SECONDS) -> float:
+        """Updates per second; what was computed is checked."""
+        try:
+            self._process.stdin.write(f"{d} {workers} {seconds}\n")
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            pass  # its last words are in the log
+        line = self._process.stdout.readline()
+        if not line:
+            raise SystemExit(f"{self.name} ended unexpectedly; see {self._log.name}")
+        found = json.loads(line)
+        wrong = amiss(found, d, workers, seconds)
+        if wrong:
+            raise SystemExit(f"{self.name} does not compute the same thing, d = {d}, {workers} workers: {wrong}")
+        return found["rate"]
+
+    def close(self) -> None:
+        """Let it end."""
+        self._process.stdin.close()
+        try:
+            self._process.wait(30)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._log.close()
+
+
+def amiss(found: dict, d: int, workers: int, seconds: float) -> str:
+    """What a run got wrong, given how many updates it says it did; nothing if all is well.
+
+    With one worker everything is known: w − c shrinks by 1 − η an update. With several, all have reported from some
+    time on, and from then on w goes to the mean of the c_i; elsewhere w is one multiple of the fixed numbers at all
+    coordinates, −η times the updates, or less as long as not all have reported.
+    """
+    updates, probes = found["updates"], np.array(found["probes"])
+    if found["gap"] > 1e-9:
+        return f"the sum of the rows is off by {found['gap']:.1e}"
+    if workers == 1:
+        wanted, near = center(0) * (1 - (1 - ETA) ** updates), 1e-9
+    else:
+        wanted = np.mean([center(i) for i in range(workers)], axis=0)
+        near = 1e-6 + 3 * (1 - ETA / 2) ** (0.8 * found["rate"] * seconds)
+    if np.abs(probes - wanted).max() > near:
+        return f"w is {np.abs(probes - wanted).max():.1e} from where it should be, after {updates} updates"
+    if d > PROBES:
+        low, high = (-multiple / ETA for multiple in found["multiples"][::-1])
+        least = updates if workers == 1 else updates / workers
+        if high - low > 1e-9 * high or not least * (1 - 1e-9) <= low <= updates * (1 + 1e-9):
+            return f"w is {low:.6f} to {high:.6f} times −η the fixed numbers after {updates} updates"
+    return ""
+
+
+def side_by_side() -> Rates:
+    """Updates per second of all sides, round by round, all sides taking turns."""
+    rates: Rates = {name: {size: [] for size in SIZES} for name in (*OURS, *THEIRS)}
+    rates[TLS] = {size: [] for size in SIZES if size[1] == MANY}
+    sides = [Side(name) for name in rates]
+    try:
+        for side in sides:
+            side(SMALL, MANY, 0.1)
+        for _ in range(ROUNDS):
+            for size in SIZES:
+                for side in sides:
+                    if size in rates[side.name]:
+                        rates[side.name][size].append(side(*size))
+    finally:
+        for side in sides:
+            side.close()
+    return rates
+
+
+def ratio(over: list[float], under: list[float]) -> float:
+    """The median of the rounds' ratios."""
+    return statistics.median(a / b for a, b in zip(over, under, strict=True))
+
+
+def best(rates: Rates, ways: tuple[str, ...], size: Size) -> list[float]:
+    """The rates of the way that is fastest at this size."""
+    return max((rates[way][size] for way in ways), key=statistics.median)
+
+
+def crowd() -> tuple[float, float, float]:
+    """Rate with a crowd over the rate without; the same of the server's time per report; bytes its memory grew by."""
+    command = [sys.executable, "-m", "benchmarks.crowd", str(WORKING), *([str(WORKING), str(CROWD)] * ROUNDS)]
+    done = subprocess.run(command, cwd=HERE.parent, check=True, stdout=subprocess.PIPE, text=True, timeout=120)
+    results = [json.loads(line) for line in done.stdout.splitlines()]
+    alone, crowded = results[::2], results[1::2]
+    ratios = [
+        ratio([result[what] for result in crowded], [result[what] for result in alone]) for what in ("rate", "cpu")
+    ]
+    return ratios[0], ratios[1], max(result["grown"] for result in crowded)
+
+
+# The limits of the machine
+
+
+def timed(what: Callable[[], object], times: int = 1) -> float:
+    """Seconds a call takes."""
+    began = time.perf_counter()
+    for _ in range(times):
+        what()
+    return (time.perf_counter() - began) / times
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What the machine takes for the parts of an update, in seconds."""
+
+    fused: float  # the compiled update at d = 10⁶
+    over_copy: float  # the same, in copies of as many bytes
+    plain: float  # the same in NumPy
+    handed: float  # to copy w to a worker's place
+    push: float  # all that the server does with a report at d = 20
+    pipes: float  # a byte to another process and back
+    loopback: float  # the same over a connection
+    carried: float  # 8 MB to another process over a connection, and back
+
+
+def limits() -> Limits:
+    """Measure them."""
+    state = siag.methods.SIAG(resum=0).init(np.zeros(LARGE), MANY)
+    message = np.ones(LARGE)
+    moved = 7 * 8 * LARGE  # message, row, sum and w are read; row, sum and w are written
+    source, target = np.ones(moved // 16), np.zeros(moved // 16)
+    rows, total, w, scratch = np.zeros((MANY, LARGE)), np.zeros(LARGE), np.zeros(LARGE), np.zeros(LARGE)
+    rows.fill(0.0)
+
+    def plain(i: int) -> None:
+        np.subtract(message, rows[i], out=scratch)
+        np.add(total, scratch, out=total)
+        np.copyto(rows[i], message)
+        np.multiply(total, -ETA / MANY, out=scratch)
+        np.add(w, scratch, out=w)
+
+    turns = cycle(range(MANY))
+    parts = (
+        lambda: take(state, next(turns), message, 0, 1, 1e-9),
+        lambda: np.copyto(target, source),
+        lambda: plain(next(turns)),
+        lambda: np.copyto(scratch, w),
+    )
+    times: list[list[float]] = [[] for _ in parts]
+    for _ in range(3 * ROUNDS):
+        for taken, part in zip(times, parts, strict=True):
+            part()
+            taken.append(timed(part, MANY))
+    fused, copied, numpy, handed = times
+    return Limits(
+        statistics.median(fused),
+        ratio(fused, copied),
+        statistics.median(numpy),
+        statistics.median(handed),
+        statistics.median(pushes() for _ in range(ROUNDS)),
+        *echoes(),
+    )
+
+
+def pushes(times: int = 3000) -> float:
+    """Seconds the server takes for a report at d = 20, nothing being carried."""
+    server = ParameterServer(siag.methods.SIAG(), siag.steps.Constant(ETA), np.zeros(SMALL), MANY)
+    for i in range(MANY):
+        server.join(i, 0.0)
+    message = np.ones(SMALL)
+    samples = iter(range(times + 1))
+    server.push(0, 0, message, next(samples), 0.0)
+    return timed(lambda: server.push(0, server.version, message, next(samples), 1.0), times)
+
+
+def receive(line: socket.socket, view: memoryview) -> None:
+    """Exactly as many bytes as there is room for."""
+    got = 0
+    while got < len(view):
+        count = line.recv_into(view[got:])
+        if not count:
+            raise EOFError
+        got += count
+
+
+def echo(line: socket.socket, size: int) -> None:
+    """Send everything back, until the other end hangs up."""
+    view = memoryview(bytearray(size))
+    try:
+        while True:
+            receive(line, view)
+            line.sendall(view)
+    except (EOFError, OSError):
+        return
+
+
+@contextmanager
+def echoing(size: int, pipes: bool) -> Iterator[Callable[[], None]]:
+    """A process that sends back what it gets; yields one way to it and back."""
+    context = multiprocessing.get_context("fork")
+    if pipes:
+        (a, b), (c, d) = os.pipe(), os.pipe()
+
+        def bounce() -> None:
+            while os.read(a, 1) == b"x":
+                os.write(d, b"x")
+
+        process = context.Process(target=bounce)
+        process.start()
+        yield lambda: (os.write(b, b"x"), os.read(c, 1))
+        os.write(b, b"y")
+        for descriptor in (a, b, c, d):
+            os.close(descriptor)
+    else:
+        listener = socket.create_server(("127.0.0.1", 0))
+        here = socket.create_connection(listener.getsockname())
+        there, _ = listener.accept()
+        for line in (here, there):
+            line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+        def answer() -> None:
+            here.close()
+            echo(there, size)
+
+        process = context.Process(target=answer)
+        process.start()
+        there.close()
+        view = memoryview(bytearray(size))
+        yield lambda: (here.sendall(view), receive(here, view))
+        here.close()
+        listener.close()
+    process.join()
+
+
+def echoes() -> tuple[float, float, float]:
+    """Seconds to another process and back: a byte through pipes, over a connection, and 8 MB over a connection."""
+    found = []
+    for size, pipes, times in ((1, True, 2000), (1, False, 2000), (8 * LARGE, False, 10)):
+        with echoing(size, pipes) as there_and_back:
+            there_and_back()
+            found.append(statistics.median(timed(there_and_back, times) for _ in range(ROUNDS)))
+    return found[0], found[1], found[2]
+
+
+# The chapter
+
+
+def goals(rates: Rates, machine: Limits, many: tuple[float, float, float]) -> list[Target]:
+    """What was asked for."""
+    small, large = (SMALL, MANY), (LARGE, MANY)
+    rate = {(name, size): statistics.median(found) for name in rates for size, found in rates[name].items()}
+    numbers = machine.fused + machine.handed
+
+    def against(ours: str, ways: tuple[str, ...], size: Size) -> float:
+        return ratio(rates[ours][size], best(rates, ways, size))
+
+    def at_best(seconds: float, ways: tuple[str, ...], size: Size) -> str:
+        return f"{1 / seconds / statistics.median(best(rates, ways, size)):.1f} ×"
+
+    def because(seconds: float, what: str, ways: tuple[str, ...], size: Size, ours: str) -> str:
+        unit, scale = ("µs", 1e6) if seconds < 1e-3 else ("ms", 1e3)
+        return (
+            f"{what} takes {seconds * scale:.1f} {unit} of the {scale / rate[ours, size]:.1f} {unit} between two "
+            f"updates: with nothing else it would be {at_best(seconds, ways, size)}. The rest, carrying, waking "
+            f"processes and sharing {os.cpu_count()} cores with the workers, was not measured apart"
+        )
+
+    update = "what the server does with a report, nothing being carried,"
+    memory = "updating, and copying w to a worker's place,"
+    carrying = "carrying 8 MB to a process and back over a connection that does nothing else"
+    return [
+        Target(
+            against(EMBEDDED, ways, size),
+            f"× {name}'s updates per second, embedded, d = {'20' if size == small else '10⁶'}, 4 workers",
+            least=least,
+            because=because(machine.push, update, ways, size, EMBEDDED)
+            if size == small
+            else because(numbers, memory, ways, size, EMBEDDED),
+        )
+        for size, name, ways, least in (
+            (small, "Ray", RAY, 20),
+            (small, "gRPC", GRPC, 10),
+            (large, "Ray", RAY, 4),
+            (large, "gRPC", GRPC, 4),
+        )
+    ] + [
+        Target(
+            against(TCP, GRPC, small),
+            "× gRPC's updates per second, TCP, d = 20, 4 workers",
+            least=4,
+            because=because(machine.push, update, GRPC, small, TCP),
+        ),
+        Target(
+            against(TCP, GRPC, large),
+            "× gRPC's updates per second, TCP, d = 10⁶, 4 workers",
+            least=1.5,
+            because=because(machine.carried, carrying, GRPC, large, TCP),
+        ),
+        Target(
+            machine.over_copy,
+            "× the time to copy as many bytes as it reads and writes, for the fused update at d = 10⁶",
+            most=1.5,
+            because="the sum is read twice, by the update of the row and by the step, and a copy of this size writes "
+            f"past the caches; NumPy's five passes take {machine.plain / machine.fused:.1f} times as long",
+        ),
+        Target(
+            many[0],
+            f"× the rate of {WORKING} connected workers with {CROWD - WORKING} idle ones beside them",
+            least=0.8,
+            because=f"the server's own time per report is {many[1]:.2f} times that without them; the rest is the two "
+            "processes that play the workers on the same two cores",
+        ),
+        Target(
+            (many[2] - CROWD * 8 * SMALL) / 1e6,
+            f"MB of memory beyond the table for {CROWD:,} connected workers",
+            most=100,
+            because="buffers of the connections",
+        ),
+    ]
+
+
+def chapter() -> tuple[str, list[Target]]:
+    """Measure everything; the text and the targets."""
+    machine = limits()
+    rates, many = side_by_side(), crowd()
+    targets = goals(rates, machine, many)
+    lines = [
+        f"| {name} | "
+        + " | ".join(f"{statistics.median(found[size]):,.0f}" if size in found else "" for size in SIZES)
+        + " |"
+        for name, found in rates.items()
+    ]
+    ratios = []
+    for name, ways in (("gRPC", GRPC), ("Ray", RAY), (TORCH, (TORCH,)), (FLOWER, (FLOWER,))):
+        cells = [f"{ratio(rates[ours][k], best(rates, ways, k)):,.1f}" for ours in (EMBEDDED, TCP) for k in SIZES]
+        ratios.append(f"| {name} | " + " | ".join(cells) + " |")
+    text = f"""## The live server
+
+A parameter server doing sIAG's update: a gradient comes, the sum, the worker's row and w are updated, w goes back. The
+workers' gradient costs next to nothing and is the same code on all sides; the peers update with NumPy or torch in
+place. Updates per second of the whole server, from when all workers have reported; server and workers are processes of
+this machine, so with 4 workers five processes or more share {os.cpu_count()} cores.
+
+| updates per second | d = 20, 1 worker | d = 20, 4 workers | d = 10⁶, 1 worker | d = 10⁶, 4 workers |
+|---|---:|---:|---:|---:|
+{chr(10).join(lines)}
+
+How many times faster siag is than the faster way of each peer:
+
+| | embedded: d = 20, 1 | 20, 4 | 10⁶, 1 | 10⁶, 4 | TCP: 20, 1 | 20, 4 | 10⁶, 1 | 10⁶, 4 |
+|---|---:|---:|---:|---:|---:|---:|---:|---:|
+{chr(10).join(ratios)}
+
+Every run of every side was checked. With one worker the final w is known from the number of updates. With four, w must
+be one multiple of the fixed gradient wherever that does not depend on w, near the optimum where it does (at d = 10⁶ the
+slower sides do too few updates for this to say much), and the sum must be that of the rows (peers only: siag does not
+show its table). A siag run in which the workers joined late is repeated with more time; the peers' clock starts when
+theirs have joined. Flower's engine looks for messages ten times a second, which is what its rate shows.
+
+{table(targets)}
+
+### The limits of the machine
+
+At d = 20 the server takes {machine.push * 1e6:.1f} µs for a report, nothing being carried; a byte to another process
+and back takes {machine.pipes * 1e6:.1f} µs through pipes and {machine.loopback * 1e6:.1f} µs over a connection. At
+d = 10⁶ the fused update takes {machine.fused * 1e3:.2f} ms, NumPy's {machine.plain * 1e3:.2f} ms, copying w to a
+worker's place {machine.handed * 1e3:.2f} ms; carrying 8 MB to another process and back over a connection takes
+{machine.carried * 1e3:.1f} ms. {CROWD:,} connected workers of which {WORKING} report cost the server {many[1]:.2f}
+times the time per report of {WORKING} alone.
+
+### Durability
+
+{durability.compare()}"""
+    return text, targets
+
+
+if __name__ == "__main__":
+    print(chapter()[0])

@@ -2,7 +2,7 @@
 
 from siag.methods.fit import check_fit
 from siag.methods.iag import IAG
-from siag.methods.method import Exact, Method, Streaming, advance, compute, fade, receive
+from siag.methods.method import Exact, Method, Streaming, advance, arrive, compute, fade, receive
 from siag.methods.sag import SAG
 from siag.methods.sgd import NORMALIZATIONS, SGD, Fresh
 from siag.methods.siag import SIAG
@@ -20,6 +20,7 @@ __all__ = [
     "Streaming",
     "Table",
     "advance",
+    "arrive",
     "check_fit",
     "compute",
     "fade",

@@ -59,6 +59,13 @@ def advance(state: Record, eta: float) -> None:
 
 
 @optional_verb
+def arrive(state: Record, i: int, message: Floats, age: int, eta: float) -> None:
+    """Server: a report and a step at once: `receive`, then `advance`. A method may do both in one pass over memory."""
+    receive(state, i, message, age)
+    advance(state, eta)
+
+
+@optional_verb
 def fade(state: Record, i: int, factor: float) -> None:
     """Server: worker i has left for good; let what is kept of it count for `factor` as much, 0 being nothing.
 

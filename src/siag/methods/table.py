@@ -10,7 +10,7 @@ import numpy as np
 
 from siag.foundations import check
 from siag.foundations.types import Booleans, Floats, Integers, Record
-from siag.methods.method import Method, advance, fade, receive
+from siag.methods.method import Method, advance, arrive, fade, receive
 
 PRECISIONS = ("float64", "float32")
 SINCE, SEEN = 0, 1  # the entries of `tally`
@@ -89,6 +89,25 @@ def step_along_total(state: Table, eta: float) -> None:
     if state.tally[SEEN] >= state.quorum:
         for j in range(state.w.size):
             state.w[j] -= eta / n * state.total[j]
+
+
+@arrive.when(Table)
+def replace_and_step(state: Table, i: int, message: Floats, age: int, eta: float) -> None:
+    """Both in one pass over memory, unless a sum anew or a quorum is in the way; the same numbers to the bit."""
+    n = state.rows.shape[0]
+    due = state.resum > 0 and state.tally[SINCE] + 1 >= state.resum * n
+    if due or not state.seen[i] or state.tally[SEEN] < state.quorum:
+        receive(state, i, message, age)
+        advance(state, eta)
+        return
+    state.tally[SINCE] += 1
+    w, row, total = state.w, state.rows[i], state.total
+    for j in range(message.size):
+        before = np.float64(row[j])
+        row[j] = message[j]
+        sum_j = total[j] + (np.float64(row[j]) - before)
+        total[j] = sum_j
+        w[j] -= eta / n * sum_j
 
 
 @fade.when(Table)

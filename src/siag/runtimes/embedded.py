@@ -25,7 +25,6 @@ from typing import Any
 import numpy as np
 
 from siag.activity import Tick
-from siag.foundations.parallel import cores
 from siag.foundations.types import Floats, Integers
 from siag.runtimes.session import Session
 from siag.runtimes.task import StreamEnded, Task, last_words
@@ -34,8 +33,7 @@ from siag.server.guard import Refused, square_norm
 JOIN, REPORT, SKIP, ENDED, FAILED = range(5)  # what a worker rings for
 GO, REFUSED, STOP, NOTHING = b"g", b"r", b"s", b""  # what it is answered
 ANSWERS = (GO, REFUSED)
-STAMP, SAMPLE, TURN = range(3)  # the entries of `Memory.notes`
-SPIN = 50_000  # nanoseconds to look out for an answer before going to sleep, where there are cores to spare
+STAMP, SAMPLE = range(2)  # the entries of `Memory.notes`
 TEXT = 600  # bytes for a worker's last words
 PAUSE = 0.05  # seconds the server waits at most before it looks after other things
 GRACE = 2.0  # seconds a worker has to end by itself
@@ -49,7 +47,7 @@ class Memory:
         self._raw: list[Any] = [
             context.RawArray(ctypes.c_double, n * d),
             context.RawArray(ctypes.c_double, n * d),
-            context.RawArray(ctypes.c_int64, 3 * n),
+            context.RawArray(ctypes.c_int64, 2 * n),
             context.RawArray(ctypes.c_char, TEXT * n),
             context.RawArray(ctypes.c_double, n),
         ]
@@ -59,7 +57,7 @@ class Memory:
         n, d = self._n, self._d
         self.sent: Floats = np.frombuffer(self._raw[0], np.float64).reshape(n, d)
         self.w: Floats = np.frombuffer(self._raw[1], np.float64).reshape(n, d)
-        self.notes: Integers = np.frombuffer(self._raw[2], np.int64).reshape(n, 3)
+        self.notes: Integers = np.frombuffer(self._raw[2], np.int64).reshape(n, 2)
         self.squares: Floats = np.frombuffer(self._raw[4], np.float64)
 
     def say(self, row: int, text: str) -> None:
@@ -100,13 +98,12 @@ def work(
     bell: connection.Connection,
     answers: connection.Connection,
     parent: connection.Connection,
-    spin: bool,
 ) -> None:
     """The life of a worker process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's affair
     _live_with(parent)
     ring, answer = bell.fileno(), answers.fileno()
-    w, out, notes = memory.w[row], memory.sent[row], memory.notes[row]
+    w, out, notes, squares = memory.w[row], memory.sent[row], memory.notes[row], memory.squares
     w.setflags(write=False)
     codes = [(row << 3 | kind).to_bytes(4, "little") for kind in range(5)]
     try:
@@ -114,18 +111,14 @@ def work(
         if os.read(answer, 1) != GO:
             return
         task.begin(row, n, w.size, int(notes[SAMPLE]))
-        read, write, ns = os.read, os.write, time.perf_counter_ns
+        square_norm(out)
+        square = square_norm.settled(out)
         while True:
             send = task.compute(w, out)
             notes[SAMPLE] = task.sample
-            memory.squares[row] = square_norm(out)  # here, where it costs the server nothing
-            turn = notes[TURN]
-            write(ring, codes[REPORT if send else SKIP])
-            if spin:
-                until = ns() + SPIN
-                while notes[TURN] == turn and ns() < until:
-                    pass
-            if read(answer, 1) not in ANSWERS:
+            squares[row] = square(out)  # here, where it costs the server nothing
+            os.write(ring, codes[REPORT if send else SKIP])
+            if os.read(answer, 1) not in ANSWERS:
                 return
     except StreamEnded:
         os.write(ring, codes[ENDED])
@@ -171,7 +164,6 @@ class Embedded:
         server = session.server
         self._memory = Memory(self._context, server.n, server.d)
         self._bell, self._ring = self._context.Pipe(duplex=False)
-        self._spin = server.n + 1 <= cores()
         self._notes, self._sent, self._w = (
             list(rows) for rows in (self._memory.notes, self._memory.sent, self._memory.w)
         )
@@ -192,7 +184,7 @@ class Embedded:
         for row, task in enumerate(self._tasks):
             answers, answer = self._context.Pipe(duplex=False)
             name = f"siag-worker-{self._session.server.members[row].name}"
-            arguments = (self._memory, row, len(self._tasks), task, self._ring, answers, life_of_child, self._spin)
+            arguments = (self._memory, row, len(self._tasks), task, self._ring, answers, life_of_child)
             process = self._context.Process(target=work, args=arguments, name=name, daemon=True)
             with _without_the_script(task):
                 process.start()
@@ -218,14 +210,9 @@ class Embedded:
         session.begin(clock())
         while here and not session.over:
             pause = min(PAUSE, session.next_tick - clock()) if ticking else PAUSE
-            found = poller.poll(0)
-            if not found and self._spin:
-                until = clock() + SPIN / 1e9
-                while not found and clock() < until:
-                    found = poller.poll(0)
-            for descriptor, _ in found or poller.poll(max(0.0, pause) * 1000):
+            for descriptor, _ in poller.poll(max(0.0, pause) * 1000):
                 if descriptor == bell:
-                    rung = np.frombuffer(os.read(bell, 1 << 16), np.int32).tolist()
+                    rung = memoryview(os.read(bell, 1 << 16)).cast("i").tolist()
                     replies = [(code >> 3, self._heed(code >> 3, code & 7, clock())) for code in rung]
                     here.difference_update(row for row, reply in replies if reply not in ANSWERS)
                     held += replies
@@ -256,9 +243,9 @@ class Embedded:
         server = session.server
         reply = GO
         if kind == REPORT:
-            stamp, sample, _ = self._notes[row].tolist()
             if session.over:
                 return STOP
+            stamp, sample = self._notes[row].tolist()
             try:
                 session.push(row, stamp, self._sent[row], sample, now, float(memory.squares[row]))
             except Refused as refusal:
@@ -281,11 +268,9 @@ class Embedded:
         """Give a worker the current w, and let it go on."""
         if reply == NOTHING:
             return
-        server, notes = self._session.server, self._notes[row]
-        notes[STAMP] = server.pull(self._w[row])
+        self._notes[row][STAMP] = self._session.server.pull(self._w[row])
         with suppress(BrokenPipeError):  # its death is about to be noticed
             os.write(self._descriptors[row], reply)
-        notes[TURN] += 1
 
     def _death(self, row: int) -> str:
         """Why a process that said nothing is gone."""

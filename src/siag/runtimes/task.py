@@ -16,7 +16,7 @@ from siag.foundations.dispatch import compiled
 from siag.foundations.errors import BadInput, SiagError, Unsuitable, shorten
 from siag.foundations.rng import SAMPLES, blank, key, rewind
 from siag.foundations.types import Floats, Record, Rng
-from siag.methods import Exact, Method, compute
+from siag.methods import Exact, Method, Streaming, compute
 from siag.problems import Problem, sample
 
 Gradient = Callable[[Floats, Any], Any]
@@ -57,6 +57,9 @@ class Given(NamedTuple):
 def sample_given(oracle: Given, rng: Rng, i: int, w: Floats, out: Floats) -> None:
     """gradient(w, sample), checked."""
     found = oracle.gradient(w, oracle.current[0])
+    if type(found) is np.ndarray and found.dtype == np.float64 and found.shape == out.shape:
+        out[:] = found
+        return
     try:
         array = np.asarray(found)
         if found is None or array.dtype.kind not in "fiubO":  # O: numbers of a user's own kind
@@ -95,6 +98,7 @@ class FromStream:
         """Open the stream."""
         self._row, self._drawn = row, samples
         self._memory: Record = self._method.recruit(self._w0, n)
+        self._plain = isinstance(self._memory, Streaming)  # which sends the gradient as it is
         made = self._stream() if callable(self._stream) else self._stream
         try:
             self._iterator: Iterator[Any] = iter(made)
@@ -109,6 +113,9 @@ class FromStream:
         except StopIteration:
             raise StreamEnded from None
         self._drawn += 1
+        if self._plain:
+            sample_given(self._oracle, self._rng, self._row, w, out)
+            return True
         return compute(self._memory, self._oracle, self._rng, self._row, w, out)
 
 

@@ -18,7 +18,7 @@ from siag.foundations import check
 from siag.foundations.dispatch import compiled
 from siag.foundations.errors import BadInput, SiagError
 from siag.foundations.types import Floats, Record
-from siag.methods import Method, advance, fade, receive
+from siag.methods import Method, advance, arrive, fade, receive
 from siag.server.guard import Guard, Refused, square_norm
 from siag.server.members import KEEP, Departed, Member
 from siag.server.snapshot import Snapshot, WorkerView, age_bin
@@ -46,9 +46,10 @@ class Ticket:
 @compiled
 def take(state: Record, i: int, message: Floats, age: int, go: int, eta: float) -> None:
     """Receive a report and, if it is time, step."""
-    receive(state, i, message, age)
     if go == GO:
-        advance(state, eta)
+        arrive(state, i, message, age, eta)
+    else:
+        receive(state, i, message, age)
 
 
 @compiled
@@ -111,11 +112,13 @@ class ParameterServer:
         if patience is not None:
             for member in self.members:
                 member.patience = check.real("patience", patience, above=0)
-        self.state: Record = method.init(w0, len(names))
+        self.n, self.d = len(names), int(w0.size)
+        self.state: Record = method.init(w0, self.n)
         self.version, self.reports, self.arrived, self.fades = 0, 0, 0, 0
         self.changed = np.zeros(len(names), np.bool_)  # rows since they were last saved
         self.trace = trace
         self.ages: list[int] = []
+        self._shape = (self.d,)
         self._k = server.k if isinstance(server, EveryArrivals) else sys.maxsize
         self._take: Callable[..., None] = take
         self._by_name = {name: row for row, name in enumerate(names)}
@@ -126,16 +129,6 @@ class ParameterServer:
         self._fading: dict[int, int] = {}  # rows of the departed, and how often each was faded
         self._started: float | None = None
         self._rate, self._counted, self._counted_at = 0.0, 0, 0.0
-
-    @property
-    def n(self) -> int:
-        """The number of rows."""
-        return len(self.members)
-
-    @property
-    def d(self) -> int:
-        """The dimension of w."""
-        return int(self.state.w.size)
 
     @property
     def w(self) -> Floats:
@@ -183,7 +176,7 @@ class ParameterServer:
         try:
             if member.state == "refused":
                 raise Refused(f"worker {member.name}: refused too often, last: {member.reason}", final=True)
-            if message.shape != (self.d,) or message.dtype != np.float64:
+            if message.shape != self._shape or message.dtype != np.float64:
                 raise Refused(f"{message.size} numbers of type {message.dtype}: {self.d} of type float64 are expected")
             self.guard.check_stamp(stamp, self.version, member.last)
             self.guard.check_sample(sample, member.samples)

@@ -1,0 +1,45 @@
+"""A report and a step in one go are a report and then a step, to the bit."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from siag.foundations.dispatch import compiled
+from siag.methods import SGD, SIAG, advance, arrive, receive
+
+
+@compiled
+def at_once(state, i, message, age, eta):
+    arrive(state, i, message, age, eta)
+
+
+@compiled
+def one_by_one(state, i, message, age, eta):
+    receive(state, i, message, age)
+    advance(state, eta)
+
+
+METHODS = [SIAG(), SIAG(resum=1), SIAG(resum=0), SIAG(wait=1.0), SIAG(rows="float32"), SGD()]
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.sampled_from(METHODS), st.lists(st.integers(0, 3), min_size=1, max_size=40), st.integers(0, 2**32 - 1))
+def test_a_report_and_a_step_at_once_equal_both_in_turn(method, workers, seed):
+    rng = np.random.default_rng(seed)
+    fused, parted, plain = (method.init(np.ones(5), 4) for _ in range(3))
+    for i in workers:
+        message, eta = rng.standard_normal(5), float(rng.random())
+        at_once(fused, i, message, 0, eta)
+        one_by_one(parted, i, message, 0, eta)
+        arrive(plain, i, message, 0, eta)
+    for one, other, third in zip(fused, parted, plain, strict=True):
+        np.testing.assert_array_equal(one, other)
+        np.testing.assert_array_equal(one, third)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_method_without_a_way_of_its_own_does_one_after_the_other(method):
+    state = method.init(np.zeros(2), 1)
+    arrive(state, 0, np.array([1.0, -1.0]), 0, 0.5)
+    assert state.w.tolist() == [-0.5, 0.5]

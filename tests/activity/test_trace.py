@@ -500,3 +500,16 @@ def test_a_trace_runs_as_plain_python_too(tmp_path):
     fast, slow = (again(trace, siag.methods.SIAG(), 3, compiled=compiled) for compiled in (True, False))
     assert np.array_equal(fast.w, slow.w)
     assert np.array_equal(fast.w[0], hand.server.w)
+
+
+def test_a_run_that_goes_on_from_its_very_start_may_write_its_trace_anew(tmp_path):
+    path = tmp_path / "trace.csv"
+    first = TraceWriter(path, {"workers": 1})
+    first.report(0, 0, 0, 0, 0.1)
+    first.close(1)
+    with pytest.raises(BadInput, match="a file that does not exist yet"):
+        TraceWriter(path, {"workers": 1})
+    again = TraceWriter(path, {"workers": 1}, again=True)
+    again.report(0, 0, 0, 0, 0.2)
+    again.close(1)
+    assert Trace.read(path).seconds.tolist() == [0.2]

@@ -47,19 +47,29 @@ class TraceWriter:
         about: what was run, kept in the first line.
         keep: how many reports of an existing file belong to the run that goes on; those after them were lost.
         fades: how many of its other lines do; needed only if some came after the last of the reports.
+        again: whether a run goes on at all, be it from its very start: then an existing file is its own.
     """
 
-    def __init__(self, path: str | os.PathLike[str], about: Mapping[str, Any], keep: int = 0, fades: int = 0) -> None:
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        about: Mapping[str, Any],
+        keep: int = 0,
+        fades: int = 0,
+        again: bool = False,
+    ) -> None:
         head = [f"# {FORMAT} {json.dumps(dict(about), default=_plain)}\n", COLUMNS + "\n"]
         packed = os.fspath(path).endswith(".gz")
         self._lines: list[str] = []
-        if keep + fades > 0:
-            content = "".join(head + _first_reports(path, keep, fades)).encode()
+        again = again or keep + fades > 0
+        if again:
+            kept = _first_reports(path, keep, fades) if keep + fades > 0 else []
+            content = "".join(head + kept).encode()
             write_bytes(Path(path), _packed(content) if packed else content)
         else:
             self._lines += head
         try:
-            self._raw = open(path, "ab" if keep + fades > 0 else "xb", buffering=0)  # noqa: SIM115  # as long as the run
+            self._raw = open(path, "ab" if again else "xb", buffering=0)  # noqa: SIM115  # as long as the run
         except FileExistsError:
             raise BadInput("trace", os.fspath(path), "a file that does not exist yet", "move the old one") from None
         except OSError as error:

@@ -152,7 +152,9 @@ class Assembly:
         if reports > 0 and not os.path.exists(path):
             allowed = f"the trace of the run that goes on, with its {reports} reports"
             raise BadInput("trace", os.fspath(path), allowed, "record from the start, or not at all")
-        trace = TraceWriter(path, self._about, keep=reports, fades=self.server.fades)
+        trace = TraceWriter(
+            path, self._about, keep=reports, fades=self.server.fades, again=self.session.recovered
+        )
         trace.flush()  # what was kept is on disk again
         return trace
 

@@ -61,6 +61,7 @@ class Session:
         self.diverged = -1
         self.next_tick = 0.0
         self.remarks: list[str] = []
+        self.recovered = False  # whether it goes on where another was
         self._uncommitted = False
         self._shown = self._saved = self._tried = self._flushed = 0.0
         self._saved_once = False
@@ -80,6 +81,7 @@ class Session:
         found = self.store.recover(self.server.arrays())
         if found is None:
             return
+        self.recovered = True
         self.server.restore(found.meta, now)
         self.remarks += found.remarks
         trace, self.server.trace = self.server.trace, None

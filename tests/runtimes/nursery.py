@@ -19,6 +19,7 @@ from siag.runtimes.security import Tokens
 from siag.runtimes.tcp_connection import Limits
 from siag.runtimes.tcp_server import listen, serve_session
 from siag.runtimes.until import Until
+from siag.server.guard import Guard
 from siag.steps import Constant
 
 
@@ -27,7 +28,7 @@ def say(**facts):
 
 
 def assembly(workers, d, folder=None, durable=False):
-    options = Options(folder=folder, durable=durable)
+    options = Options(folder=folder, durable=durable, guard=Guard(jump=None))
     return Assembly(SIAG(), Constant(0.01), np.zeros(d), workers, Until(), options, {"problem": "pulls", "seed": 0})
 
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from siag.steps import Step
 
 FILE = click.Path(path_type=Path)
+DESCRIPTORS = 1 << 16  # files and connections a server may have open, if the system agrees
 
 
 @siag.command(epilog="Example: siag serve --workers 2 --dimension 3 --eta 0.05 --iterations 10000 --out out")
@@ -76,7 +77,7 @@ def serve(out: Path | None, as_json: bool, **given: Any) -> int:
     if bool(given["names"]) == (given["workers"] is not None):
         raise Missing("workers", "give --workers N, or --name A --name B …")
     if given["tick"] is not None and given["every"] is not None:
-        raise Missing("tick", "give --every or --tick, not both")
+        raise BadInput("tick", given["tick"], "given without --every")
     w0 = _start(given["w0"], given["dimension"])
     _allow_connections()
     loss = None if given["loss"] is None else reference("loss", given["loss"])
@@ -86,7 +87,7 @@ def serve(out: Path | None, as_json: bool, **given: Any) -> int:
         place = shown((host, port))
         watcher.event(f"listening on {place}; start workers with: siag work {place} --gradient … --stream …")
 
-    result = _quietly(
+    result = _plainly(
         watcher,
         run_server,
         w0,
@@ -111,8 +112,6 @@ def serve(out: Path | None, as_json: bool, **given: Any) -> int:
         linger=given["linger"],
         ready=ready,
     )
-    if (result.diverged >= 0).any():
-        print(f"siag: {result.about['ended']}; what was recorded until then is kept", file=sys.stderr)
     if folder is not None:
         _save(result, folder)
         np.save(folder / "w.npy", result.w[0])
@@ -195,29 +194,29 @@ def reference(parameter: str, text: str) -> Any:
     module, colon, name = text.partition(":")
     if not (module and colon and name):
         raise BadInput(parameter, text, 'of the form "module:attribute"')
-    here = os.getcwd()
-    sys.path.insert(0, here)
+    if (here := os.getcwd()) not in sys.path:
+        sys.path.insert(0, here)  # for good: what it imports later is found as well
     try:
         found: Any = importlib.import_module(module)
         for part in name.split("."):
             found = getattr(found, part)
     except (Exception, SystemExit) as error:  # a module of the user's may do anything
         raise BadInput(parameter, text, "something that can be imported", f"importing it raised {error!r}") from error
-    finally:
-        sys.path.remove(here)
-        if here not in sys.path:
-            sys.path.append(here)  # for what it imports later
     return found
 
 
-def _quietly(watcher: Watcher, run: Callable[..., Run], *arguments: Any, **named: Any) -> Run:
-    """Run, with the watcher closed in any case and divergence told by the caller."""
+def _plainly(watcher: Watcher, run: Callable[..., Run], *arguments: Any, **named: Any) -> Run:
+    """Run; close the watcher in any case, and say in a line what there is to be warned of."""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DivergenceWarning)
-            return run(*arguments, **named)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", DivergenceWarning)
+            result = run(*arguments, **named)
     finally:
         watcher.close()
+    for warning in caught:
+        kept = "; what was recorded until then is kept" if issubclass(warning.category, DivergenceWarning) else ""
+        print(f"siag: {warning.message}{kept}", file=sys.stderr)
+    return result
 
 
 def _allow_connections() -> None:
@@ -226,9 +225,10 @@ def _allow_connections() -> None:
         import resource
     except ImportError:
         return
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    now, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = DESCRIPTORS if most == resource.RLIM_INFINITY else min(DESCRIPTORS, most)
     with suppress(OSError, ValueError):
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(now, wanted), most))
 
 
 def _start(file: Path | None, dimension: int | None) -> Any:
@@ -289,10 +289,12 @@ def _departed(text: str) -> Departed:
 def _watcher(quiet: bool, as_json: bool, metrics: int | None) -> Watcher:
     from siag.runtimes import JsonLines, Metrics, Quiet, Several, Terminal
 
-    watchers: list[Watcher] = [Quiet() if quiet else JsonLines(sys.stdout) if as_json else Terminal()]
-    if metrics is not None:
-        watchers.append(Metrics(port=metrics))
-    return Several(watchers)
+    shown: Watcher = Quiet() if quiet else JsonLines(sys.stdout) if as_json else Terminal()
+    if metrics is None:
+        return shown
+    measured = Metrics(port=metrics)
+    shown.event(f"metrics at http://127.0.0.1:{measured.port}/metrics")
+    return Several([shown, measured])
 
 
 def _show(result: Run, folder: Path | None, as_json: bool) -> int:

@@ -20,7 +20,7 @@ from siag.runtimes.security import Tokens
 from siag.runtimes.session import Session
 from siag.runtimes.tcp_connection import GRACE, Connection, Limits, refusal
 from siag.runtimes.wire import STAGE
-from siag.server.guard import Refused
+from siag.server.guard import Refused, square_norm
 
 PAUSE = 0.05  # seconds before another try of what the system would not do
 OCCUPIED = 5.0  # seconds of silence after which a row may be taken over by a new connection
@@ -51,12 +51,15 @@ class Hub:
         self.failure: Exception | None = None  # an error that is nobody's message: of the user's loss, say
         self._context = context
         self._room = _room(limits.connections)
-        self._arriving: dict[asyncio.Task[None], float] = {}
+        self._arriving: dict[socket.socket, float] = {}  # who is shaking hands, and since when
+        self._tasks: set[asyncio.Task[None]] = set()
         self._rows = {member.name: member.row for member in self.server.members}
         now = time.monotonic()
         self._lost = {member.row: now for member in self.server.members if member.state == "away"}
         self._method = described(self.server.method)
-        self._scratch = np.empty(self.d)
+        self._scratch = np.zeros(self.d)
+        square_norm(self._scratch)
+        self._square = square_norm.settled(self._scratch)
         self._model = (-1, memoryview(b""))  # a version, and its w as bytes
         self._answers: list[tuple[Connection, bytes, bool]] = []
         self._trouble = ""
@@ -74,9 +77,10 @@ class Hub:
                 await asyncio.sleep(4 * PAUSE)
                 continue
             if self._make_room():
+                self._arriving[caller] = time.monotonic()
                 task = loop.create_task(self._let_in(caller))
-                self._arriving[task] = time.monotonic()
-                task.add_done_callback(self._arriving.pop)
+                self._tasks.add(task)
+                task.add_done_callback(self._tasks.discard)
             else:
                 with suppress(OSError):
                     if self._context is None:
@@ -98,19 +102,31 @@ class Hub:
         except OSError:
             self.garbage += 1
             caller.close()
+        finally:
+            self._arriving.pop(caller, None)
 
     def _make_room(self) -> bool:
         """Whether one more may come in; somebody who has not said hello goes for it, the one who had most time to."""
         if len(self.connections) + len(self._arriving) < self._room:
             return True
-        strangers = [each for each in self.connections if each.row is None]
-        if strangers:
-            min(strangers, key=lambda each: each.due).transport.abort()
-            return True
-        if self._arriving:
-            min(self._arriving, key=lambda task: self._arriving[task]).cancel()
-            return True
-        return False
+        strangers = [each for each in self.connections if each.row is None and not each.closing]
+        oldest = min(strangers, key=lambda each: each.due, default=None)
+        shaking = next(iter(self._arriving), None)  # they are in order
+        if shaking is not None and (oldest is None or self._arriving[shaking] + self.limits.hello < oldest.due):
+            self._turn_away(shaking)
+        elif oldest is not None:
+            oldest.closing = True
+            self.connections.discard(oldest)
+            oldest.transport.abort()
+        else:
+            return False
+        return True
+
+    def _turn_away(self, caller: socket.socket) -> None:
+        """End a handshake: it will find that the other end has hung up."""
+        del self._arriving[caller]
+        with suppress(OSError):
+            caller.shutdown(socket.SHUT_RDWR)
 
     def lost(self, connection: Connection) -> None:
         """A connection is gone."""
@@ -142,8 +158,10 @@ class Hub:
 
     async def close(self) -> None:
         """Wait until they have hung up, a worker that hears goodbye does; then hang up."""
-        for task in list(self._arriving):
-            task.cancel()
+        for caller in list(self._arriving):
+            self._turn_away(caller)
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=GRACE)
         for patience in (GRACE, GRACE / 2):
             until = time.monotonic() + patience
             while self.connections and time.monotonic() < until:
@@ -159,18 +177,20 @@ class Hub:
 
     def heed(self, connection: Connection, head: wire.Head, payload: memoryview) -> None:
         """A frame has come, one that was expected."""
+        if self.session.over:
+            return  # goodbye is on its way
         now, row = time.monotonic(), connection.row
+        if connection.waits and head.kind != wire.ALIVE:
+            raise wire.BadFrame(f"{wire.NAMES[head.kind]}: the answer to the frame before must be waited for")
         if row is None:
             self._hello(connection, wire.parse_text(payload), now)
-        elif head.kind == wire.ALIVE:
-            self.server.alive(row, now)
-        elif connection.waits:
-            raise wire.BadFrame(f"{wire.NAMES[head.kind]}: the answer to the frame before must be waited for")
         elif head.kind == wire.REPORT:
             self._report(connection, row, head, payload, now)
         elif head.kind == wire.SKIP:
             self.server.alive(row, now)
             self._answer(connection)
+        elif head.kind == wire.ALIVE:
+            self.server.alive(row, now)
         else:
             self._leave(connection, row, wire.parse_text(payload), now)
 
@@ -260,8 +280,6 @@ class Hub:
                 old.refuse("another connection has taken over this worker's row", final=False)
 
     def _report(self, connection: Connection, row: int, head: wire.Head, payload: memoryview, now: float) -> None:
-        if self.session.over:
-            return  # goodbye is on its way
         if head.sample >= wire.SAMPLES:
             raise wire.BadFrame(f"sample {head.sample}: fewer than {wire.SAMPLES} are allowed")
         if 8 * self.d + wire.HEADER.size <= STAGE:
@@ -270,7 +288,7 @@ class Hub:
         else:
             message = wire.numbers(payload)
         try:
-            self.session.push(row, head.stamp, message, head.sample, now)
+            self.session.push(row, head.stamp, message, head.sample, now, self._square(message))
         except Refused as refused:
             self.session.refused(row, refused)
             self._answer(connection, refusal(refused.reason, refused.final), last=refused.final)

@@ -24,6 +24,7 @@ from siag.runtimes.tcp_line import Line
 FIRST_WAIT, LONGEST_WAIT = 0.1, 5.0  # seconds before the next try to connect
 HEARTBEAT = 2.0  # seconds between two signs of life while a gradient takes long
 LONG = 0.05  # seconds; after a gradient that took longer, see whether the server has said goodbye meanwhile
+REJOIN = 3  # refusals in a row, after which to begin with a new hello
 PARTING = 5.0  # seconds to wait for the server to note that this worker leaves
 NO_TLS = ("WRONG_VERSION_NUMBER", "UNKNOWN_PROTOCOL", "RECORD_LAYER_FAILURE", "PACKET_LENGTH_TOO_LONG")
 
@@ -173,6 +174,7 @@ class Worker:
             return
         w, out = self._w.view(), self._out
         w.setflags(write=False)
+        in_a_row = 0
         while True:
             began = time.monotonic()
             send = self._attempt(lambda: task.compute(w, out))
@@ -189,7 +191,11 @@ class Worker:
                 while line.waiting():  # perhaps it said goodbye before it hung up
                     self._read_frame()
                 raise
+            before = self.refused
             self._read_model()
+            in_a_row = in_a_row + 1 if self.refused > before else 0
+            if in_a_row == REJOIN:  # the two ends may disagree about what was before
+                raise ConnectionResetError(f"refused {REJOIN} times in a row; joining again")
 
     def _attempt(self, users: Callable[[], Any]) -> Any:
         """Run a user's code; what it raises is told to the server, and is no fault of the connection's."""
@@ -296,4 +302,6 @@ def _welcome(content: dict[str, Any]) -> tuple[tuple[int, int, int], int]:
 
 
 def _reason(error: Exception) -> str:
-    return (getattr(error, "strerror", None) or str(error) or type(error).__name__).lower()
+    """An error in words, in the middle of a sentence."""
+    system = getattr(error, "strerror", None)
+    return system.lower() if isinstance(system, str) else str(error) or type(error).__name__

@@ -1,0 +1,331 @@
+"""`siag serve` and `siag work` as users meet them: processes, in two or more terminals."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from contextlib import ExitStack
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import siag
+
+SIAG = shutil.which("siag", path=str(Path(sys.executable).parent)) or shutil.which("siag")
+PATIENCE = 60.0  # seconds; processes start slowly on a busy machine
+JOB = """
+import time
+
+import numpy as np
+
+
+def gradient(w, sample):
+    return w - sample
+
+
+def noisy(value, pause=0.0):
+    chance = np.random.default_rng(1)
+    while True:
+        time.sleep(pause)
+        yield value + 0.3 * chance.standard_normal(3)
+
+
+def ones():
+    return noisy(1.0)
+
+
+def threes():
+    import helper
+
+    return noisy(helper.VALUE)
+
+
+def slow_ones():
+    return noisy(1.0, 0.002)
+
+
+def slow_threes():
+    return noisy(3.0, 0.002)
+
+
+few = [np.ones(3)] * 5
+
+
+def broken(w, sample):
+    if w.any():
+        raise OSError(2, "no such sensor")
+    return w - sample
+"""
+HELPER = "VALUE = 3.0\n"
+
+
+class Terminal:
+    """A process whose lines are read as they come."""
+
+    def __init__(self, *words, cwd):
+        environment = {name: value for name, value in os.environ.items() if name != "SIAG_TOKEN"}
+        self.process = subprocess.Popen(
+            [SIAG, *map(str, words)],
+            cwd=cwd,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self.out, self.err = [], []
+        self._threads = [
+            threading.Thread(target=self._read, args=pair)
+            for pair in ((self.process.stdout, self.out), (self.process.stderr, self.err))
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def _read(self, stream, lines):
+        for line in stream:
+            lines.append(line)
+        stream.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.process.poll() is None:
+            self.process.kill()
+        self.end()
+
+    def end(self):
+        """Wait for the end; the exit status."""
+        status = self.process.wait(PATIENCE)
+        for thread in self._threads:
+            thread.join()
+        return status
+
+    def says(self, part, lines=None):
+        """Wait until a line has this in it; the line."""
+        lines = self.err if lines is None else lines
+        until = time.monotonic() + PATIENCE
+        while True:
+            for line in list(lines):
+                if part in line:
+                    return line
+            assert time.monotonic() < until, f"{part!r} is not in {self.out + self.err}"
+            assert self.process.poll() is None or any(thread.is_alive() for thread in self._threads), (
+                f"ended without {part!r}: {self.out + self.err}"
+            )
+            time.sleep(0.01)
+
+    def documents(self):
+        """Its output as JSON, strictly."""
+        return [json.loads(line, parse_constant=pytest.fail) for line in list(self.out)]
+
+
+@pytest.fixture
+def desk(tmp_path):
+    """A folder with a job in it, and terminals that are closed in the end."""
+    (tmp_path / "job.py").write_text(JOB)
+    (tmp_path / "helper.py").write_text(HELPER)
+    with ExitStack() as stack:
+
+        class Desk:
+            folder = tmp_path
+
+            @staticmethod
+            def terminal(*words):
+                return stack.enter_context(Terminal(*words, cwd=tmp_path))
+
+            def serve(self, *words, port=0):
+                server = self.terminal("serve", "--dimension", 3, "--eta", 0.05, "--port", port, "--json", *words)
+                event = json.loads(server.says("listening on", server.out))["event"]
+                server.address = event.split()[2].rstrip(";")
+                return server
+
+            def work(self, server, *words, gradient="job:gradient", stream="job:ones"):
+                address = server if isinstance(server, str) else server.address
+                return self.terminal("work", address, "--gradient", gradient, "--stream", stream, *words)
+
+        yield Desk()
+
+
+def snapshots(server):
+    return [document["snapshot"] for document in server.documents() if "snapshot" in document]
+
+
+def wait_for(server, condition):
+    """Wait until a snapshot is as it should be."""
+    until = time.monotonic() + PATIENCE
+    while True:
+        found = [snapshot for snapshot in snapshots(server)[-1:] if condition(snapshot)]
+        if found:
+            return found[0]
+        assert time.monotonic() < until, server.out[-3:] + server.err
+        time.sleep(0.02)
+
+
+def test_a_server_and_two_workers_in_three_terminals(desk):
+    server = desk.serve("--workers", 2, "--iterations", 2000, "--out", "out", "--trace", "run.trace")
+    one, three = desk.work(server, stream="job:slow_ones"), desk.work(server, stream="job:slow_threes")
+    assert [each.end() for each in (server, one, three)] == [0, 0, 0], server.err + one.err + three.err
+    assert one.out == three.out == []
+    assert "joined as worker" in one.err[0]
+    assert one.err[-1] == "siag: as many iterations or reports as asked\n"
+    *lines, result = server.documents()
+    assert all(set(line) in ({"seconds", "event"}, {"seconds", "snapshot"}) for line in lines)
+    assert result["t"][-1] == 2000
+    assert result["ended"] == "as many iterations or reports as asked"
+    assert np.abs(np.load(desk.folder / "out" / "w.npy") - 2.0).max() < 0.5
+    assert siag.load(desk.folder / "out" / "run.npz").t[-1] == 2000
+    assert (desk.folder / "run.trace").read_text().endswith("# end 2000\n")
+
+
+def test_workers_fail_leave_and_are_refused_each_with_one_clear_line(desk):
+    server = desk.serve("--name", "north", "--name", "south", "--name", "west")
+    broken = desk.work(server, "--name", "north", gradient="job:broken")
+    few = desk.work(server, "--name", "south", stream="job:few")
+    unknown = desk.work(server, "--name", "nobody", "--quiet")
+    west = desk.work(server, "--name", "west", "--quiet")
+    assert few.end() == 0
+    assert few.err[-1] == "siag: the stream ended\n"
+    assert broken.end() == 1
+    place = (
+        f"(job.py, line {JOB[: JOB.index('raise OSError')].count(chr(10)) + 1}), in worker north of {server.address}"
+    )
+    assert broken.err[-1] == f"siag: FileNotFoundError: [Errno 2] no such sensor {place}\n"
+    assert len(broken.err) == 2
+    assert unknown.end() == 2
+    assert unknown.err == ["siag: the server refused: worker nobody: not among this server's, or another's row\n"]
+    server.says("worker north failed: FileNotFoundError", server.out)
+    server.says("worker south left: its stream ended", server.out)
+    seen = wait_for(server, lambda snapshot: snapshot["workers"][2]["reports"] > 10)
+    assert [worker["state"] for worker in seen["workers"]] == ["away", "left", "working"]
+    west.process.send_signal(signal.SIGINT)
+    assert west.end() == 130
+    server.says("worker west failed: it was interrupted", server.out)
+    server.process.send_signal(signal.SIGINT)
+    assert server.end() == 0
+    assert server.documents()[-1]["ended"] == "stopped by SIGINT"
+
+
+def test_a_server_that_was_ended_or_killed_goes_on_with_its_workers(desk):
+    options = ("--workers", 2, "--folder", "state")
+    server = desk.serve(*options)
+    port = int(server.address.rpartition(":")[2])
+    one, three = desk.work(server), desk.work(server, stream="job:threes")
+    wait_for(server, lambda snapshot: all(worker["reports"] > 20 for worker in snapshot["workers"]))
+    server.process.send_signal(signal.SIGTERM)
+    assert server.end() == 0
+    reports = snapshots(server)[-1]["reports"]
+    one.says("stopped by SIGTERM); trying again")
+    again = desk.serve(*options, port=port)
+    again.says(f"went on from version {reports}, {reports} reports", again.out)
+    wait_for(again, lambda snapshot: all(worker["state"] == "working" for worker in snapshot["workers"]))
+    three.process.send_signal(signal.SIGSTOP)
+    stopped = wait_for(again, lambda snapshot: snapshot["workers"][int(name(three))]["silent"] > 0.5)
+    assert stopped["workers"][int(name(three))]["state"] == "working"
+    three.process.send_signal(signal.SIGCONT)
+    row = stopped["workers"][int(name(three))]
+    wait_for(again, lambda snapshot: snapshot["workers"][row["row"]]["reports"] > row["reports"] + 20)
+    again.process.kill()
+    again.end()
+    last = desk.serve(*options, port=port)
+    wait_for(last, lambda snapshot: all(worker["state"] == "working" for worker in snapshot["workers"]))
+    assert len({line.split("worker ")[1] for line in one.err if "joined" in line}) == 1
+
+
+def name(worker):
+    """The name a worker was given."""
+    return worker.says("joined as worker").split("worker ")[1].split(",")[0]
+
+
+def test_metrics_are_served(desk):
+    server = desk.serve("--workers", 1, "--metrics", 0)
+    place = json.loads(server.says("metrics at", server.out))["event"].split()[-1]
+    desk.work(server)
+    wait_for(server, lambda snapshot: snapshot["reports"] > 10)
+    with urllib.request.urlopen(place, timeout=PATIENCE) as answer:
+        text = answer.read().decode()
+    assert 'siag_worker_reports_total{worker="0"}' in text
+    server.process.send_signal(signal.SIGTERM)
+    assert server.end() == 0
+
+
+def test_tls_and_tokens_from_certs_to_goodbye(desk):
+    pytest.importorskip("cryptography")
+    made = desk.terminal("certs", "secrets", "--host", "localhost", "--workers", 2)
+    assert made.end() == 0
+    assert {line.strip() for line in made.out} >= {"secrets/ca.pem", "secrets/tokens.json", "secrets/worker-1.token"}
+    keys = ("--cert", "secrets/server.pem", "--key", "secrets/server.key", "--tokens", "secrets/tokens.json")
+    server = desk.serve("--workers", 2, "--host", "0.0.0.0", *keys)
+    address = server.address.replace("0.0.0.0", "localhost")
+    stranger = desk.work(address, "--ca", "secrets/ca.pem")
+    plain = desk.work(address, "--give-up", 0.1, "--token", "secrets/worker-0.token")
+    assert (stranger.end(), plain.end()) == (2, 2)
+    assert stranger.err == ["siag: the server refused: the token is missing; give the worker's .token file\n"]
+    trusted = ("--ca", "secrets/ca.pem", "--token")
+    workers = [desk.work(address, *trusted, f"secrets/worker-{k}.token", stream="job:few") for k in range(2)]
+    assert [each.end() for each in (server, *workers)] == [0, 0, 0], workers[0].err
+
+
+def test_a_run_that_diverges_says_so_and_ends_with_status_1(desk):
+    server = desk.terminal("serve", "--workers", 1, "--dimension", 3, "--eta", 100, "--port", 0, "--out", "out")
+    address = server.says("listening on").split("listening on ")[1].split(";")[0]
+    worker = desk.work(address)
+    assert (server.end(), worker.end()) == (1, 0)
+    assert server.err[-1].startswith("siag: w left the range of numbers")
+    assert "what was recorded until then is kept" in server.err[-1]
+    assert (desk.folder / "out" / "run.npz").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ("serve --dimension 3 --eta 0.1", "workers is missing; give --workers N, or --name A"),
+        ("serve --workers 2 --name a --dimension 3 --eta 0.1", "workers is missing"),
+        ("serve --workers 2 --eta 0.1", "dimension is missing; give --dimension D, or --w0 FILE.npy"),
+        ("serve --workers 2 --dimension 3", "eta is missing; give --eta for a constant step"),
+        ("serve --workers 2 --dimension 3 --eta 0.1 --every 2 --tick 1", "tick = 1.0: must be given without --every"),
+        ("serve --workers 2 --dimension 3 --eta 0.1 --method X", "method = 'X': must be one of"),
+        ("serve --workers 2 --dimension 3 --eta 0.1 --departed x", "departed = 'x': must be keep, drop, or"),
+        ("serve --workers 2 --dimension 3 --eta 0.1 --host 0.0.0.0", "or --insecure if you trust everyone"),
+        ("serve --workers 2 --dimension 3 --eta 0.1 --cert job.py", "key is missing; TLS needs both"),
+        ("serve --workers 2 --dimension 3 --eta 0.1 --durable", "folder is missing"),
+        ("serve --workers 2 --w0 job.py --eta 0.1", "job.py: not a .npy file"),
+        ("serve --workers 2 --dimension 3 --eta 0.1 --loss job:nothing", "importing it raised AttributeError"),
+        ("work x:y --gradient job:gradient --stream job:ones", "address = 'x:y': must be like host:7460"),
+        ("work :1 --gradient gradient --stream job:ones", 'of the form "module:attribute"'),
+        ("work x --gradient job:gradient --stream nowhere:ones", "importing it raised ModuleNotFoundError"),
+        ("work x --gradient job:few --stream job:ones", "must be a function gradient(w, sample)"),
+        ("work x --gradient job:gradient --stream job:ones --token job.py", "does not hold one word"),
+        ("work x --gradient job:gradient --stream job:ones --ca job.py", "holds no certificate"),
+    ],
+)
+def test_a_mistake_is_one_line_and_exit_status_2(words, says, desk, monkeypatch, capsys):
+    """In this process: eighteen more would take their time to start."""
+    from siag.cli import main
+
+    monkeypatch.chdir(desk.folder)
+    monkeypatch.delitem(sys.modules, "job", raising=False)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setattr(sys, "argv", ["siag", *words.split()])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("siag: ")
+    assert says in line
+
+
+@pytest.mark.parametrize("command", ["serve", "work", "certs", "replay"])
+def test_help_has_an_example(command, monkeypatch, capsys):
+    from siag.cli import main
+
+    monkeypatch.setattr(sys, "argv", ["siag", command, "--help"])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 0
+    assert "Example" in capsys.readouterr().out

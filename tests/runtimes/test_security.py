@@ -21,13 +21,12 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from siag.foundations.errors import BadFile, BadInput, Missing
-from siag.runtimes import security
+from siag.runtimes import certificates, security
+from siag.runtimes.certificates import make_certificates, make_tokens
 from siag.runtimes.security import (
     Tokens,
     check_binding,
     client_context,
-    make_certificates,
-    make_tokens,
     read_token,
     server_context,
 )
@@ -136,7 +135,7 @@ def test_during_a_change_a_worker_can_trust_both_authorities(made, tmp_path):
 @pytest.mark.parametrize(("shift", "reason"), [(-2, "expired"), (2, "not yet valid")])
 def test_a_certificate_holds_only_in_its_time(tmp_path, monkeypatch, shift, reason):
     then = datetime.now(UTC) + timedelta(days=shift)
-    monkeypatch.setattr(security, "_now", lambda: then)
+    monkeypatch.setattr(certificates, "_now", lambda: then)
     make_certificates(tmp_path, hosts=[], workers=1, days=1)
     server, client = (
         server_context(tmp_path / "server.pem", tmp_path / "server.key"),
@@ -563,7 +562,7 @@ def test_other_machines_need_tls_and_tokens_or_a_word(host):
         with pytest.raises(BadInput, match=r"^host = .*loopback.* or --insecure") as error:
             check_binding(host, tls=tls, tokens=tokens, insecure=False)
         line = one_line(error)
-        assert ("--tls-cert" in line) != tls
+        assert ("--cert" in line) != tls
         assert ("--tokens" in line) != tokens
 
 

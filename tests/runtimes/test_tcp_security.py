@@ -12,8 +12,9 @@ import pytest
 from peers import Client, D, Noting, Served, in_thread, memory, pull, target, wait_until
 
 from siag.runtimes import tcp_hub, tcp_line, tcp_worker, wire
+from siag.runtimes.certificates import make_certificates, make_tokens
 from siag.runtimes.network import work
-from siag.runtimes.security import Tokens, client_context, make_certificates, make_tokens, read_token, server_context
+from siag.runtimes.security import Tokens, client_context, read_token, server_context
 from siag.runtimes.tcp_connection import Limits
 from siag.runtimes.tcp_worker import Dismissed
 from siag.server.guard import Guard

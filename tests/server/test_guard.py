@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from siag.foundations.errors import BadInput, SiagError
-from siag.server.guard import USUAL_AFTER, Guard, Refused, square_norm
+from siag.server.guard import KNOWN_AFTER, Guard, Refused, square_norm
 
 quick = settings(deadline=None, max_examples=100)
 numbers = st.floats(-1e100, 1e100)
@@ -52,18 +52,18 @@ def test_what_is_not_finite_is_refused_by_any_guard(square):
 
 def test_a_norm_is_held_against_the_limit_and_then_against_the_workers_own_history():
     guard = Guard(norm=100.0, jump=10.0)
-    assert guard.check_norm(100.0**2, usual=1.0, reports=0) == 100.0
+    assert guard.check_norm(100.0**2, largest=1.0, reports=0) == 100.0
     with pytest.raises(Refused, match="norm 101: at most 100 is allowed"):
-        guard.check_norm(101.0**2, usual=1.0, reports=0)
-    assert guard.check_norm(50.0**2, usual=1.0, reports=USUAL_AFTER - 1) == 50.0
-    assert guard.check_norm(10.0**2, usual=1.0, reports=USUAL_AFTER) == 10.0
-    with pytest.raises(Refused, match="norm 50: more than 10 times this worker's usual 1"):
-        guard.check_norm(50.0**2, usual=1.0, reports=USUAL_AFTER)
-    assert Guard(jump=None).check_norm(1e60, usual=1.0, reports=1000) == 1e30
+        guard.check_norm(101.0**2, largest=1.0, reports=0)
+    assert guard.check_norm(50.0**2, largest=1.0, reports=KNOWN_AFTER - 1) == 50.0
+    assert guard.check_norm(10.0**2, largest=1.0, reports=KNOWN_AFTER) == 10.0
+    with pytest.raises(Refused, match="norm 50: more than 10 times the largest of this worker so far, 1"):
+        guard.check_norm(50.0**2, largest=1.0, reports=KNOWN_AFTER)
+    assert Guard(jump=None).check_norm(1e60, largest=1.0, reports=1000) == 1e30
 
 
 def test_a_worker_that_has_sent_nothing_but_zeros_may_send_something_else():
-    assert Guard(jump=10.0).check_norm(4.0, usual=0.0, reports=1000) == 2.0
+    assert Guard(jump=10.0).check_norm(4.0, largest=0.0, reports=1000) == 2.0
 
 
 @quick

@@ -39,7 +39,7 @@ DESCRIPTORS = 1 << 16  # files and connections a server may have open, if the sy
 @click.option("--every", type=int, help="Step after every so many reports.  [default: 1]")
 @click.option("--tick", type=float, help="Step every so many seconds, instead of --every.")
 @click.option("--iterations", type=int, help="End after so many steps.")
-@click.option("--seconds", type=float, help="End after so many seconds.")
+@click.option("--seconds", type=float, help="End so many seconds after the first report.")
 @click.option("--linger", type=float, default=600.0, show_default=True, help="Seconds to wait when nobody is there.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option("--port", type=int, default=7460, show_default=True, help="Port to listen on; 0: any.")
@@ -55,6 +55,7 @@ DESCRIPTORS = 1 << 16  # files and connections a server may have open, if the sy
 )
 @click.option("--max-age", type=int, help="Refuse reports older than so many versions.")
 @click.option("--max-norm", type=float, help="Refuse reports of a larger norm.")
+@click.option("--max-jump", type=float, default=1e4, show_default=True, help="… or so many times a worker's largest.")
 @click.option("--loss", help="module:function, the loss of w to show and record.")
 @click.option("--out", type=FILE, help="Folder for run.npz, run.csv, run.png and run.svg.")
 @click.option("--metrics", type=int, help="Port for Prometheus metrics, on this machine.")
@@ -102,7 +103,7 @@ def serve(out: Path | None, as_json: bool, **given: Any) -> int:
         tokens=given["tokens"],
         insecure=given["insecure"],
         server=_server(given["every"], given["tick"]),
-        guard=Guard(age=given["max_age"], norm=given["max_norm"]),
+        guard=Guard(age=given["max_age"], norm=given["max_norm"], jump=given["max_jump"]),
         departed=_departed(given["departed"]),
         loss=loss,
         folder=given["folder"],
@@ -183,7 +184,7 @@ def replay(trace: Path, out: Path | None, as_json: bool) -> int:
 @click.option("--days", type=int, default=365, show_default=True, help="How long the certificate is valid.")
 def certs(folder: Path, hosts: tuple[str, ...], workers: int, days: int) -> None:
     """Make a certificate for the server and a token for every worker, in FOLDER."""
-    from siag.runtimes.security import make_certificates
+    from siag.runtimes.certificates import make_certificates
 
     for path in make_certificates(folder, hosts=hosts, workers=workers, days=days):
         print(path)

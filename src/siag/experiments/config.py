@@ -40,6 +40,7 @@ from siag.activity import (
     Recorded,
     Sequential,
     Tick,
+    Trace,
     Uniform,
     WaitForAll,
 )
@@ -62,6 +63,7 @@ KINDS: dict[str, dict[str, Callable[..., Any]]] = {
         "Bernoulli": Bernoulli,
         "Recorded": Recorded,
         "Clock": Clock,
+        "Trace": Trace.read,
     },
     "step": {"Constant": Constant, "Harmonic": Harmonic, "theorem": theorem},
 }

@@ -152,9 +152,7 @@ class Assembly:
         if reports > 0 and not os.path.exists(path):
             allowed = f"the trace of the run that goes on, with its {reports} reports"
             raise BadInput("trace", os.fspath(path), allowed, "record from the start, or not at all")
-        trace = TraceWriter(
-            path, self._about, keep=reports, fades=self.server.fades, again=self.session.recovered
-        )
+        trace = TraceWriter(path, self._about, keep=reports, fades=self.server.fades, again=self.session.recovered)
         trace.flush()  # what was kept is on disk again
         return trace
 

@@ -12,9 +12,8 @@ from siag.foundations.dispatch import compiled
 from siag.foundations.errors import SiagError
 from siag.foundations.types import Floats
 
-USUAL_AFTER = 20  # reports, before a worker's own history is held against it
+KNOWN_AFTER = 20  # reports, before a worker's own history is held against it
 U1, U2, U3, U4, U5, U6, U7 = (np.uint64(k) for k in range(1, 8))
-MEMORY = 100  # reports over which a worker's usual norm is averaged
 
 
 class Refused(SiagError):
@@ -40,7 +39,7 @@ class Guard:
     Args:
         age: the most versions its w may be old; `None` for any.
         norm: the largest Euclidean norm; `None` for any.
-        jump: by how many times the norm may exceed the worker's usual one; `None` for any.
+        jump: by how many times the norm may exceed the largest this worker has ever sent; `None` for any.
         strikes: after so many refusals in a row the worker is disconnected.
 
     Example:
@@ -78,15 +77,16 @@ class Guard:
         if sample < drawn:
             raise Refused(f"sample {sample}: this worker has reported sample {drawn - 1} already")
 
-    def check_norm(self, square: float, usual: float, reports: int) -> float:
+    def check_norm(self, square: float, largest: float, reports: int) -> float:
         """Refuse what is not finite or too large, given the squared norm; return the norm."""
         if not math.isfinite(square):
             raise Refused("not finite: a number of the gradient is NaN, infinite, or too large to square")
         norm = math.sqrt(square)
         if self.norm is not None and norm > self.norm:
             raise Refused(f"norm {norm:.4g}: at most {self.norm:.4g} is allowed")
-        if self.jump is not None and reports >= USUAL_AFTER and norm > self.jump * usual > 0:  # from 0 all is a jump
-            raise Refused(f"norm {norm:.4g}: more than {self.jump:g} times this worker's usual {usual:.4g}")
+        if self.jump is not None and reports >= KNOWN_AFTER and norm > self.jump * largest > 0:  # from 0 all is a jump
+            beyond = f"more than {self.jump:g} times the largest of this worker so far, {largest:.4g}"
+            raise Refused(f"norm {norm:.4g}: {beyond}")
         return norm
 
 

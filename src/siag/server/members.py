@@ -6,7 +6,6 @@ import math
 from dataclasses import dataclass, field
 
 from siag.foundations import check
-from siag.server.guard import MEMORY
 from siag.server.snapshot import WorkerView
 
 RECENT = 3.0  # seconds over which rates are averaged
@@ -68,7 +67,7 @@ class Member:
     stamp: int = -1  # of its last accepted report
     last: int = 0  # version at which that arrived
     samples: int = 0  # it has drawn, as far as is known
-    usual: float = 0.0  # norm of its reports
+    largest: float = 0.0  # norm of its reports so far
     heard: float = -math.inf
     rate: float = 0.0
     counted: int = field(default=0, repr=False)  # reports when the rate was last looked at
@@ -77,10 +76,10 @@ class Member:
 
     def accepted(self, version: int, stamp: int, sample: int, norm: float, now: float) -> None:
         """Count a report."""
-        self.reports = count = self.reports + 1
+        self.reports += 1
         self.strikes = 0
         self.last, self.stamp, self.samples, self.heard = version, stamp, sample + 1, now
-        self.usual += (norm - self.usual) / (count if count < MEMORY else MEMORY)
+        self.largest = max(self.largest, norm)
         self.state = "working"
 
     def view(self, version: int, now: float) -> WorkerView:
@@ -117,7 +116,7 @@ class Member:
             "stamp": self.stamp,
             "last": self.last,
             "samples": self.samples,
-            "usual": self.usual,
+            "largest": self.largest,
         }
 
     def restore(self, saved: dict[str, object]) -> None:
@@ -125,6 +124,6 @@ class Member:
         self.name, self.reason = str(saved["name"]), str(saved["reason"])
         for what in ("reports", "refused", "strikes", "stamp", "last", "samples"):
             setattr(self, what, int(saved[what]))  # type: ignore[call-overload]  # written by `saved`
-        self.usual = float(saved["usual"])  # type: ignore[arg-type]
+        self.largest = float(saved["largest"])  # type: ignore[arg-type]
         was = "left" if saved["left"] else "refused" if saved["banned"] else ""
         self.state = was or ("away" if self.reports else "expected")

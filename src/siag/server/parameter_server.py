@@ -182,7 +182,7 @@ class ParameterServer:
             self.guard.check_sample(sample, member.samples)
             if square is None:
                 square = square_norm(message)
-            norm = self.guard.check_norm(square, member.usual, member.reports)
+            norm = self.guard.check_norm(square, member.largest, member.reports)
         except Refused as refusal:
             self._look_at_w()  # if that is beyond all numbers no worker is to blame
             self.strike(row, refusal, now)

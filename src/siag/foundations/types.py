@@ -15,7 +15,7 @@ Booleans: TypeAlias = NDArray[np.bool_]
 """Flags, one per worker."""
 
 Rng: TypeAlias = NDArray[np.uint64]
-"""(4,) the state of a random generator; see `siag.rng`."""
+"""(2,) the state of a random generator; see `siag.rng`."""
 
 Record: TypeAlias = Any
 """A `NamedTuple` of arrays and numbers: what compiled code can read, a file can hold and a person can print."""

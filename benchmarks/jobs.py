@@ -12,7 +12,7 @@ import numpy as np
 
 import siag
 from benchmarks.peers.live_job import ETA, WARM, described, gradient, serve, together
-from siag.runtimes.security import make_certificates
+from siag.runtimes.certificates import make_certificates
 from siag.server.parameter_server import ParameterServer
 from siag.server.snapshot import Snapshot
 

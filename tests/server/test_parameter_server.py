@@ -211,8 +211,9 @@ def test_a_refused_report_changes_nothing_at_all(report):
     assert message.tobytes() == kept.tobytes()
     assert "\n" not in caught.value.reason
     assert not caught.value.final
-    known[1] |= {"refused": 1, "strikes": 1, "reason": caught.value.reason}
+    known[1] |= {"refused": 1, "reason": caught.value.reason}
     assert [member.saved() for member in server.members] == known
+    assert server.members[1].strikes == caught.value.blame
 
 
 @quick
@@ -281,13 +282,28 @@ def test_strikes_in_a_row_are_final_and_nothing_brings_the_worker_back():
     assert server.snapshot(4.0).workers[0].state == "refused"
 
 
-def test_a_ban_outlives_the_server():
+def test_a_worker_that_was_refused_may_try_again_once_the_server_is_started_anew():
     server, again = make(guard=Guard(strikes=1)), make(guard=Guard(strikes=1))
     with pytest.raises(Refused):
         server.push(0, 0, ones(math.inf), 0, now=0.0)
-    again.restore(json.loads(json.dumps(server.meta(1.0))), now=9.0)
     with pytest.raises(Refused, match="last: not finite"):
-        again.join(0, now=9.0)
+        server.join(0, now=0.5)
+    again.restore(json.loads(json.dumps(server.meta(1.0))), now=9.0)
+    again.join(0, now=9.0)
+    again.push(0, 0, ones(), 0, now=9.0)
+    assert again.version == 1
+
+
+def test_a_worker_that_is_only_slow_is_never_refused_for_good():
+    server = make(guard=Guard(age=2, strikes=3))
+    for k in range(10):
+        server.push(1, server.version, ones(), k, now=0.0)
+    for _ in range(20):
+        with pytest.raises(Refused, match="age 10: at most 2 is allowed") as caught:
+            server.push(0, 0, ones(), 0, now=0.0)
+        assert not caught.value.final
+    assert server.members[0].refused == 20
+    server.push(0, server.version, ones(), 0, now=0.0)
 
 
 def test_a_norm_that_a_worker_has_found_itself_is_believed():
@@ -617,12 +633,15 @@ def test_the_rate_shown_is_steps_per_second(k):
     assert server.snapshot(60.01).rate == shown.rate  # too soon to tell anything new
 
 
-def test_a_sign_of_life_keeps_a_worker_from_being_shown_as_stalled():
+def test_a_sign_of_life_is_no_work_so_the_worker_is_shown_as_stalled():
     server = make(patience=2.0)
     server.join(0, now=0.0)
     assert server.snapshot(3.0).workers[0].state == "stalled"
     server.alive(0, now=3.0)
-    assert server.snapshot(4.0).workers[0].state == "working"
+    view = server.snapshot(4.0).workers[0]
+    assert (view.state, view.silent) == ("stalled", 1.0)
+    server.push(0, 0, ones(), 0, now=4.0)
+    assert server.snapshot(5.0).workers[0].state == "working"
 
 
 # Divergence ----------------------------------------------------------------------------------------------------------

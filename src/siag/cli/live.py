@@ -32,7 +32,7 @@ DESCRIPTORS = 1 << 16  # files and connections a server may have open, if the sy
 @click.option("--name", "names", multiple=True, help="A worker's name; repeat it, instead of --workers.")
 @click.option("--dimension", type=int, help="How many parameters the model has; it starts from 0.")
 @click.option("--w0", type=FILE, help="A .npy file with the first parameters, instead of --dimension.")
-@click.option("--method", default="SIAG", show_default=True, help="SIAG, SGD, IAG or SAG.")
+@click.option("--method", default="SIAG", show_default=True, help="SIAG or SGD.")
 @click.option("--eta", type=float, help="A constant step.")
 @click.option("--beta", type=float, help="β of the step β/(t+γ), instead of --eta.")
 @click.option("--gamma", type=float, help="γ of the step β/(t+γ).")
@@ -57,7 +57,7 @@ DESCRIPTORS = 1 << 16  # files and connections a server may have open, if the sy
 @click.option("--max-norm", type=float, help="Refuse reports of a larger norm.")
 @click.option("--max-jump", type=float, default=1e4, show_default=True, help="… or so many times a worker's largest.")
 @click.option("--loss", help="module:function, the loss of w to show and record.")
-@click.option("--out", type=FILE, help="Folder for run.npz, run.csv, run.png and run.svg.")
+@click.option("--out", type=FILE, help="Folder for w.npy, run.npz, run.csv, run.png and run.svg.")
 @click.option("--metrics", type=int, help="Port for Prometheus metrics, on this machine.")
 @click.option("--quiet", is_flag=True, help="Show nothing while it runs.")
 @AS_JSON
@@ -116,6 +116,8 @@ def serve(out: Path | None, as_json: bool, **given: Any) -> int:
     if folder is not None:
         _save(result, folder)
         np.save(folder / "w.npy", result.w[0])
+    if not as_json:
+        print(f"w           {np.array2string(result.w[0], precision=6, threshold=10)}")
     return _show(result, folder, as_json)
 
 
@@ -127,6 +129,7 @@ def serve(out: Path | None, as_json: bool, **given: Any) -> int:
 @click.option("--token", type=FILE, help="A file with this worker's secret; SIAG_TOKEN does as well.")
 @click.option("--tls", is_flag=True, help="Talk over TLS, trusting the system's authorities.")
 @click.option("--ca", type=FILE, help="Talk over TLS, trusting the authority of this file.")
+@click.option("--insecure", is_flag=True, help="Send the token even without TLS beyond this machine.")
 @click.option("--give-up", type=float, help="End after so many seconds without a server; by default never.")
 @click.option("--quiet", is_flag=True, help="Say nothing.")
 def work(address: str, gradient: str, stream: str, quiet: bool, **given: Any) -> None:
@@ -151,6 +154,7 @@ def work(address: str, gradient: str, stream: str, quiet: bool, **given: Any) ->
             token=given["token"],
             tls=given["tls"],
             ca=given["ca"],
+            insecure=given["insecure"],
             give_up=given["give_up"],
             say=say,
         )

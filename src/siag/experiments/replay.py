@@ -11,7 +11,7 @@ from typing import Any
 from siag.activity import Trace
 from siag.experiments.config import BASES, KINDS, _part
 from siag.foundations import check
-from siag.foundations.errors import BadFile, BadInput, SiagError, shorten
+from siag.foundations.errors import BadFile, BadInput, Missing, SiagError, shorten
 from siag.foundations.types import Floats
 from siag.methods import Method
 from siag.problems import Problem
@@ -25,6 +25,8 @@ def replay(
     method: Method | None = None,
     step: Step | None = None,
     *,
+    seed: int | None = None,
+    w0: Floats | None = None,
     record: int = 200,
 ) -> Run:
     """Run a live run again from its trace: the same reports, from the same versions, in the same order.
@@ -37,6 +39,8 @@ def replay(
         problem: what was minimised.
         method: with which method.
         step: with which steps.
+        seed: of the samples; that of the trace, if it knows.
+        w0: (d,) where it started; that of the trace, if it was kept.
         record: how many points of the error curve to keep.
     """
     tape = Trace.read(trace)
@@ -55,15 +59,17 @@ def replay(
         tape,
         parts["step"],
         iterations=tape.length,
-        seed=_seed(tape.about, trace),
+        seed=_seed(tape.about, trace) if seed is None else seed,
         record=record,
-        w0=_start(tape.about, trace),
+        w0=_start(tape.about, trace) if w0 is None else w0,
     )
 
 
 def _seed(about: Mapping[str, Any], trace: str | os.PathLike[str]) -> int:
+    if about.get("seed") is None:
+        raise Missing("seed", "this server did not know its workers' seed; give it: siag.replay(trace, …, seed=…)")
     try:
-        return check.seed(about.get("seed", 0))
+        return check.seed(about["seed"])
     except BadInput as error:
         raise BadFile(f"{os.fspath(trace)}: {error}") from None
 

@@ -96,6 +96,7 @@ class Assembly:
             store = None
             if options.folder is not None:
                 identity = {"method": repr(method), "step": repr(step), "n": len(workers), "d": int(w0.size)}
+                identity |= {"server": repr(options.server), "workers": list(workers)}
                 identity |= {what: about[what] for what in ("problem", "seed") if " at 0x" not in str(about[what])}
                 store = Store(options.folder, identity, durable=options.durable)
                 stack.callback(store.close)

@@ -252,8 +252,11 @@ class Embedded:
                 session.refused(row, refusal)
                 reply = STOP if refusal.final else REFUSED
         elif kind == JOIN:
-            ticket = server.join(row, now)
-            memory.notes[row, SAMPLE] = ticket.samples
+            try:
+                memory.notes[row, SAMPLE] = server.join(row, now).samples
+            except Refused as refusal:
+                session.refused(row, refusal)
+                return STOP
         elif kind == ENDED:
             session.left(row, now, "its stream ended")
             return NOTHING

@@ -16,7 +16,7 @@ from siag.foundations.types import Floats
 from siag.methods import Method
 from siag.problems import Problem
 from siag.runtimes.assembly import Assembly, Options, checked, worker_names
-from siag.runtimes.security import Tokens, check_binding, client_context, read_token, server_context
+from siag.runtimes.security import Tokens, check_binding, client_context, is_loopback, read_token, server_context
 from siag.runtimes.task import FromProblem, FromStream, Gradient, Task
 from siag.runtimes.tcp_server import Limits, listen, serve_session
 from siag.runtimes.tcp_worker import Worker, made
@@ -118,7 +118,12 @@ def serve(
         linger=linger,
         patience=patience,
     )
-    facts = {"problem": "streams of the workers", "activity": f"live, {len(names)} workers", "seed": 0, **(about or {})}
+    facts = {
+        "problem": "streams of the workers",
+        "activity": f"live, {len(names)} workers",
+        "seed": None,
+        **(about or {}),
+    }
     with ExitStack() as stack:
         listeners = [stack.enter_context(listener) for listener in listen(host, port)]
         for listener in listeners:  # a name may mean anything; this is where the socket is
@@ -143,6 +148,7 @@ def work(
     token: AnyPath | None = None,
     tls: bool = False,
     ca: AnyPath | None = None,
+    insecure: bool = False,
     method: Method | None = None,
     give_up: float | None = None,
     say: Callable[[str], None] = lambda text: None,
@@ -160,6 +166,7 @@ def work(
         token: a file with the secret that binds this worker to its row; the variable SIAG_TOKEN does as well.
         tls: talk over TLS, with the system's authorities.
         ca: talk over TLS, with the authority of this file.
+        insecure: send the token even where others might read it.
         method: the server's method, if it is not one of siag's own.
         give_up: seconds without a server after which to give up; by default never.
         say: what to do with remarks.
@@ -172,6 +179,8 @@ def work(
     if secret is not None and secret.remark:
         say(secret.remark)
     context = client_context(None if ca is None else Path(ca)) if tls or ca is not None else None
+    if secret is not None and context is None and not insecure and not is_loopback(place[0]):
+        raise BadInput("token", address, "sent over TLS beyond this machine", "give --ca or --tls, or --insecure")
     if problem is None and (gradient is None or stream is None):
         raise Missing("gradient" if gradient is None else "stream", "give gradient and stream, or a problem")
     if gradient is not None and not callable(gradient):

@@ -216,7 +216,7 @@ def check_binding(host: str, tls: bool, tokens: bool, insecure: bool) -> None:
 
     A name counts as this machine's own only if all addresses it resolves to are loopback ones; "" is all interfaces.
     """
-    if insecure or (tls and tokens) or _loopback(host):
+    if insecure or (tls and tokens) or is_loopback(host):
         return
     lacking = " and no ".join(name for name, there in (("TLS", tls), ("tokens", tokens)) if not there)
     options = " and ".join(name for name, there in (("--cert", tls), ("--tokens", tokens)) if not there)
@@ -224,7 +224,8 @@ def check_binding(host: str, tls: bool, tokens: bool, insecure: bool) -> None:
     raise BadInput("host", host, f"a loopback address such as 127.0.0.1 for a server with no {lacking}", remedy)
 
 
-def _loopback(host: str) -> bool:
+def is_loopback(host: str) -> bool:
+    """Whether a host is this machine, and cannot be another."""
     if host.lower() == "localhost":
         return True
     if not host:

@@ -14,7 +14,7 @@ from siag.activity import Tick
 from siag.foundations.types import Floats
 from siag.runtimes.until import Curve, Until
 from siag.runtimes.watch import Quiet, Watcher
-from siag.server.guard import Refused
+from siag.server.guard import Guard, Refused
 from siag.server.parameter_server import Diverged, ParameterServer
 from siag.server.store import Store
 
@@ -24,6 +24,7 @@ LOOK = 0.02  # seconds between two looks at what is due, unless a tick is
 BEHIND = 1.0  # seconds after which ticks that were missed are left out
 PATIENCE = 60.0  # seconds for a first report to come, before the time of `Until` is counted all the same
 GONE = ("left", "refused")
+ANYTHING = Guard(jump=None)
 ENTRY = struct.Struct(
     "<Bqqqd"
 )  # kind, row, stamp, sample, seconds: a line of the durable log; a report's numbers follow
@@ -66,6 +67,7 @@ class Session:
         self._shown = self._saved = self._tried = self._flushed = 0.0
         self._saved_once = False
         self._lonely_since: float | None = None
+        self._departures = 0  # in this session; a run that had ended may be gone on with
         self._began = self._seconds0 = 0.0
         self.failures: list[str] = []  # who is gone without having left, and why
         self._due = 0.0  # nothing needs to be looked after before
@@ -85,7 +87,9 @@ class Session:
         self.server.restore(found.meta, now)
         self.remarks += found.remarks
         trace, self.server.trace = self.server.trace, None
+        guard, self.server.guard = self.server.guard, ANYTHING  # what was acknowledged has passed the guard of its time
         last = max((self._redo(entry, now) for entry in found.entries), default=0.0)
+        self.server.guard = guard
         if last > self.server.seconds(now):
             self.server.begin(now - last)  # time goes on from there
         self.server.trace = trace
@@ -156,6 +160,7 @@ class Session:
 
     def left(self, row: int, now: float, reason: str) -> None:
         """A worker has left for good."""
+        self._departures += 1
         self.server.leave(row, now, reason)
         if self.durable and self.store is not None:
             self.store.log(ENTRY.pack(LEFT, row, 0, 0, self.server.seconds(now)))
@@ -201,7 +206,9 @@ class Session:
             self._flush()
         if self.store is not None and now - self._tried >= SAVE:
             self.save(now)
-        waited = now - self._began - PATIENCE if server.reports == 0 else server.seconds(now) - self._seconds0
+        waited = server.seconds(now) - self._seconds0
+        if server.reports == self._reports0:  # a server that lingers has another rule for nobody coming
+            waited = now - self._began - PATIENCE if self.linger is None else -1.0
         if self.until.reached(0, 0, waited):
             self.end(f"{self.until.seconds:g} seconds have passed")
         self._lonely(now)
@@ -223,8 +230,8 @@ class Session:
     def finish(self, now: float) -> None:
         """The end: last point, last save, last look."""
         self.end(self._whereabouts())  # unless it had another reason
-        self._note(now)
         self.save(now, wait=True)
+        self._note(now)
         if self.server.trace is not None:
             try:
                 self.server.trace.close(self.server.version)
@@ -318,7 +325,7 @@ class Session:
     def _lonely(self, now: float) -> None:
         """With nobody there, save, wait, and end after the stated time."""
         states = [member.state for member in self.server.members]
-        if all(state in GONE for state in states):
+        if self._departures and "left" in states and all(state in GONE for state in states):
             self.end(self._whereabouts())
         if any(state == "working" for state in states):
             self._lonely_since = None

@@ -265,6 +265,7 @@ class Hub:
         away = [member.row for member in vacant if member.state == "away"]
         free = [member.row for member in vacant if member.state == "expected"]
         free += [row for row in away if now - self._lost.get(row, -math.inf) >= OCCUPIED]
+        free += [member.row for member in vacant if member.state == "left"]
         if free:
             return free[0]
         if away:

@@ -22,11 +22,12 @@ class Refused(SiagError):
     Args:
         reason: in one line, for the worker and for whoever watches.
         final: whether the worker is to be disconnected.
+        blame: whether it is the worker's fault; slowness is not.
     """
 
-    def __init__(self, reason: str, final: bool = False) -> None:
+    def __init__(self, reason: str, final: bool = False, blame: bool = True) -> None:
         super().__init__(reason)
-        self.reason, self.final = reason, final
+        self.reason, self.final, self.blame = reason, final, blame
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +41,8 @@ class Guard:
         age: the most versions its w may be old; `None` for any.
         norm: the largest Euclidean norm; `None` for any.
         jump: by how many times the norm may exceed the largest this worker has ever sent; `None` for any.
-        strikes: after so many refusals in a row the worker is disconnected.
+        strikes: after so many refusals in a row that are its fault, the worker is disconnected until the server is
+            started again. Being slow is no fault.
 
     Example:
         >>> Guard(age=100)
@@ -66,7 +68,7 @@ class Guard:
         if not 0 <= stamp <= version:
             raise Refused(f"stamp {stamp}: the server is at version {version}, a report cannot be from another")
         if self.age is not None and version - stamp > self.age:
-            raise Refused(f"age {version - stamp}: at most {self.age} is allowed; read w anew")
+            raise Refused(f"age {version - stamp}: at most {self.age} is allowed; read w anew", blame=False)
         if stamp < last:
             raise Refused(f"stamp {stamp}: from before this worker's last report, at version {last}; read w anew")
 

@@ -69,6 +69,8 @@ class Member:
     samples: int = 0  # it has drawn, as far as is known
     largest: float = 0.0  # norm of its reports so far
     heard: float = -math.inf
+    worked: float = -math.inf  # when it last reported; a sign of life is no work
+    joined: float = -math.inf
     rate: float = 0.0
     counted: int = field(default=0, repr=False)  # reports when the rate was last looked at
     counted_at: float = field(default=-math.inf, repr=False)
@@ -79,13 +81,14 @@ class Member:
         self.reports += 1
         self.strikes = 0
         self.last, self.stamp, self.samples, self.heard = version, stamp, sample + 1, now
+        self.worked = now
         self.largest = max(self.largest, norm)
         self.state = "working"
 
     def view(self, version: int, now: float) -> WorkerView:
         """As others may see it."""
         silent = now - self.heard
-        stalled = self.state == "working" and silent > self.patience
+        stalled = self.state == "working" and now - max(self.worked, self.joined) > self.patience
         passed = now - self.counted_at
         if passed >= LOOK:
             rate = (self.reports - self.counted) / passed if passed < math.inf else 0.0
@@ -108,11 +111,9 @@ class Member:
         return {
             "name": self.name,
             "left": self.state == "left",
-            "banned": self.state == "refused",
             "reason": self.reason,
             "reports": self.reports,
             "refused": self.refused,
-            "strikes": self.strikes,
             "stamp": self.stamp,
             "last": self.last,
             "samples": self.samples,
@@ -120,10 +121,9 @@ class Member:
         }
 
     def restore(self, saved: dict[str, object]) -> None:
-        """Take over what an earlier server knew; whoever was there is away now."""
+        """Take over what an earlier server knew; whoever was there is away now, and who was refused has another try."""
         self.name, self.reason = str(saved["name"]), str(saved["reason"])
-        for what in ("reports", "refused", "strikes", "stamp", "last", "samples"):
+        for what in ("reports", "refused", "stamp", "last", "samples"):
             setattr(self, what, int(saved[what]))  # type: ignore[call-overload]  # written by `saved`
         self.largest = float(saved["largest"])  # type: ignore[arg-type]
-        was = "left" if saved["left"] else "refused" if saved["banned"] else ""
-        self.state = was or ("away" if self.reports else "expected")
+        self.state = "left" if saved["left"] else "away" if self.reports else "expected"

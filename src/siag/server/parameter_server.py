@@ -161,7 +161,7 @@ class ParameterServer:
         member = self.members[row]
         if member.state == "refused":
             raise Refused(f"worker {member.name}: refused {member.refused} times, last: {member.reason}", final=True)
-        member.state, member.heard, member.reason = "working", now, ""
+        member.state, member.heard, member.joined, member.reason = "working", now, now, ""
         return Ticket(row, self.version, member.samples)
 
     def push(self, row: int, stamp: int, message: Floats, sample: int, now: float, square: float | None = None) -> None:
@@ -222,7 +222,7 @@ class ParameterServer:
         """Count a refusal; too many in a row make it final."""
         member = self.members[row]
         member.refused += 1
-        member.strikes += 1
+        member.strikes += refusal.blame
         member.heard = now
         if member.state == "refused":
             return

@@ -1,20 +1,35 @@
-"""All sides in one run, interleaved, medians, as ratios: writes benchmarks/RESULTS.md and its figures."""
+"""All sides in one run, interleaved, medians, as ratios: writes benchmarks/RESULTS.md and its figures.
+
+`python -m benchmarks simulator` measures one chapter anew and leaves the others as they are.
+"""
 
 from __future__ import annotations
 
 import os
 import platform
+import re
+import sys
 
 from benchmarks import live, simulator
 from benchmarks.sides import HERE, PYTHON
 from siag.foundations.files import write_text
 
+CHAPTERS = {"simulator": simulator.chapter, "live": live.chapter}
+RESULTS = HERE / "RESULTS.md"
 
-def main() -> None:
-    """Measure everything and write it down."""
+
+def main(wanted: list[str]) -> None:
+    """Measure what is wanted, everything by default, and write it down."""
     if not PYTHON.exists():
         raise SystemExit("no environment for the peers; run: make bench")
-    text = "\n".join(chapter()[0] for chapter in (simulator.chapter, live.chapter))
+    unknown = set(wanted) - CHAPTERS.keys()
+    if unknown:
+        raise SystemExit(f"{unknown.pop()}: not one of {', '.join(CHAPTERS)}")
+    before = re.split(r"^(?=## )", RESULTS.read_text(), flags=re.M)[1:] if RESULTS.exists() else []
+    kept = dict(zip(CHAPTERS, before, strict=False))
+    for name, chapter in CHAPTERS.items():
+        if not wanted or name in wanted:
+            kept[name] = chapter()[0]
     head = f"""# Benchmarks
 
 Written by `make bench`; no figure is typed by hand. Medians of at least five rounds in which all sides take turns;
@@ -22,9 +37,10 @@ ratios are medians of the rounds' ratios. Python {platform.python_version()}, {p
 {os.cpu_count()} cores.
 
 """
-    write_text(HERE / "RESULTS.md", head + text)
-    print(head + text)
+    text = head + "\n".join(f"{kept[name].strip()}\n" for name in CHAPTERS if name in kept)
+    write_text(RESULTS, text)
+    print(text)
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

@@ -446,8 +446,7 @@ def test_an_error_of_the_loss_ends_the_server_and_not_the_workers():
 
     with Served(1, loss=loss, step=0.1) as served, Noting(served.port, 1) as worker:
         served._thread.join()
-        assert isinstance(served.error.__cause__, ZeroDivisionError)
-        assert "loss raised ZeroDivisionError: of the loss" in str(served.error)
+        assert isinstance(served.error, ZeroDivisionError)
         served.error = None
         wait_until(lambda: any("an error of the server's); trying again" in remark for remark in worker.remarks))
         assert worker.outcome is None

@@ -81,7 +81,7 @@ def serve(out: Path | None, as_json: bool, **given: Any) -> int:
         raise BadInput("tick", given["tick"], "given without --every")
     w0 = _start(given["w0"], given["dimension"])
     _allow_connections()
-    loss = None if given["loss"] is None else reference("loss", given["loss"])
+    loss = None if given["loss"] is None else _loss(given["loss"])
     watcher = _watcher(given["quiet"], as_json, given["metrics"])
 
     def ready(host: str, port: int) -> None:
@@ -234,6 +234,19 @@ def _allow_connections() -> None:
     wanted = DESCRIPTORS if most == resource.RLIM_INFINITY else min(DESCRIPTORS, most)
     with suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (max(now, wanted), most))
+
+
+def _loss(text: str) -> Callable[[Any], float]:
+    """The user's loss; what it raises becomes one line."""
+    function = reference("loss", text)
+
+    def loss(w: Any) -> float:
+        try:
+            return float(function(w))
+        except Exception as error:
+            raise BadInput("loss", text, "a function of w", f"it raised {type(error).__name__}: {error}") from error
+
+    return loss
 
 
 def _start(file: Path | None, dimension: int | None) -> Any:

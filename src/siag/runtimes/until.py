@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from siag.foundations import check
-from siag.foundations.errors import BadInput, Missing, SiagError
+from siag.foundations.errors import BadInput, Missing
 from siag.foundations.schedule import points
 from siag.foundations.types import Floats
 from siag.simulation import Run
@@ -85,7 +85,7 @@ class Curve:
         """Write down a point, if it is time: `version` has reached `next`."""
         value = float("nan")
         if self._measure is not None:
-            value = self.latest = self._measured(w) if measured is None else measured
+            value = self.latest = float(self._measure(w)) if measured is None else measured
         if self._rows and self._rows[-1][0] == version:
             self._rows.pop()
         self._rows.append((version, value, reports, seconds))
@@ -95,15 +95,6 @@ class Curve:
             self._rows[1:-1] = self._rows[2:-1:2]
             self._growth **= 2
         self.next = self._ahead[-1] if self._ahead else max(version + 1, int(version * self._growth))
-
-    def _measured(self, w: Floats) -> float:
-        """What the user's function says of w."""
-        try:
-            return float(self._measure(w)) if self._measure is not None else float("nan")
-        except SiagError:
-            raise
-        except Exception as error:
-            raise SiagError(f"loss raised {type(error).__name__}: {error}; it is called with w, (d,)") from error
 
     def run(self, w: Floats, diverged: int, about: dict[str, Any]) -> Run:
         """The curve as a run."""

@@ -32,8 +32,9 @@ def main(wanted: list[str]) -> None:
             kept[name] = chapter()[0]
     head = f"""# Benchmarks
 
-Written by `make bench`; no figure is typed by hand. Medians of at least five rounds in which all sides take turns;
-ratios are medians of the rounds' ratios. Python {platform.python_version()}, {platform.machine()},
+Written by `make bench`, or a chapter at a time by `python -m benchmarks CHAPTER`, so chapters may be of different runs;
+no figure is typed by hand. Medians of at least five rounds in which all sides take turns; ratios are medians of the
+rounds' ratios. Python {platform.python_version()}, {platform.machine()},
 {os.cpu_count()} cores.
 
 """

@@ -38,7 +38,7 @@ def serve(port, **given):
     facts = {"version": server.version, "reports": server.reports, "gap": gap(server.state)}
     listeners = listen("127.0.0.1", port)
     parts = {"context": None, "tokens": Tokens.none(), "limits": Limits()}
-    ready = lambda host, port: say(pid=os.getpid(), port=port, **facts)  # noqa: E731
+    ready = lambda host, port: say(pid=os.getpid(), port=port, **facts)  # noqa: E731  # one line of a script
     whole.run(lambda session: asyncio.run(serve_session(session, listeners, ready=ready, **parts)))
     say(ended=whole.session.why, version=server.version, reports=server.reports, gap=gap(server.state))
 

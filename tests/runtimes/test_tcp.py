@@ -380,7 +380,7 @@ def test_a_worker_that_others_stood_in_for_reports_no_sample_twice(monkeypatch):
             workers = []
             monkeypatch.setattr(tcp_worker.Worker, "_work", _noted(tcp_worker.Worker._work, workers))
             thread, outcome = in_thread(served.address, **given)
-            wait_until(lambda: workers and workers[0].reports > 5)  # noqa: B023
+            wait_until(lambda: workers and workers[0].reports > 5)  # noqa: B023  # waited for within the loop
             served.ask(lambda: setattr(served.server.members[0], "samples", 10**6))
             workers[0]._line._socket.shutdown(2)
             wait_until(lambda: served.ask(lambda: served.server.members[0].samples) > 10**6 + 5)

@@ -327,7 +327,7 @@ def test_nothing_is_open_before_the_loop_nor_after_it(path):
     opened = []
 
     def opener(*arguments, **options):
-        opened.append(open(*arguments, **options))  # noqa: SIM115
+        opened.append(open(*arguments, **options))  # noqa: SIM115  # closed by the code under test
         return opened[-1]
 
     path.write_text("1\n2\n")

@@ -125,5 +125,5 @@ class Member:
         self.name, self.reason = str(saved["name"]), str(saved["reason"])
         for what in ("reports", "refused", "stamp", "last", "samples"):
             setattr(self, what, int(saved[what]))  # type: ignore[call-overload]  # written by `saved`
-        self.largest = float(saved["largest"])  # type: ignore[arg-type]
+        self.largest = float(saved["largest"])  # type: ignore[arg-type]  # written by `saved`
         self.state = "left" if saved["left"] else "away" if self.reports else "expected"

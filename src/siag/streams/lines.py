@@ -50,7 +50,7 @@ class LineStream(Stream[Any]):
             if number == 1:
                 if self.header:
                     continue
-                line = line.removeprefix(codecs.BOM_UTF8)  # noqa: PLW2901
+                line = line.removeprefix(codecs.BOM_UTF8)  # noqa: PLW2901  # the same line, without its mark
             if self.format != "lines" and not line.strip():
                 continue
             try:

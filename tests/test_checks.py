@@ -89,7 +89,7 @@ def test_the_suspect_without_a_flaw_passes():
     [
         (RESTLESS, checks.silence_is_safe, "w moved although nobody has ever reported"),
         (FRAGILE, checks.silence_is_safe, "silent iterations led to NaN or infinity"),
-        (HASTY, checks.workers_only_read, "receive wrote to w; only advance may"),
+        (HASTY, checks.workers_only_read, "receive wrote to w, or what else workers read; only advance may"),
         (UNFAIR, checks.relabelling_changes_nothing, "relabelled workers lead to"),
         (DECAYING, checks.shifting_shifts, "the shifted problem leads to"),
         (SHORT, checks.all_active_is_gradient_descent, "gradient descent"),
@@ -220,3 +220,32 @@ def test_a_check_can_be_skipped_by_name():
 def test_an_unknown_check_to_skip_is_refused_with_the_known_ones():
     with pytest.raises(siag.SiagError, match=r"no such checks: \['speed'\]; there are \[.*'shifting_shifts'"):
         conform(SIAG(), skip=["speed"])
+
+
+class Careless(NamedTuple):
+    """A worker that counts its messages, and writes all but the last number of each."""
+
+    count: np.ndarray
+
+
+@compute.when(Careless)
+def omit(memory, oracle, rng, i, w, out):
+    memory.count[i] += 1
+    out[:-1] = 0.0
+    return True
+
+
+@dataclasses.dataclass(frozen=True)
+class Forgetless(Suspect):
+    def recruit(self, w0, n):
+        return Careless(np.zeros(n, np.int64))
+
+
+def test_a_message_with_a_hole_is_found():
+    with pytest.raises(CheckFailed, match="not all of it was written"):
+        checks.messages_are_complete(Forgetless())
+
+
+def test_a_worker_that_does_not_forget_is_found():
+    with pytest.raises(CheckFailed, match="a worker that forgot has count = 3"):
+        checks.forgetting_is_beginning_anew(Forgetless())

@@ -20,7 +20,7 @@ from siag.foundations.parallel import Watch
 from siag.foundations.rng import SAMPLES, fresh
 from siag.foundations.schedule import points
 from siag.foundations.types import Floats, Record, Rng
-from siag.methods import Method, advance, compute, receive
+from siag.methods import Method, advance, compute, forget, receive, shown
 from siag.problems import LeastSquares, Problem, exact, sample
 from siag.simulation.simulate import Job
 from siag.steps import Constant, Harmonic, Step
@@ -81,16 +81,45 @@ def workers_only_read(method: Method) -> None:
     """Neither `compute` nor `receive` writes to the w that workers are reading."""
     problem, w0 = _streaming(), np.arange(1.0, D + 1)
     state, memory, oracle = method.init(w0, N), method.recruit(w0, N), problem.oracle()
-    rng, message = fresh(1, 0, SAMPLES), np.empty(D)
+    rng, message = fresh(1, 0, SAMPLES), np.empty(method.message(D, N))
     for t in range(3):
         for i in range(N):
-            before = state.w.copy()
-            sent = compute(memory, oracle, rng, i, state.w, message)
-            _require(method, np.array_equal(state.w, before), "compute wrote to w")
+            before = shown(state).copy()
+            sent = compute(memory, oracle, rng, i, shown(state), message)
+            _require(method, np.array_equal(shown(state), before), "compute wrote to what workers read")
             if sent:
                 receive(state, i, message, t)
-                _require(method, np.array_equal(state.w, before), "receive wrote to w; only advance may")
+                same = np.array_equal(shown(state), before)
+                _require(method, same, "receive wrote to w, or what else workers read; only advance may")
         advance(state, 1e-3)
+
+
+def messages_are_complete(method: Method) -> None:
+    """What is sent is finite in all its numbers: none is left from before."""
+    problem, w0 = _streaming(), np.arange(1.0, D + 1)
+    state, memory, oracle = method.init(w0, N), method.recruit(w0, N), problem.oracle()
+    rng, message = fresh(1, 0, SAMPLES), np.empty(method.message(D, N))
+    for i in range(N):
+        message[:] = np.nan
+        if compute(memory, oracle, rng, i, shown(state), message):
+            _require(method, bool(np.isfinite(message).all()), f"sends {message}: not all of it was written")
+            receive(state, i, message, 0)
+
+
+def forgetting_is_beginning_anew(method: Method) -> None:
+    """A worker that has lost its memory is as if just recruited."""
+    problem, w0 = _streaming(), np.arange(1.0, D + 1)
+    state, memory, oracle = method.init(w0, N), method.recruit(w0, N), problem.oracle()
+    rng, message = fresh(1, 0, SAMPLES), np.empty(method.message(D, N))
+    for _ in range(3):
+        for i in range(N):
+            if compute(memory, oracle, rng, i, shown(state), message):
+                receive(state, i, message, 0)
+        advance(state, 1e-2)
+    forget(memory, 1)
+    for name, now, new in zip(memory._fields, memory, method.recruit(w0, N), strict=True):
+        if isinstance(now, np.ndarray) and now.ndim > 0 and len(now) == N:
+            _require(method, np.array_equal(now[1], new[1]), f"a worker that forgot has {name} = {now[1]}")
 
 
 def relabelling_changes_nothing(method: Method) -> None:
@@ -147,6 +176,8 @@ CHECKS: tuple[Callable[[Method], None], ...] = (
     same_seed_same_run,
     silence_is_safe,
     workers_only_read,
+    messages_are_complete,
+    forgetting_is_beginning_anew,
     relabelling_changes_nothing,
     shifting_shifts,
     all_active_is_gradient_descent,

@@ -108,7 +108,9 @@ def test_error_can_be_drawn_against_seconds_samples_and_bytes(tmp_path):
 
     clock = Clock(compute=Exponential(1.0), server=EveryArrivals(2))
     run = siag.simulate(PROBLEM, siag.methods.SIAG(), clock, STEP, iterations=200, repeats=2)
-    assert np.array_equal(run.bytes, run.samples * 16 * PROBLEM.d)
+    assert np.array_equal(run.bytes, 8 * PROBLEM.d * (run.reads + run.uploads))
+    assert np.array_equal(run.reads, run.samples)
+    assert (run.uploads[:, -1] < run.reads[:, -1]).all()  # some are on their way
     for x in ("t", "time", "samples", "bytes"):
         line = run.plot(Figure().subplots(), x=x).get_lines()[0]
         assert line.get_xdata()[-1] == run.table()[x][-1]

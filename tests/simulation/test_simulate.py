@@ -99,7 +99,7 @@ def test_mean_and_standard_error_are_those_of_the_repeats():
     np.testing.assert_allclose(run.mean, run.error.mean(axis=0))
     np.testing.assert_allclose(run.standard_error, run.error.std(axis=0, ddof=1) / np.sqrt(5))
     assert np.isinf(run_of().standard_error).all()
-    assert set(run.table()) == {"t", "error", "standard_error", "samples", "bytes", "time"}
+    assert set(run.table()) == {"t", "error", "standard_error", "samples", "uploads", "bytes", "time"}
 
 
 def test_the_run_says_what_was_run():

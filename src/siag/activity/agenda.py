@@ -13,6 +13,7 @@ from siag.foundations.types import Booleans, Floats, Integers, Rng
 
 STEP = 1 << 62  # the code of an event in which the server steps
 FADE = -(1 << 62)  # FADE + i: what is kept of worker i, which has left for good, counts for less from now on
+FORGET = -(1 << 61)  # FORGET + i: worker i has lost its memory
 
 VERSION, ARRIVED, SIZE = range(3)  # the entries of `Agenda.counts`
 NO_FACTORS = np.empty(0)
@@ -21,7 +22,8 @@ NO_FACTORS = np.empty(0)
 class Events(NamedTuple):
     """What happens, in order of time.
 
-    Code i ≥ 0: worker i's report arrives; −1 − i: it reads w; STEP: w moves; FADE + i: its row counts for less.
+    Code i ≥ 0: worker i's report arrives; −1 − i: it reads w; STEP: w moves; FADE + i: its row counts for less;
+    FORGET + i: it has lost its memory.
     """
 
     code: Integers  # (events,)

@@ -2,7 +2,22 @@
 
 from siag.methods.fit import check_fit
 from siag.methods.iag import IAG
-from siag.methods.method import Exact, Method, Streaming, advance, arrive, compute, fade, receive
+from siag.methods.method import (
+    Exact,
+    Method,
+    Streaming,
+    advance,
+    answer,
+    arrive,
+    compute,
+    cost,
+    fade,
+    forget,
+    needs,
+    ready,
+    receive,
+    shown,
+)
 from siag.methods.sag import SAG
 from siag.methods.sgd import NORMALIZATIONS, SGD, Fresh
 from siag.methods.siag import SIAG
@@ -20,10 +35,16 @@ __all__ = [
     "Streaming",
     "Table",
     "advance",
+    "answer",
     "arrive",
     "check_fit",
     "compute",
+    "cost",
     "fade",
+    "forget",
+    "needs",
+    "ready",
     "receive",
+    "shown",
     "table",
 ]

@@ -9,6 +9,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import NamedTuple
 
+import numpy as np
+
 from siag.activity import Activity
 from siag.foundations.dispatch import optional_verb, verb
 from siag.foundations.errors import Unsuitable
@@ -22,6 +24,10 @@ class Method(ABC):
     To add one: subclass this as a frozen dataclass of its hyper-parameters, let `init` return a `NamedTuple` with a
     field `w`, and give `receive` and `advance` a meaning for it. Nothing else of the package changes; CONTRIBUTING.md
     shows it whole.
+
+    What workers remember is a `NamedTuple`, too: arrays with a row for every worker, filled with zeros where that will
+    do, since a live worker holds them all and uses its own row alone. Where it has its gradients from is a part of it,
+    `Streaming` or `Exact`, that `compute` is called with.
     """
 
     @abstractmethod
@@ -32,10 +38,21 @@ class Method(ABC):
         """The workers' memory before iteration 0; by default none, and they send one stochastic gradient each time."""
         return Streaming()
 
+    def message(self, d: int, n: int) -> int:
+        """How many numbers a worker sends; by default d, those of a gradient."""
+        return d
+
+    def traffic(self, d: int, n: int) -> tuple[int, int]:
+        """How many numbers travel for a report, and how many when a worker reads: what bytes are counted by."""
+        return self.message(d, n), int(shown(self.init(np.zeros(d), n)).size)
+
+    def serve(self) -> None:  # noqa: B027  # most have nothing to refuse
+        """Raise `Unsuitable`, naming what would work, if a live server cannot run the method."""
+
     def suit(self, problem: Problem, activity: Activity) -> None:
         """Raise `Unsuitable`, naming what would work, where the method cannot run."""
         memory = self.recruit(problem.optimum, problem.n)
-        if isinstance(memory, Exact) and not exact.knows(type(problem.oracle())):
+        if needs(memory, Exact) and not exact.knows(type(problem.oracle())):
             raise Unsuitable(
                 f"{type(self).__name__} needs exact gradients, which {type(problem).__name__} does not offer; "
                 f"use SIAG, or give `exact` a meaning for {type(problem.oracle()).__name__}"
@@ -71,6 +88,46 @@ def fade(state: Record, i: int, factor: float) -> None:
 
     Nothing to do for a method that keeps nothing.
     """
+
+
+@optional_verb
+def shown(state: Record) -> Floats:
+    """Server: what workers read; by default w. Only `advance` may write to it.
+
+    A method that shows more keeps it in one array, of which w is the first d numbers.
+    """
+    whole: Floats = state.w
+    return whole
+
+
+@optional_verb
+def answer(state: Record) -> Floats:
+    """Server: (d,) the result so far; by default w."""
+    result: Floats = state.w
+    return result
+
+
+@optional_verb
+def ready(state: Record) -> bool:
+    """Server: whether it steps at all yet; one that waits for more workers does not."""
+    return True
+
+
+@optional_verb
+def cost(memory: Record) -> int:
+    """Worker: how many gradients its last message took; by default one."""
+    return 1
+
+
+@optional_verb
+def forget(memory: Record, i: int) -> None:
+    """Worker i has lost its memory, or the server has refused what it sent: it is as if just recruited."""
+
+
+def needs(memory: Record, source: type) -> bool:
+    """Whether workers draw their gradients from such a source, themselves or through another part of their memory."""
+    parts = (part for part in memory if isinstance(part, tuple))
+    return isinstance(memory, source) or any(needs(part, source) for part in parts)
 
 
 class Streaming(NamedTuple):

@@ -10,7 +10,7 @@ import numpy as np
 
 from siag.foundations import check
 from siag.foundations.types import Booleans, Floats, Integers, Record
-from siag.methods.method import Method, advance, arrive, fade, receive
+from siag.methods.method import Method, advance, arrive, fade, ready, receive
 
 PRECISIONS = ("float64", "float32")
 SINCE, SEEN = 0, 1  # the entries of `tally`
@@ -50,12 +50,13 @@ class Aggregated(Method):
 
     def init(self, w0: Floats, n: int) -> Record:
         """An empty table: Algorithm 1, line 2."""
-        return table(w0, n, self.resum, self.wait, self.rows)
+        return table(w0, n, self.resum, self.wait, self.rows, self.message(w0.size, n))
 
 
-def table(w0: Floats, n: int, resum: int, wait: float, precision: str = "float64") -> Table:
-    """A table in which no worker has reported yet."""
-    rows, total = np.zeros((n, w0.size), precision), np.zeros(w0.size)
+def table(w0: Floats, n: int, resum: int, wait: float, precision: str = "float64", width: int | None = None) -> Table:
+    """A table in which no worker has reported yet; its rows may be wider than w."""
+    width = w0.size if width is None else width
+    rows, total = np.zeros((n, width), precision), np.zeros(width)
     seen, tally = np.zeros(n, np.bool_), np.zeros(2, np.int64)
     return Table(
         w0.copy(), rows, total, seen, tally, resum, math.ceil(wait * n * (1.0 - 1e-12))
@@ -89,6 +90,12 @@ def step_along_total(state: Table, eta: float) -> None:
     if state.tally[SEEN] >= state.quorum:
         for j in range(state.w.size):
             state.w[j] -= eta / n * state.total[j]
+
+
+@ready.when(Table)
+def enough_have_reported(state: Table) -> bool:
+    """Whether somebody has, and as many as are waited for."""
+    return bool(state.tally[SEEN] >= max(state.quorum, 1))
 
 
 @arrive.when(Table)

@@ -2,6 +2,7 @@
 
 from siag.problems.least_squares import LeastSquares
 from siag.problems.logistic_regression import LogisticRegression
-from siag.problems.problem import Constants, Problem, exact, sample
+from siag.problems.problem import Constants, Problem, exact, hessian, sample
+from siag.problems.ridge import Ridge
 
-__all__ = ["Constants", "LeastSquares", "LogisticRegression", "Problem", "exact", "sample"]
+__all__ = ["Constants", "LeastSquares", "LogisticRegression", "Problem", "Ridge", "exact", "hessian", "sample"]

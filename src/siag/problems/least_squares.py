@@ -13,7 +13,7 @@ from siag.foundations import check
 from siag.foundations.dispatch import compiled
 from siag.foundations.rng import chi_square_from, normals
 from siag.foundations.types import Floats, Record, Rng
-from siag.problems.problem import Constants, Problem, exact, sample
+from siag.problems.problem import Constants, Problem, exact, hessian, sample
 
 SAMPLERS = ("exact", "literal")
 U1, U2, U3 = (np.uint64(k) for k in (1, 2, 3))
@@ -97,6 +97,11 @@ class LeastSquares(Problem):
         multiplicative = 2.0 * self.p * (self.d + 1)
         additive = self.noise**2 * self.p * self.d + multiplicative * worst
         return Constants(float(self.p), float(self.p), float(max(multiplicative, additive)))
+
+    @property
+    def smoothness(self) -> Floats:
+        """(n,) L_i = p."""
+        return np.full(self.n, float(self.p))
 
     def oracle(self) -> Record:
         """The arrays and scratch space the samplers work on."""
@@ -214,3 +219,23 @@ def exact_literal(oracle: Literal, i: int, w: Floats, out: Floats) -> None:
     """∇F_i(w) = p (w − w_i*)."""
     for j in range(w.size):
         out[j] = oracle.residual.size * (w[j] - oracle.centers[i, j])
+
+
+@compiled
+def multiple_of_identity(factor: float, out: Floats) -> None:
+    """Write factor·I to out."""
+    out[:] = 0.0
+    for j in range(out.shape[0]):
+        out[j, j] = factor
+
+
+@hessian.when(Projected)
+def hessian_projected(oracle: Projected, i: int, w: Floats, out: Floats) -> None:
+    """∇²F_i = p I."""
+    multiple_of_identity(oracle.p, out)
+
+
+@hessian.when(Literal)
+def hessian_literal(oracle: Literal, i: int, w: Floats, out: Floats) -> None:
+    """∇²F_i = p I."""
+    multiple_of_identity(oracle.residual.size, out)

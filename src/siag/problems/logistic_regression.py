@@ -12,15 +12,19 @@ import numpy as np
 from siag.foundations import check
 from siag.foundations.dispatch import compiled
 from siag.foundations.errors import BadInput, SiagError
-from siag.foundations.rng import below
-from siag.foundations.types import Floats, Record, Rng
-from siag.problems.problem import Constants, Problem, exact, sample
+from siag.foundations.types import Floats
+from siag.problems.points import Pointwise, bend, slope
+from siag.problems.problem import Constants
 
 NEWTON_STEPS = 200
 
 
+class Logistic(NamedTuple):
+    """The loss log(1 + exp(−yu))."""
+
+
 @dataclass(frozen=True, eq=False, repr=False)
-class LogisticRegression(Problem):
+class LogisticRegression(Pointwise):
     r"""Logistic regression; worker i holds m labelled points and streams them by drawing with replacement.
 
         F_i(w) = (1/m) Σ_k log(1 + exp(−y_ik x_ik·w)) + (λ/2) ‖w‖²
@@ -40,16 +44,12 @@ class LogisticRegression(Problem):
     batch: int = 1
     origin: str = field(default="", init=False)  # how it was drawn, for the record of a run
 
+    LOSS, VALUES, CURVATURE = Logistic(), "labels", 0.25
+
     def __post_init__(self) -> None:
-        features = check.floats("features", self.features, (None, None, None))
-        labels = check.floats("labels", self.labels, features.shape[:2])
-        if not np.isin(labels, (-1.0, 1.0)).all():
+        self._check(above=0)
+        if not np.isin(self.labels, (-1.0, 1.0)).all():
             raise BadInput("labels", self.labels, "an array of −1 and 1", "map 0 to −1 if they are 0 and 1")
-        object.__setattr__(self, "features", features)
-        object.__setattr__(self, "labels", labels)
-        strength = check.real("regularization", self.regularization, above=0)
-        object.__setattr__(self, "regularization", strength)
-        object.__setattr__(self, "batch", check.integer("batch", self.batch))
 
     @classmethod
     def random(
@@ -87,16 +87,6 @@ class LogisticRegression(Problem):
         object.__setattr__(made, "origin", f"LogisticRegression.random({settings}, seed={seed})")
         return made
 
-    @property
-    def n(self) -> int:
-        """The number of workers."""
-        return int(self.features.shape[0])
-
-    @property
-    def d(self) -> int:
-        """The dimension of w."""
-        return int(self.features.shape[2])
-
     @cached_property
     def optimum(self) -> Floats:
         """(d,) w*, by Newton's method with halved steps until ‖∇F‖/μ, and so ‖w − w*‖, is at most 1e-10."""
@@ -115,12 +105,6 @@ class LogisticRegression(Problem):
             f"no optimum to 1e-10 after {NEWTON_STEPS} Newton steps; scale the features or raise the regularization"
         )
 
-    def __repr__(self) -> str:
-        """How it was drawn, or what it is."""
-        n, m, d = self.features.shape
-        own = f"n={n}, m={m}, d={d}, regularization={self.regularization}, batch={self.batch}"
-        return self.origin or f"LogisticRegression({own})"
-
     def objective(self, w: Floats) -> float:
         """F(w)."""
         margins = self.labels * (self.features @ w)
@@ -138,51 +122,24 @@ class LogisticRegression(Problem):
 
     def constants(self) -> Constants:
         """μ = λ, approached far from the data; L, attained at w = 0; a σ² that holds because |dloss/dmargin| ≤ 1."""
-        m = self.features.shape[1]
-        largest = max(float(np.linalg.norm(points, 2)) ** 2 for points in self.features)
         energy = float((self.features**2).sum(axis=2).mean(axis=1).max())
-        return Constants(self.regularization, self.regularization + largest / (4.0 * m), energy / self.batch)
-
-    def oracle(self) -> Record:
-        """The arrays the gradients are made from."""
-        return Labelled(self.features, self.labels, self.regularization, self.batch)
-
-
-class Labelled(NamedTuple):
-    """Labelled points, per worker."""
-
-    features: Floats  # (n, m, d)
-    labels: Floats  # (n, m)
-    regularization: float
-    batch: int
+        return Constants(self.regularization, float(self.smoothness.max()), energy / self.batch)
 
 
 @compiled
-def add_point(oracle: Labelled, i: int, k: int, share: float, w: Floats, out: Floats) -> None:
-    """Add `share` of the loss's gradient at worker i's point k; tanh is the logistic function without overflow."""
-    x, y = oracle.features[i, k], oracle.labels[i, k]
-    margin = 0.0
-    for j in range(w.size):
-        margin += x[j] * w[j]
-    pull = -share * y * 0.5 * (1.0 - math.tanh(0.5 * y * margin))
-    for j in range(w.size):
-        out[j] += pull * x[j]
+def missed(u: float, y: float) -> float:
+    """1 / (1 + exp(yu)); tanh does not overflow."""
+    return 0.5 * (1.0 - math.tanh(0.5 * y * u))
 
 
-@sample.when(Labelled)
-def sample_labelled(oracle: Labelled, rng: Rng, i: int, w: Floats, out: Floats) -> None:
-    """The mean over `batch` of the worker's points, drawn with replacement."""
-    for j in range(w.size):
-        out[j] = oracle.regularization * w[j]
-    for _ in range(oracle.batch):
-        add_point(oracle, i, below(rng, oracle.labels.shape[1]), 1.0 / oracle.batch, w, out)
+@slope.when(Logistic)
+def slope_logistic(loss: Logistic, u: float, y: float) -> float:
+    """−y s with s = 1 / (1 + exp(yu))."""
+    return -y * missed(u, y)
 
 
-@exact.when(Labelled)
-def exact_labelled(oracle: Labelled, i: int, w: Floats, out: Floats) -> None:
-    """The mean over all of the worker's points."""
-    m = oracle.labels.shape[1]
-    for j in range(w.size):
-        out[j] = oracle.regularization * w[j]
-    for k in range(m):
-        add_point(oracle, i, k, 1.0 / m, w, out)
+@bend.when(Logistic)
+def bend_logistic(loss: Logistic, u: float, y: float) -> float:
+    """s (1 − s)."""
+    s = missed(u, y)
+    return s * (1.0 - s)

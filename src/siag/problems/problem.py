@@ -25,7 +25,7 @@ class Problem(ABC):
     """min F(w) over w in R^d, with F = (1/n) Σ F_i and F_i(w) = E f_i(w; ξ_i): worker i sees only samples of its own.
 
     To bring your own: subclass this, let `oracle` return a `NamedTuple` of arrays, and give `sample` a meaning for it
-    (and `exact`, if ∇F_i can be computed). CONTRIBUTING.md shows it whole.
+    (and `exact`, if ∇F_i can be computed, and `hessian`, if ∇²F_i can). CONTRIBUTING.md shows it whole.
     """
 
     @property
@@ -55,11 +55,25 @@ class Problem(ABC):
         """μ, L and σ² of Assumptions 1 and 2, where they are known."""
         raise Unsuitable(f"{type(self).__name__} does not know its constants; give it a method constants()")
 
+    @property
+    def smoothness(self) -> Floats:
+        """(n,) the L_i: ∇F_i is L_i-Lipschitz. Where they are known."""
+        raise Unsuitable(
+            f"{type(self).__name__} does not know its smoothness; give it a property smoothness, the n L_i"
+        )
+
     def gradient(self, i: int, w: Floats) -> Floats:
         """(d,) ∇F_i(w), exactly."""
         out = np.empty(self.d)
         i = check.integer("i", i, low=0, high=self.n - 1)
         exact(self.oracle(), i, check.floats("w", w, (self.d,)), out)
+        return out
+
+    def hessian(self, i: int, w: Floats) -> Floats:
+        """(d, d) ∇²F_i(w), exactly."""
+        out = np.empty((self.d, self.d))
+        i = check.integer("i", i, low=0, high=self.n - 1)
+        hessian(self.oracle(), i, check.floats("w", w, (self.d,)), out)
         return out
 
 
@@ -71,3 +85,8 @@ def sample(oracle: Record, rng: Rng, i: int, w: Floats, out: Floats) -> None:
 @verb
 def exact(oracle: Record, i: int, w: Floats, out: Floats) -> None:
     """Worker: write ∇F_i(w) to `out`. Must not write to w."""
+
+
+@verb
+def hessian(oracle: Record, i: int, w: Floats, out: Floats) -> None:
+    """Worker: write ∇²F_i(w) to `out`, (d, d). Must not write to w."""

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from siag.activity.agenda import FADE, STEP, Events
+from siag.activity.agenda import FADE, FORGET, STEP, Events
 from siag.foundations.dispatch import compiled
 from siag.foundations.rng import rewind
 from siag.foundations.types import Booleans, Floats, Record
-from siag.methods import advance, compute, fade, receive
-from siag.simulation.iterate import CURSOR, DRAWN, Draws, Track, lost, note
+from siag.methods import advance, answer, compute, cost, fade, forget, receive, shown
+from siag.simulation.iterate import CURSOR, DRAWN, READ, SENT, Draws, Track, lost, note
 
-STRANGERS = -(1 << 61)  # no worker has so large a number, so a code below this is FADE + i
+STRANGERS = -(1 << 60)  # no worker has so large a number, so a code below this is FADE + i or FORGET + i
 
 
 class Flight(NamedTuple):
     """What each worker has computed from the w it read, and will report."""
 
-    message: Floats  # (n, d)
+    message: Floats  # (n, its length)
     sent: Booleans  # (n,) whether there is anything to report
 
 
@@ -46,15 +46,20 @@ def follow_events(
                 return t
             t += 1
             if t == track.t[track.tally[CURSOR]]:
-                note(track, state.w, events.time[e])
+                note(track, answer(state), events.time[e])
         elif code < STRANGERS:
-            fade(state, code - FADE, events.factor[e])
+            if code >= FORGET:
+                forget(memory, code - FORGET)
+            else:
+                fade(state, code - FADE, events.factor[e])
         elif code < 0:
             i = -1 - code
             rewind(draws.rng, draws.key, i, draws.counts[i])
             draws.counts[i] += 1
-            track.tally[DRAWN] += 1
-            flight.sent[i] = compute(memory, oracle, draws.rng, i, state.w, flight.message[i])
+            track.tally[READ] += 1
+            flight.sent[i] = compute(memory, oracle, draws.rng, i, shown(state), flight.message[i])
+            track.tally[DRAWN] += cost(memory)
         elif flight.sent[code]:
             receive(state, code, flight.message[code], events.age[e])
+            track.tally[SENT] += 1
     return -1

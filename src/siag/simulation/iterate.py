@@ -8,10 +8,10 @@ from siag.foundations.dispatch import compiled
 from siag.foundations.rng import rewind
 from siag.foundations.schedule import Schedule
 from siag.foundations.types import Floats, Integers, Record, Rng
-from siag.methods import advance, compute, receive
+from siag.methods import advance, answer, compute, cost, receive, shown
 
 LIMIT = 1e15  # a coordinate so many times larger than the problem is on its way out of the range of numbers
-CURSOR, DRAWN = 0, 1  # the entries of `Track.tally`
+CURSOR, DRAWN, READ, SENT = range(4)  # the entries of `Track.tally`
 
 
 class Draws(NamedTuple):
@@ -28,22 +28,24 @@ class Track(NamedTuple):
     reference: Floats  # (d,) errors are measured from here
     t: Integers  # (points,) when to write, ascending
     error: Floats  # (points,)
-    samples: Integers  # (points,)
+    counts: Integers  # (3, points) gradients drawn, times w was read, reports sent
     time: Floats  # (points,) iterations, or simulated seconds
-    tally: Integers  # (2,) the next point, gradients drawn so far
+    tally: Integers  # (4,) the next point, and the counts so far
     limit: float  # a coordinate beyond this ends the run
 
 
 @compiled
 def note(track: Track, w: Floats, time: float) -> None:
-    """Write down the error, the samples and the time at the next point."""
+    """Write down the error, the counts and the time at the next point."""
     square = 0.0
     for j in range(w.size):
         gap = w[j] - track.reference[j]
         square += gap * gap
-    track.error[track.tally[CURSOR]] = square
-    track.samples[track.tally[CURSOR]] = track.tally[DRAWN]
-    track.time[track.tally[CURSOR]] = time
+    point = track.tally[CURSOR]
+    track.error[point] = square
+    track.time[point] = time
+    for k in range(3):
+        track.counts[k, point] = track.tally[DRAWN + k]
     track.tally[CURSOR] += 1
 
 
@@ -78,12 +80,14 @@ def iterate(
             i = schedule.worker[a]
             rewind(draws.rng, draws.key, i, draws.counts[i])
             draws.counts[i] += 1
-            if compute(memory, oracle, draws.rng, i, state.w, message):
+            if compute(memory, oracle, draws.rng, i, shown(state), message):
                 receive(state, i, message, 0)
-        track.tally[DRAWN] += schedule.start[k + 1] - schedule.start[k]
+                track.tally[SENT] += 1
+            track.tally[DRAWN] += cost(memory)
+        track.tally[READ] += schedule.start[k + 1] - schedule.start[k]
         advance(state, schedule.eta[k])
         if lost(state.w, track.limit):
             return t
         if t + 1 == track.t[track.tally[CURSOR]]:
-            note(track, state.w, t + 1.0)
+            note(track, answer(state), t + 1.0)
     return -1

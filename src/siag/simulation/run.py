@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 FORMAT = "siag-run-1"
 UNREADABLE = (OSError, ValueError, KeyError, EOFError, TypeError, RuntimeError, zipfile.BadZipFile, zlib.error)
-ARRAYS = ("t", "error", "samples", "time", "w", "diverged")
+ARRAYS = ("t", "error", "samples", "time", "w", "diverged", "reads", "uploads")
+ADDED = ("reads", "uploads")  # since the first version of the format: as many as samples, where they are missing
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +37,8 @@ class Run:
         w: (repeats, d) final iterates.
         diverged: (repeats,) the iteration at which a repeat left the range of numbers, or −1.
         about: what was run: problem, method, activity, step, seed and so on, as text and numbers.
+        reads: (repeats, points) how often a worker has read w; as often as `samples` if that is not given.
+        uploads: (repeats, points) reports sent so far; as many as `samples` if that is not given.
     """
 
     t: Integers
@@ -45,8 +48,13 @@ class Run:
     w: Floats
     diverged: Integers
     about: dict[str, Any] = field(default_factory=dict)
+    reads: Integers = None  # type: ignore[assignment]  # it is never None once made
+    uploads: Integers = None  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
+        for name in ADDED:
+            if getattr(self, name) is None:
+                object.__setattr__(self, name, self.samples.copy())
         for name in ARRAYS:
             getattr(self, name).setflags(write=False)
 
@@ -69,8 +77,10 @@ class Run:
 
     @property
     def bytes(self) -> Integers:
-        """(repeats, points) sent so far: for every gradient w one way and the gradient the other, 8 bytes a number."""
-        return np.asarray(self.samples * 16 * self.w.shape[1])
+        """(repeats, points) sent so far: what was read and what was reported, 8 bytes a number."""
+        d = self.w.shape[1]
+        up, down = int(self.about.get("upload") or d), int(self.about.get("download") or d)
+        return np.asarray(8 * (self.uploads * up + self.reads * down))
 
     def plot(self, ax: Axes | None = None, x: str = "t", **style: Any) -> Axes:
         """Draw the mean error against t, time, samples or bytes, with a band of 2 standard errors; return the axes."""
@@ -85,12 +95,13 @@ class Run:
         write_atomically(Path(path), lambda stream: np.savez_compressed(stream, about=np.array(about), **arrays))
 
     def table(self) -> dict[str, Floats | Integers]:
-        """The recorded curve as columns: t, mean error, standard error, and the mean samples, bytes and time."""
+        """The recorded curve as columns: t, mean error, standard error, and the mean of what was counted."""
         return {
             "t": self.t,
             "error": self.mean,
             "standard_error": self.standard_error,
             "samples": np.asarray(self.samples.mean(axis=0)),
+            "uploads": np.asarray(self.uploads.mean(axis=0)),
             "bytes": np.asarray(self.bytes.mean(axis=0)),
             "time": np.asarray(self.time.mean(axis=0)),
         }
@@ -101,7 +112,7 @@ def load(path: str | os.PathLike[str]) -> Run:
     try:
         with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as file:
             about = json.loads(str(file["about"]))
-            arrays = {name: file[name] for name in ARRAYS}
+            arrays = {name: file[name] for name in ARRAYS if name not in ADDED or name in file}
     except FileNotFoundError:
         raise BadFile(f"{os.fspath(path)}: no such file") from None
     except UNREADABLE:

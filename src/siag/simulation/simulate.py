@@ -19,7 +19,7 @@ from siag.foundations.rng import SAMPLES, blank, key
 from siag.foundations.schedule import points
 from siag.foundations.types import Floats, Integers, Record
 from siag.foundations.version import __version__
-from siag.methods import Method, advance, check_fit, compute, receive
+from siag.methods import Method, advance, answer, check_fit, compute, receive, shown
 from siag.problems import Problem, sample
 from siag.simulation.in_flight import Flight, follow_events
 from siag.simulation.iterate import CURSOR, DRAWN, LIMIT, Draws, Track, iterate, note
@@ -104,11 +104,13 @@ def assemble(job: Job, t: Integers, results: Sequence[tuple[Track, Floats, int]]
     return Run(
         t,
         np.stack([track.error for track, _, _ in results]),
-        np.stack([track.samples for track, _, _ in results]),
+        np.stack([track.counts[0] for track, _, _ in results]),
         np.stack([track.time for track, _, _ in results]),
         np.stack([w for _, w, _ in results]),
         np.array([when for _, _, when in results], np.int64),
         job.about() | {"repeats": len(results)},
+        np.stack([track.counts[1] for track, _, _ in results]),
+        np.stack([track.counts[2] for track, _, _ in results]),
     )
 
 
@@ -135,7 +137,7 @@ class Job:
             numbers = problem.n * problem.d
             check_fits(8 * numbers, f"a table of {problem.n} × {problem.d} numbers", remedy)
             raise
-        flying = 8 * problem.n * problem.d if isinstance(self.activity, Timed) else 0
+        flying = 8 * problem.n * self._length if isinstance(self.activity, Timed) else 0
         each = size((state, memory)) + flying
         check_fits(
             threads * each,
@@ -148,13 +150,21 @@ class Job:
             raise Unsuitable(
                 f"{self.method!r}: init must return a state with a field w, a copy of w0, not {shorten(w)}"
             )
+        if not np.shares_memory(shown(state), w):
+            raise Unsuitable(f"{self.method!r}: what is shown to workers must begin with the state's own w")
         sample.meaning(type(problem.oracle()))
         compute.meaning(type(memory))
         receive.meaning(type(state))
         advance.meaning(type(state))
 
+    @property
+    def _length(self) -> int:
+        """How many numbers a report has."""
+        return self.method.message(self.problem.d, self.problem.n)
+
     def about(self) -> dict[str, Any]:
         """What was run, in words and numbers."""
+        upload, download = self.method.traffic(self.problem.d, self.problem.n)
         return {
             "siag": __version__,
             "problem": repr(self.problem),
@@ -164,35 +174,38 @@ class Job:
             "w0": shorten(self.w0.tolist()) if self.w0.any() else "0",
             "iterations": self.iterations,
             "seed": self.seed,
+            "upload": upload,
+            "download": download,
         }
 
     def repeat(self, repeat: int, t: Integers, watch: Watch) -> tuple[Track, Floats, int]:
         """Run one repeat; return what was recorded, the final w, and the iteration of a divergence or −1."""
-        n, d = self.problem.n, self.problem.d
+        n = self.problem.n
         parts = (self.problem.oracle(), self.method.recruit(self.w0, n), self.method.init(self.w0, n))
         draws = Draws(key(self.seed, repeat, SAMPLES), blank(), np.zeros(n, np.int64))
         reference = np.ascontiguousarray(self.problem.optimum, np.float64)
         scale = 1.0 + float(max(np.abs(self.w0).max(), np.abs(reference).max()))
         error, time = np.full((2, len(t)), np.nan)
-        track = Track(reference, t, error, np.zeros(len(t), np.int64), time, np.zeros(2, np.int64), LIMIT * scale)
+        counts, tally = np.zeros((3, len(t)), np.int64), np.zeros(4, np.int64)
+        track = Track(reference, t, error, counts, time, tally, LIMIT * scale)
         state = parts[2]
         note(track, state.w, 0.0)
         along = self._events if isinstance(self.activity, Timed) else self._schedule
         diverged = -1
-        for done, left in along(repeat, parts, draws, track, d):
+        for done, left in along(repeat, parts, draws, track):
             watch.did(done)
             diverged = left
         if diverged >= 0:
-            track.samples[track.tally[CURSOR] :] = track.tally[DRAWN]
+            track.counts[:, tally[CURSOR] :] = tally[DRAWN:, None]
         elif error[-1] > EXPLODED * (scale + error[0]):
             diverged = self.iterations - 1  # not beyond the limit yet, but nobody would call this a result
-        return track, state.w, int(diverged)
+        return track, np.array(answer(state)), int(diverged)
 
-    def _schedule(self, repeat: int, parts: Parts, draws: Draws, track: Track, d: int) -> Iterator[tuple[int, int]]:
+    def _schedule(self, repeat: int, parts: Parts, draws: Draws, track: Track) -> Iterator[tuple[int, int]]:
         """Run along a schedule; yield iterations done and that of a divergence, or −1."""
         loop = iterate if self.compiled else iterate.plain
-        message = np.empty(d)
-        whole = unfold(self.activity, self.problem.n, self.iterations, self.seed, repeat, self.step.sizes, d)
+        message, cost = np.empty(self._length), max(self.problem.d, self._length)
+        whole = unfold(self.activity, self.problem.n, self.iterations, self.seed, repeat, self.step.sizes, cost)
         for first, chunk in whole:
             diverged = loop(*parts, draws, chunk, first, track, message)
             if diverged >= 0:
@@ -200,12 +213,13 @@ class Job:
                 return
             yield chunk.iterations, -1
 
-    def _events(self, repeat: int, parts: Parts, draws: Draws, track: Track, d: int) -> Iterator[tuple[int, int]]:
+    def _events(self, repeat: int, parts: Parts, draws: Draws, track: Track) -> Iterator[tuple[int, int]]:
         """Run along a virtual clock; yield iterations done and that of a divergence, or −1."""
         loop = follow_events if self.compiled else follow_events.plain
         n, first = self.problem.n, 0
-        flight = Flight(np.empty((n, d)), np.zeros(n, np.bool_))
-        for chunk in cast(Timed, self.activity).events(n, self.iterations, self.seed, repeat, d):
+        flight = Flight(np.empty((n, self._length)), np.zeros(n, np.bool_))
+        cost = max(self.problem.d, self._length)
+        for chunk in cast(Timed, self.activity).events(n, self.iterations, self.seed, repeat, cost):
             steps = int((chunk.code == STEP).sum())
             eta = checked_sizes(self.step.sizes, first, steps)
             diverged = loop(*parts, draws, chunk, eta, first, track, flight)

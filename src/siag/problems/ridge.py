@@ -1,0 +1,149 @@
+"""Ridge regression on data whose optima and curvatures differ from worker to worker as much as is wanted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from siag.foundations import check
+from siag.foundations.errors import BadInput
+from siag.foundations.types import Floats
+from siag.problems.points import Pointwise, bend, slope
+from siag.problems.problem import Constants
+
+
+class Squared(NamedTuple):
+    """The loss ½ (u − y)²."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Ridge(Pointwise):
+    r"""Ridge regression; worker i holds m points and streams them by drawing with replacement.
+
+        F_i(w) = (1/2m) ‖X_i w − y_i‖² + (λ/2) ‖w‖²,    ∇²F_i = X_iᵀX_i/m + λI
+
+    Unlike those of `LeastSquares` the Hessians may differ, so that local steps drift. A stochastic gradient takes
+    `batch` of the worker's points at random; ∇F_i takes them all.
+
+    Args:
+        features: (n, m, d) the rows of the X_i.
+        targets: (n, m) the y_i.
+        regularization: λ ≥ 0.
+        batch: points per stochastic gradient.
+
+    Example:
+        >>> problem = Ridge([[[1.0], [2.0]]], [[1.0, 3.0]], regularization=0.0)
+        >>> problem.optimum.tolist(), problem.smoothness.tolist()
+        ([1.4], [2.5])
+    """
+
+    features: Floats
+    targets: Floats
+    regularization: float
+    batch: int = 1
+    origin: str = field(default="", init=False)  # how it was drawn, for the record of a run
+
+    LOSS, VALUES, CURVATURE = Squared(), "targets", 1.0
+
+    def __post_init__(self) -> None:
+        self._check(low=0)
+
+    @classmethod
+    def random(
+        cls,
+        *,
+        n: int,
+        d: int,
+        m: int,
+        condition: float = 1.0,
+        spread: float = 1.0,
+        tilt: float = 0.0,
+        regularization: float = 0.0,
+        noise: float = 0.1,
+        batch: int = 1,
+        seed: int = 0,
+    ) -> Ridge:
+        """Draw normal points, scaled per coordinate, and targets from a weight vector of the worker's own.
+
+        Args:
+            n: workers.
+            d: dimension.
+            m: points per worker.
+            condition: ratio of the largest to the smallest expected curvature, the same for all workers.
+            spread: standard deviation of what is the worker's own in its weight vector; 0: all want the same w.
+            tilt: standard deviation of the logarithm of the worker's own scales; 0: all have the same law of X_i.
+            regularization: λ.
+            noise: standard deviation of the targets.
+            batch: points per stochastic gradient.
+            seed: of the draw.
+        """
+        n, d, m = check.integer("n", n), check.integer("d", d), check.integer("m", m)
+        condition = check.real("condition", condition, low=1, high=1e12)
+        spread, tilt = check.real("spread", spread, low=0, high=1e6), check.real("tilt", tilt, low=0, high=10)
+        noise = check.real("noise", noise, low=0, high=1e6)
+        draw = np.random.default_rng(check.seed(seed))
+        common, own = draw.standard_normal(d), spread * draw.standard_normal((n, 1, d))
+        scale = np.exp(tilt * draw.standard_normal((n, 1, d))) * np.geomspace(1.0, condition**-0.5, d)
+        features = scale * draw.standard_normal((n, m, d))
+        targets = (features * (common + own)).sum(axis=2) + noise * draw.standard_normal((n, m))
+        made = cls(features, targets, regularization, batch)
+        settings = f"n={n}, d={d}, m={m}, condition={condition}, spread={spread}, tilt={tilt}"
+        rest = f"regularization={regularization}, noise={noise}, batch={batch}, seed={seed}"
+        object.__setattr__(made, "origin", f"Ridge.random({settings}, {rest})")
+        return made
+
+    @cached_property
+    def optimum(self) -> Floats:
+        """(d,) w*, the solution of ∇²F w = (1/nm) Σ y_ik x_ik."""
+        points, curvature = self.features.reshape(-1, self.d), self._curvature()
+        w = np.asarray(np.linalg.solve(curvature, points.T @ self.targets.reshape(-1) / len(points)), np.float64)
+        w.setflags(write=False)
+        return w
+
+    def objective(self, w: Floats) -> float:
+        """F(w)."""
+        misses = self.features @ w - self.targets
+        return float(0.5 * (misses**2).mean() + 0.5 * self.regularization * (w @ w))
+
+    def constants(self) -> Constants:
+        """μ and L, the extreme curvatures of F and of the F_i, and the smallest σ² there is.
+
+        With z = (x, x·w* − y) the noise at w* + e is (e, 1)ᵀ M_i (e, 1)/batch, M_i = E‖x‖²zzᵀ − E[zxᵀ]E[xzᵀ]; σ² is
+        the largest eigenvalue of the M_i, by batch.
+        """
+        sigma2, misses = 0.0, self.features @ self.optimum - self.targets
+        for x, miss in zip(self.features, misses, strict=True):
+            z = np.column_stack((x, miss))
+            mean = x.T @ z / self.m
+            second = (z.T * (x**2).sum(axis=1)) @ z / self.m
+            sigma2 = max(sigma2, float(np.linalg.eigvalsh(second - mean.T @ mean)[-1]))
+        mu = float(np.linalg.eigvalsh(self._curvature())[0])
+        return Constants(mu, float(self.smoothness.max()), sigma2 / self.batch)
+
+    def _curvature(self) -> Floats:
+        """(d, d) ∇²F, refused where it is singular."""
+        points = self.features.reshape(-1, self.d)
+        with np.errstate(over="ignore", invalid="ignore"):
+            matrix: Floats = points.T @ points / len(points) + self.regularization * np.eye(self.d)
+        finite = np.isfinite(matrix).all()
+        curvatures = np.linalg.eigvalsh(matrix) if finite else np.zeros(1)
+        if curvatures[0] <= self.d * np.finfo(float).eps * curvatures[-1]:
+            allowed = "large enough for F to have one optimum in double precision"
+            remedy = f"raise it, give points that span all {self.d} dimensions, or scale the features"
+            raise BadInput("regularization", self.regularization, allowed, remedy)
+        return matrix
+
+
+@slope.when(Squared)
+def slope_squared(loss: Squared, u: float, y: float) -> float:
+    """u − y."""
+    return u - y
+
+
+@bend.when(Squared)
+def bend_squared(loss: Squared, u: float, y: float) -> float:
+    """1."""
+    return 1.0

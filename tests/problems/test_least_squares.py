@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from siag.foundations.dispatch import compiled
 from siag.foundations.errors import BadInput
-from siag.problems import LeastSquares
+from siag.problems import LeastSquares, hessian
 
 quick = settings(deadline=None, max_examples=60)
 problems = st.builds(
@@ -86,6 +87,20 @@ def test_the_noise_constant_is_that_of_the_notes():
 def test_both_samplers_know_the_exact_gradient(sampler):
     problem = LeastSquares([[1.0, 2.0], [3.0, 4.0]], p=5, noise=1.0, sampler=sampler)
     assert problem.gradient(1, [0.0, 0.0]).tolist() == [-15.0, -20.0]
+
+
+@pytest.mark.parametrize("sampler", ["exact", "literal"])
+def test_both_samplers_know_the_hessian_p_times_the_identity(sampler):
+    problem = LeastSquares([[1.0, 2.0], [3.0, 4.0]], p=5, noise=1.0, sampler=sampler)
+    oracle, fast = problem.oracle(), np.full((2, 2), math.nan)
+    curve(oracle, np.ones(2), fast)
+    assert problem.hessian(1, [1.0, 1.0]).tolist() == fast.tolist() == [[5.0, 0.0], [0.0, 5.0]]
+    assert problem.smoothness.tolist() == [5.0, 5.0]
+
+
+@compiled
+def curve(oracle, w, out):
+    hessian(oracle, 1, w, out)
 
 
 def test_a_gradient_at_a_point_of_the_wrong_length_is_refused():

@@ -69,6 +69,10 @@ def test_what_it_does_not_offer_is_named_when_asked_for():
         PROBLEM.constants()
     with pytest.raises(siag.SiagError, match=r"exact has no meaning for Readings; write one: @exact.when\(Readings\)"):
         PROBLEM.gradient(0, np.zeros(1))
+    with pytest.raises(siag.Unsuitable, match=r"Thermometers does not know the L_i .*; give it a property smoothness"):
+        _ = PROBLEM.smoothness
+    with pytest.raises(siag.SiagError, match=r"hessian has no meaning for Readings; write one: @hessian.when"):
+        PROBLEM.hessian(0, np.zeros(1))
 
 
 def test_a_problem_without_samples_is_refused_before_any_work():

@@ -17,7 +17,9 @@ class SAG(Aggregated):
     r"""sIAG on one finite data set, one sample per iteration.
 
     There is one distribution, supported on n samples; row i belongs to sample i instead of a worker, and each iteration
-    draws one sample at random. So F_i is the loss of sample i, its gradient is exact, and the activity is `Sequential`.
+    draws one sample at random. So F_i is the loss of sample i, its gradient is exact, and the activity is `Sequential`;
+    `problem.by_sample()` makes such a problem of one with m points per worker. The paper's step is 1/(16L), with L the
+    largest smoothness of a sample's loss.
 
     Args:
         resum: as in `SIAG`.
@@ -26,7 +28,7 @@ class SAG(Aggregated):
 
     Reference:
         M. Schmidt, N. Le Roux, F. Bach, "Minimizing finite sums with the stochastic average gradient", Mathematical
-        Programming 2017.
+        Programming 2017, Algorithm 1.
     """
 
     def recruit(self, w0: Floats, n: int) -> Record:

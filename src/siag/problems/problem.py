@@ -58,9 +58,7 @@ class Problem(ABC):
     @property
     def smoothness(self) -> Floats:
         """(n,) the L_i: ∇F_i is L_i-Lipschitz. Where they are known."""
-        raise Unsuitable(
-            f"{type(self).__name__} does not know its smoothness; give it a property smoothness, the n L_i"
-        )
+        raise Unsuitable(f"{type(self).__name__} does not know the L_i of its workers; give it a property smoothness")
 
     def gradient(self, i: int, w: Floats) -> Floats:
         """(d,) ∇F_i(w), exactly."""

@@ -35,9 +35,9 @@ class Ridge(Pointwise):
         batch: points per stochastic gradient.
 
     Example:
-        >>> problem = Ridge([[[1.0], [2.0]]], [[1.0, 3.0]], regularization=0.0)
-        >>> problem.optimum.tolist(), problem.smoothness.tolist()
-        ([1.4], [2.5])
+        >>> problem = Ridge.random(n=10, d=5, m=20, tilt=0.5, regularization=0.1, seed=7)
+        >>> problem.features.shape, round(problem.constants().L, 3), round(problem.constants().mu, 3)
+        ((10, 20, 5), 11.406, 0.91)
     """
 
     features: Floats
@@ -109,19 +109,12 @@ class Ridge(Pointwise):
         return float(0.5 * (misses**2).mean() + 0.5 * self.regularization * (w @ w))
 
     def constants(self) -> Constants:
-        """μ and L, the extreme curvatures of F and of the F_i, and the smallest σ² there is.
-
-        With z = (x, x·w* − y) the noise at w* + e is (e, 1)ᵀ M_i (e, 1)/batch, M_i = E‖x‖²zzᵀ − E[zxᵀ]E[xzᵀ]; σ² is
-        the largest eigenvalue of the M_i, by batch.
-        """
-        sigma2, misses = 0.0, self.features @ self.optimum - self.targets
-        for x, miss in zip(self.features, misses, strict=True):
-            z = np.column_stack((x, miss))
-            mean = x.T @ z / self.m
-            second = (z.T * (x**2).sum(axis=1)) @ z / self.m
-            sigma2 = max(sigma2, float(np.linalg.eigvalsh(second - mean.T @ mean)[-1]))
+        """μ, the smallest curvature of F; L, the largest of an F_i; the smallest σ² there is."""
+        misses = self.features @ self.optimum - self.targets
+        each = (noise_constant(x, miss) for x, miss in zip(self.features, misses, strict=True))
+        sigma2 = max(each) / self.batch if self.m > 1 else 0.0
         mu = float(np.linalg.eigvalsh(self._curvature())[0])
-        return Constants(mu, float(self.smoothness.max()), sigma2 / self.batch)
+        return Constants(mu, float(self.smoothness.max()), sigma2)
 
     def _curvature(self) -> Floats:
         """(d, d) ∇²F, refused where it is singular."""
@@ -135,6 +128,22 @@ class Ridge(Pointwise):
             remedy = f"raise it, give points that span all {self.d} dimensions, or scale the features"
             raise BadInput("regularization", self.regularization, allowed, remedy)
         return matrix
+
+
+def noise_constant(x: Floats, miss: Floats) -> float:
+    """The smallest c with E‖∇f_i(w* + e; ξ) − ∇F_i(w* + e)‖² ≤ c (1 + ‖e‖²) for all e, one point at a time.
+
+    With z = (x, x·w* − y), ∇f_i(w* + e; ξ) is x zᵀ(e, 1) and the noise (e, 1)ᵀ M (e, 1), M = E[‖x‖²zzᵀ] − E[zxᵀ]E[xzᵀ];
+    so c is the largest eigenvalue of M. λ adds no noise.
+
+    Args:
+        x: (m, d) a worker's points.
+        miss: (m,) x·w* − y at each.
+    """
+    z = np.column_stack((x, miss))
+    mean = x.T @ z / len(x)
+    square = (z.T * (x**2).sum(axis=1)) @ z / len(x)
+    return max(float(np.linalg.eigvalsh(square - mean.T @ mean)[-1]), 0.0)
 
 
 @slope.when(Squared)

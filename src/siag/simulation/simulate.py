@@ -21,6 +21,7 @@ from siag.foundations.types import Floats, Integers, Record
 from siag.foundations.version import __version__
 from siag.methods import Method, advance, answer, check_fit, compute, receive, shown
 from siag.problems import Problem, sample
+from siag.simulation.aged import aged_events, aged_schedule
 from siag.simulation.in_flight import Flight, follow_events
 from siag.simulation.iterate import CURSOR, DRAWN, LIMIT, Draws, Track, iterate, note
 from siag.simulation.run import Run
@@ -95,7 +96,7 @@ def simulate(
         title="simulating",
     )
     run = assemble(job, t, results)
-    _warn(run, step)
+    _warn(run, job)
     return run
 
 
@@ -205,8 +206,11 @@ class Job:
         """Run along a schedule; yield iterations done and that of a divergence, or −1."""
         loop = iterate if self.compiled else iterate.plain
         message, cost = np.empty(self._length), max(self.problem.d, self._length)
-        whole = unfold(self.activity, self.problem.n, self.iterations, self.seed, repeat, self.step.sizes, cost)
-        for first, chunk in whole:
+        n, rule = self.problem.n, self.step.rule(self.problem.n)
+        sizes = self.step.sizes if rule is None else None
+        for first, chunk in unfold(self.activity, n, self.iterations, self.seed, repeat, sizes, cost):
+            if rule is not None:
+                aged_schedule(rule, chunk, first, self.compiled)
             diverged = loop(*parts, draws, chunk, first, track, message)
             if diverged >= 0:
                 yield self.iterations - first, diverged
@@ -216,12 +220,15 @@ class Job:
     def _events(self, repeat: int, parts: Parts, draws: Draws, track: Track) -> Iterator[tuple[int, int]]:
         """Run along a virtual clock; yield iterations done and that of a divergence, or −1."""
         loop = follow_events if self.compiled else follow_events.plain
-        n, first = self.problem.n, 0
+        n, first, rule = self.problem.n, 0, self.step.rule(self.problem.n)
         flight = Flight(np.empty((n, self._length)), np.zeros(n, np.bool_))
         cost = max(self.problem.d, self._length)
         for chunk in cast(Timed, self.activity).events(n, self.iterations, self.seed, repeat, cost):
             steps = int((chunk.code == STEP).sum())
-            eta = checked_sizes(self.step.sizes, first, steps)
+            if rule is None:
+                eta = checked_sizes(self.step.sizes, first, steps)
+            else:
+                eta = aged_events(rule, chunk, first, steps, self.compiled)
             diverged = loop(*parts, draws, chunk, eta, first, track, flight)
             if diverged >= 0:
                 yield self.iterations - first, diverged
@@ -230,17 +237,18 @@ class Job:
             yield steps, -1
 
 
-def _warn(run: Run, step: Step) -> None:
+def _warn(run: Run, job: Job) -> None:
     """Say what diverged, when, and with which step."""
     wrong = np.flatnonzero(run.diverged >= 0)
     if len(wrong) == 0:
         return
     first = wrong[np.argmin(run.diverged[wrong])]
     t = int(run.diverged[first])
-    eta = float(step.sizes(np.array([t]))[0])
+    aged = job.step.rule(job.problem.n) is not None
+    used = repr(job.step) if aged else f"step {float(job.step.sizes(np.array([t]))[0]):.4g}"
     warnings.warn(
         f"{len(wrong)} of {run.repeats} repeats diverged, the first (repeat {first}) at iteration {t} "
-        f"with step {eta:.4g}; use a smaller step",
+        f"with {used}; use a smaller step",
         DivergenceWarning,
         stacklevel=3,
     )

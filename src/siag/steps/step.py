@@ -4,12 +4,37 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
-from siag.foundations.types import Floats, Integers
+from siag.foundations.dispatch import optional_verb, verb
+from siag.foundations.types import Floats, Integers, Record
 
 
 class Step(ABC):
-    """A rule for η_t > 0. It sees only t, so it can be unfolded ahead of any run."""
+    """A rule for η_t ≥ 0. It never looks at w, so it can be unfolded ahead of any run.
+
+    Most see t alone, and have `sizes`. One that looks at how old the reports are has a `rule` as well, a `NamedTuple`
+    that `heard`, `left` and `size` have a meaning for, and its `sizes` refuses.
+    """
 
     @abstractmethod
     def sizes(self, t: Integers) -> Floats:
         """η at every iteration number in `t`."""
+
+    def rule(self, n: int) -> Record | None:
+        """What is remembered of the ages of n workers' reports before iteration 0; `None` if they do not matter."""
+        return None
+
+
+@verb
+def heard(rule: Record, i: int, stamp: int) -> None:
+    """Worker i's report, computed from w of iteration `stamp`, has arrived."""
+
+
+@optional_verb
+def left(rule: Record, i: int) -> None:
+    """Worker i has left for good, and what was kept of it counts for nothing."""
+
+
+@verb
+def size(rule: Record, t: int) -> float:
+    """η_t, after all that arrived before it was heard; asked once for every t = 0, 1, 2, … in turn."""
+    return 0.0

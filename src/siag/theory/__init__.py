@@ -1,6 +1,7 @@
 """Theory, executable: Assumptions, Lemmas 1–3, Theorem 1, exact moments and the sharp law. Sec. III."""
 
 from siag.theory.bias import biased_optimum, shares
+from siag.theory.drift import local_fixed_point, quadratics
 from siag.theory.exact import Curve, exact_error
 from siag.theory.lemmas import Inequality, Lemmas, lemmas
 from siag.theory.plan import Plan, describe
@@ -19,6 +20,8 @@ __all__ = [
     "describe",
     "exact_error",
     "lemmas",
+    "local_fixed_point",
+    "quadratics",
     "recursion",
     "selection_factor",
     "sequential_error",

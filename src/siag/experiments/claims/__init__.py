@@ -1,0 +1,1 @@
+"""What the papers of the methods claim, as functions that put it to the test."""

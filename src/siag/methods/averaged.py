@@ -1,0 +1,91 @@
+"""The mean of the iterates, for streams and constant steps."""
+
+from __future__ import annotations
+
+from dataclasses import KW_ONLY, dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from siag.foundations import check
+from siag.foundations.errors import Unsuitable
+from siag.foundations.types import Floats, Integers, Record
+from siag.methods.around import Around, around
+from siag.methods.method import advance, answer, ready
+
+DONE, KEPT = 0, 1  # the entries of `tally`
+
+
+@dataclass(frozen=True)
+class Averaged(Around):
+    r"""A method whose result is the mean of its iterates (Polyak and Ruppert).
+
+        w̄^t = (1/(t − start)) Σ_{s=start+1}^t w^s
+
+    With a constant step w^t hovers about the optimum, at a distance that the noise of single gradients makes; the mean
+    tends to it. Workers read w^t as before, only the result is w̄^t: the w of a run, and what its errors are of. Until
+    t = start it is w^t. Iterations in which the method does not step, since it waits for workers, are left out.
+    What a worker's crash means is up to the method.
+
+    Args:
+        method: whose iterates.
+        start: how many iterations to leave out: those until it hovers.
+
+    Example:
+        >>> from siag.methods import SIAG
+        >>> Averaged(SIAG(), start=1000)
+        Averaged(method=SIAG(resum=64, wait=0.0, rows='float64'), start=1000)
+
+    Reference:
+        B. Polyak, A. Juditsky, "Acceleration of stochastic approximation by averaging", SIAM Journal on Control and
+        Optimization 1992.
+    """
+
+    NO_PROX = "write Averaged(Prox(…)), the mean of the iterates after the proximal step"
+
+    _: KW_ONLY
+    start: int = 0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if isinstance(self.method, Averaged):
+            raise Unsuitable(f"Averaged({self.method!r}) would take the mean twice; leave one out")
+        object.__setattr__(self, "start", check.integer("start", self.start, low=0))
+
+    def init(self, w0: Floats, n: int) -> Record:
+        """Nothing to take the mean of."""
+        inner = self.method.init(w0, n)
+        return Averaging(inner.w, inner, w0.copy(), np.zeros(2, np.int64), self.start)
+
+
+@around
+class Averaging(NamedTuple):
+    """A method's memory, and the mean of its iterates."""
+
+    w: Floats  # (d,) the method's own
+    inner: Record
+    mean: Floats  # (d,) w̄
+    tally: Integers  # (2,) iterations, and how many of them are in the mean
+    start: int
+
+
+@advance.when(Averaging)
+def step_and_average(state: Averaging, eta: float) -> None:
+    """The method's step; then w̄ ← w̄ + (w − w̄)/k with its k-th iterate since the start."""
+    steps = ready(state.inner)  # asked first: some know only until they have stepped
+    advance(state.inner, eta)
+    state.tally[DONE] += 1
+    if steps:
+        state.tally[KEPT] += state.tally[DONE] > state.start
+        k = state.tally[KEPT]
+        for j in range(state.w.size):
+            if k > 1:
+                state.mean[j] += (state.w[j] - state.mean[j]) / k
+            else:
+                state.mean[j] = state.w[j]
+
+
+@answer.when(Averaging)
+def mean_of_iterates(state: Averaging) -> Floats:
+    """w̄."""
+    return state.mean

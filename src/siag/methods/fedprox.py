@@ -1,0 +1,57 @@
+"""FedProx: federated averaging whose local steps are held back by a spring to where they began."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from siag.foundations import check
+from siag.foundations.types import Floats, Record
+from siag.methods.local import check_local, local
+from siag.methods.method import Method
+from siag.methods.sgd import NORMALIZATIONS, Fresh
+
+
+@dataclass(frozen=True, kw_only=True)
+class FedProx(Method):
+    r"""`FedAvg` on local objectives that keep a worker near the w it has read.
+
+        h_i(y; w^t) = F_i(y) + (ρ/2) ‖y − w^t‖²
+        y_i ← w^t;  K times  y_i ← y_i − η_l (∇f_i(y_i; ξ) + ρ (y_i − w^t))
+        w^{t+1} = w^t − (η_t/|A_t|) Σ_{i∈A_t} (w^t − y_i)
+
+    ρ is the paper's μ. It bounds the drift of `FedAvg` and does not remove it. The paper lets each worker solve h_i as
+    well as it can, with an inexactness of its own; here all take K gradient steps. The server's step is η = 1,
+    `Constant(1.0)`, as in the paper. Local steps diverge unless η_l (L + ρ) < 2.
+
+    Args:
+        steps: K, how many steps a worker takes before it reports.
+        size: η_l, the size of each.
+        pull: ρ; 0 is `FedAvg`.
+        gradients: `"sample"` for stochastic, `"exact"` for exact ones.
+        normalization: as in `SGD`.
+
+    Reference:
+        T. Li, A. K. Sahu, M. Zaheer, M. Sanjabi, A. Talwalkar, V. Smith, "Federated optimization in heterogeneous
+        networks", MLSys 2020, Algorithm 2.
+    """
+
+    steps: int
+    size: float
+    pull: float
+    gradients: str = "sample"
+    normalization: str = "mean"
+
+    def __post_init__(self) -> None:
+        check_local(self)
+        object.__setattr__(self, "pull", check.real("pull", self.pull, low=0))
+        check.choice("normalization", self.normalization, NORMALIZATIONS)
+
+    def init(self, w0: Floats, n: int) -> Record:
+        """Nothing received yet."""
+        return Fresh(w0.copy(), np.zeros(w0.size), np.zeros(1, np.int64), n if self.normalization == "sum" else 0)
+
+    def recruit(self, w0: Floats, n: int) -> Record:
+        """Workers that send w − y."""
+        return local(w0, steps=self.steps, size=self.size, gradients=self.gradients, pull=self.pull)

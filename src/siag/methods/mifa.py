@@ -1,0 +1,46 @@
+"""MIFA: federated averaging that remembers the latest update of every worker, the absent included."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from siag.foundations.types import Floats, Record
+from siag.methods.local import check_local, local
+from siag.methods.table import Aggregated
+
+
+@dataclass(frozen=True, kw_only=True)
+class MIFA(Aggregated):
+    r"""Local steps, and a table of where they led: sIAG whose messages are updates instead of gradients.
+
+        G_i ← w^t − y_i, where y_i is K local steps from w^t, for i ∈ A_t
+        w^{t+1} = w^t − (η_t/n) Σ_i G_i
+
+    The paper divides updates by η_l and steps with η_l; the two cancel at η = 1 here. Every worker counts the same
+    however often it reports, so unequal participation does not bias it; the drift of local steps stays, that of
+    `FedAvg` with all workers active. K = 1 is `SIAG`, or `IAG` with exact gradients, with step η η_l.
+
+    Args:
+        steps: K, how many steps a worker takes before it reports.
+        size: η_l, the size of each.
+        gradients: `"sample"` for stochastic, `"exact"` for exact ones.
+        resum: as in `SIAG`.
+        wait: as in `SIAG`.
+        rows: as in `SIAG`.
+
+    Reference:
+        X. Gu, K. Huang, J. Zhang, L. Huang, "Fast federated learning in the presence of arbitrary device
+        unavailability", NeurIPS 2021, Algorithm 1.
+    """
+
+    steps: int
+    size: float
+    gradients: str = "sample"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_local(self)
+
+    def recruit(self, w0: Floats, n: int) -> Record:
+        """Workers that send w − y."""
+        return local(w0, steps=self.steps, size=self.size, gradients=self.gradients)

@@ -1,0 +1,54 @@
+"""A sum of this iteration's messages, each weighted by its age: the server's memory of AsyncSGD and FedBuff."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from siag.foundations.types import Floats, Integers
+from siag.methods.method import advance, receive
+
+EVEN, CAPPED, ROOT = 0, 1, 2  # the kinds of weight
+
+
+class Weighted(NamedTuple):
+    """What arrived in the current iteration, old messages counting for less.
+
+    A message of age τ weighs 1 (`EVEN`), min(1, n/max(τ, 1)) (`CAPPED`) or 1/√(1 + τ) (`ROOT`).
+    """
+
+    w: Floats  # (d,)
+    total: Floats  # (d,) the weighted sum of this iteration's messages
+    arrived: Integers  # (1,) their number
+    n: int
+    kind: int
+
+
+def weighted(w0: Floats, n: int, kind: int) -> Weighted:
+    """Nothing received yet."""
+    return Weighted(w0.copy(), np.zeros(w0.size), np.zeros(1, np.int64), n, kind)
+
+
+@receive.when(Weighted)
+def add_weighted(state: Weighted, i: int, message: Floats, age: int) -> None:
+    """g ← g + v(τ) · message."""
+    weight = 1.0
+    if state.kind == CAPPED and age > state.n:
+        weight = state.n / age
+    elif state.kind == ROOT:
+        weight = 1.0 / math.sqrt(1.0 + age)
+    for j in range(message.size):
+        state.total[j] += weight * message[j]
+    state.arrived[0] += 1
+
+
+@advance.when(Weighted)
+def step_along_sum(state: Weighted, eta: float) -> None:
+    """w ← w − (η/|A|) g; g ← 0. The weights do not enter the divisor: an old message makes the step shorter."""
+    if state.arrived[0] > 0:
+        for j in range(state.w.size):
+            state.w[j] -= eta / state.arrived[0] * state.total[j]
+            state.total[j] = 0.0
+        state.arrived[0] = 0

@@ -1,0 +1,67 @@
+"""MIFA: a table of updates; with one step IAG, with everybody active FedAvg."""
+
+import numpy as np
+
+import siag
+from siag.activity import Everyone, Nonuniform, Recorded
+from siag.checks import Bowl, conform
+from siag.methods import IAG, advance, fade, receive
+from siag.methods.fedavg import FedAvg
+from siag.methods.mifa import MIFA
+from siag.steps import Constant
+
+BOWL = Bowl(np.random.default_rng(0).random((5, 3)), np.array([0.5, 1.0, 2.0]))
+
+
+def test_it_conforms():
+    conform(MIFA(steps=3, size=0.1), skip=["all_active_is_gradient_descent"])  # more than one step is not
+
+
+def test_with_one_step_of_size_one_it_conforms_in_everything():
+    conform(MIFA(steps=1, size=1.0))
+
+
+def test_with_one_local_step_it_is_iag_with_the_product_of_the_steps():
+    ends = [
+        siag.simulate(BOWL, method, Nonuniform(1, 6), Constant(eta), iterations=40, seed=4).w
+        for method, eta in ((MIFA(steps=1, size=0.1), 0.5), (IAG(), 0.05))
+    ]
+    assert np.allclose(*ends, rtol=1e-12)
+
+
+def test_with_everybody_active_it_is_fedavg():
+    ends = [
+        siag.simulate(BOWL, method, Everyone(), Constant(0.8), iterations=12).w
+        for method in (MIFA(steps=4, size=0.2), FedAvg(steps=4, size=0.2))
+    ]
+    assert np.allclose(*ends, rtol=1e-12)
+
+
+def test_who_is_absent_counts_with_its_latest_update():
+    method, active = MIFA(steps=2, size=0.2), [[0, 1, 2, 3, 4], [1], [1], [4]]
+    run = siag.simulate(BOWL, method, Recorded(active), Constant(0.5), iterations=4, w0=np.ones(3))
+    w, updates = np.ones(3), np.zeros((5, 3))
+    for workers in active:
+        for i in workers:
+            y = w.copy()
+            for _ in range(2):
+                y = y - 0.2 * BOWL.gradient(i, y)
+            updates[i] = w - y
+        w = w - 0.5 * updates.mean(axis=0)
+    assert np.allclose(run.w[0], w, rtol=1e-13)
+
+
+def test_a_worker_that_left_for_good_can_be_forgotten():
+    state = MIFA(steps=2, size=0.2).init(np.zeros(3), 2)
+    receive(state, 0, np.ones(3), 0)
+    receive(state, 1, np.full(3, 5.0), 0)
+    fade(state, 1, 0.0)
+    advance(state, 1.0)
+    assert np.array_equal(state.w, np.full(3, -0.5))
+
+
+def test_it_can_wait_for_everybody():
+    run = siag.simulate(
+        BOWL, MIFA(steps=2, size=0.2, wait=1.0), Recorded([[0, 1, 2]] * 3), Constant(0.5), iterations=3, w0=np.ones(3)
+    )
+    assert np.array_equal(run.w[0], np.ones(3))

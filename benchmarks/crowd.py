@@ -24,7 +24,6 @@ from siag.server.parameter_server import ParameterServer
 from siag.server.snapshot import Snapshot
 
 D, SECONDS, JOINING = 20, 1.0, 0.8
-TURNS = 20  # in which they all give a sign of life
 FRAME = wire.HEADER.size + 8 * D
 
 
@@ -53,10 +52,9 @@ def idle(ports, joined, names: range) -> None:
     joined.set()
     try:
         while True:
-            for k in range(TURNS):
-                for line in lines[k::TURNS]:
-                    line.sendall(wire.head(wire.ALIVE))
-                if select.select(lines[:1], [], [], HEARTBEAT / TURNS)[0]:
+            for line in lines:  # each at a time of its own
+                line.sendall(wire.head(wire.ALIVE))
+                if select.select(lines[:1], [], [], HEARTBEAT / len(lines))[0]:
                     return  # nothing but goodbye can come
     except OSError:
         return  # the server is done
@@ -87,14 +85,18 @@ def active(ports, joined, names: range) -> None:
 
 
 class Scale(Watch):
-    """Weighs the process with every look."""
+    """Weighs the process with every look, and notes the time it took while reports were counted."""
 
     most = 0
+    began = used = float("nan")
 
     def show(self, snapshot: Snapshot) -> None:
         """A look at the server."""
         super().show(snapshot)
         self.most = max(self.most, memory())
+        if self.points:
+            self.used = time.process_time()
+            self.began = self.used if len(self.points) == 1 else self.began
 
 
 def serve(connected: int, reporting: int, before: int, seconds: float = SECONDS) -> dict[str, float]:
@@ -108,8 +110,8 @@ def serve(connected: int, reporting: int, before: int, seconds: float = SECONDS)
         joined.set()
     for process in processes:
         process.start()
-    watch, began = Scale(reporting, connected), time.process_time()
-    run = siag.serve(
+    watch = Scale(reporting, connected)
+    siag.serve(
         np.zeros(D),
         connected,
         step=STEP,
@@ -118,12 +120,12 @@ def serve(connected: int, reporting: int, before: int, seconds: float = SECONDS)
         ready=lambda host, port: [ports.put(port) for _ in processes],
         progress=watch,
     )
-    used = time.process_time() - began
     for process in processes:
         process.join()
     if watch.seconds < ENOUGH * SECONDS:
         return serve(connected, reporting, before, seconds + 1.0)
-    return {"rate": watch.rate, "cpu": used / int(run.samples[0, -1]), "grown": watch.most - before}
+    cpu = (watch.used - watch.began) / (watch.rate * watch.seconds)
+    return {"rate": watch.rate, "cpu": cpu, "grown": watch.most - before}
 
 
 def main(reporting: int, crowds: list[int]) -> None:

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import siag
@@ -170,3 +171,76 @@ def test_a_file_with_lists_is_a_sweep_with_one_table(small, tmp_path):
     again = command("run", small, "--out", tmp_path / "out", "--json")
     table = json.loads(again.stdout)
     assert len(table["error"]) == len(lines) - 1
+
+
+def interrupted(monkeypatch, capsys, *words):
+    """What is said when Ctrl-C comes while a command runs."""
+    from siag.cli import app as cli
+
+    monkeypatch.setattr(sys, "argv", ["siag", *map(str, words)])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert ended.value.code == 130
+    return capsys.readouterr().err
+
+
+def test_ctrl_c_says_nothing_of_files_to_a_command_that_writes_none(monkeypatch, capsys):
+    from siag import runtimes
+
+    def interrupt(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(runtimes, "work", interrupt)
+    line = interrupted(monkeypatch, capsys, "work", "localhost:1", "--gradient", "math:exp", "--stream", "math:pi")
+    assert line.startswith("siag: interrupted")
+    assert "half-written" not in line
+
+
+def test_ctrl_c_during_a_sweep_says_where_it_goes_on(monkeypatch, capsys, small, tmp_path):
+    from siag.experiments.config import Experiment
+
+    def interrupt(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Experiment, "sweep", interrupt)
+    small.write_text(small.read_text().replace("n = 10", "n = [5, 10]"))
+    line = interrupted(monkeypatch, capsys, "run", small, "--out", tmp_path / "out")
+    kept = tmp_path / "out" / "runs"
+    assert line == f"siag: interrupted; what was finished is in {kept}; the same command goes on from there\n"
+
+
+def test_help_tells_the_exit_statuses():
+    text = command("--help").stdout
+    assert all(f"\n    {status} " in text for status in (0, 1, 2, 130))
+
+
+def printed(capsys, error, repeats=1, **about):
+    """What is printed of a run."""
+    from siag.cli import app as cli
+
+    t = np.arange(4)
+    error = np.array([error] * repeats, float)
+    counts = np.array([t] * repeats)
+    run = siag.Run(t, error, counts, counts / 10, np.zeros((repeats, 2)), np.full(repeats, -1), about)
+    cli._print_run(run, None)
+    return capsys.readouterr().out
+
+
+def test_a_run_without_a_loss_is_printed_without_nan(capsys):
+    text = printed(capsys, [np.nan] * 4)
+    assert "nan" not in text
+    assert "error  " not in text
+    assert "seconds" in text
+    assert "0.3" in text
+    assert "No loss was recorded" in text
+
+
+def test_a_loss_is_printed_under_its_name(capsys):
+    text = printed(capsys, [4.0, 3.0, 2.0, 1.5], measure="loss")
+    assert "┃ loss " in text
+    assert "error" not in text
+    assert "1.5000e+00" in text
+
+
+def test_each_point_is_printed_once(capsys):
+    assert printed(capsys, [4.0, 3.0, 2.0, 1.5], repeats=2).count("1.5000e+00") == 1

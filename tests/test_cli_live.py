@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -50,11 +51,48 @@ def slow_ones():
     return noisy(1.0, 0.002)
 
 
+def quiet():
+    while True:
+        time.sleep(1000)
+        yield
+
+
 def slow_threes():
     return noisy(3.0, 0.002)
 
 
+def size(w):
+    return float(np.abs(w).sum())
+
+
 few = [np.ones(3)] * 5
+name = "readings.csv"
+
+
+def counted(w, sample):  # with steps of 1 and SGD, w counts how often each sample was accepted
+    return -np.eye(w.size)[int(sample[0])]
+
+
+def readings():
+    from siag.streams import Follow
+
+    return Follow(name, wait=False)
+
+
+def growing():
+    from siag.streams import Buffered, Follow
+
+    return Buffered(Follow(name), full="block")
+
+
+def problem():
+    import siag
+
+    return siag.problems.LeastSquares(np.eye(2), p=2, noise=0.1)
+
+
+def no_problem():
+    raise KeyError("no data")
 
 
 def broken(w, sample):
@@ -63,6 +101,18 @@ def broken(w, sample):
     return w - sample
 """
 HELPER = "VALUE = 3.0\n"
+PROBLEM = """
+[problem]
+kind = "LeastSquares"
+n = 2
+d = 3
+p = 2
+noise = 0.1
+
+[run]
+iterations = 1
+seed = 9
+"""
 
 
 class Terminal:
@@ -130,6 +180,7 @@ def desk(tmp_path):
     """A folder with a job in it, and terminals that are closed in the end."""
     (tmp_path / "job.py").write_text(JOB)
     (tmp_path / "helper.py").write_text(HELPER)
+    (tmp_path / "problem.toml").write_text(PROBLEM)
     with ExitStack() as stack:
 
         class Desk:
@@ -139,8 +190,8 @@ def desk(tmp_path):
             def terminal(*words):
                 return stack.enter_context(Terminal(*words, cwd=tmp_path))
 
-            def serve(self, *words, port=0):
-                server = self.terminal("serve", "--dimension", 3, "--eta", 0.05, "--port", port, "--json", *words)
+            def serve(self, *words, port=0, model=("--dimension", 3), eta=0.05):
+                server = self.terminal("serve", *model, "--eta", eta, "--port", port, "--json", *words)
                 event = json.loads(server.says("listening on", server.out))["event"]
                 server.address = event.split()[2].rstrip(";")
                 return server
@@ -150,6 +201,10 @@ def desk(tmp_path):
                 return self.terminal("work", address, "--gradient", gradient, "--stream", stream, *words)
 
         yield Desk()
+
+
+def events(server):
+    return [document["event"] for document in server.documents() if "event" in document]
 
 
 def snapshots(server):
@@ -183,6 +238,114 @@ def test_a_server_and_two_workers_in_three_terminals(desk):
     assert (desk.folder / "run.trace").read_text().endswith("# end 2000\n")
 
 
+@pytest.mark.parametrize("seed", [(), ("--seed", 4)])
+def test_a_problem_is_replayed_from_the_trace_alone_bit_for_bit(desk, seed):
+    model = ("--problem", "problem.toml", *seed)
+    options = ("--iterations", 300, "--trace", "run.trace.gz", "--out", "out", "--folder", "state")
+    server = desk.serve(*options, model=model)
+    assert f"siag work {server.address} {' '.join(map(str, model))}\n" in events(server)[0] + "\n"
+    workers = [desk.terminal("work", server.address, *model) for _ in range(2)]
+    assert [each.end() for each in (server, *workers)] == [0, 0, 0], server.err + workers[0].err
+    result = server.documents()[-1]
+    assert result["problem"] == repr(siag.problems.LeastSquares.random(n=2, d=3, p=2, noise=0.1))
+    assert result["seed"] == (seed[1] if seed else 9)
+    assert result["error"][-1] < result["error"][0]
+    again = desk.terminal("replay", "run.trace.gz", "--out", "again", "--json")
+    assert again.end() == 0, again.err
+    w = siag.load(desk.folder / "again" / "run.npz").w[0]
+    assert np.array_equal(w, np.load(desk.folder / "out" / "w.npy"))
+    assert w.any()
+    other = desk.terminal("serve", "--problem", "problem.toml", "--seed", 5, "--eta", 0.05, "--folder", "state")
+    assert other.end() == 2
+    assert "seed" in other.err[-1]
+
+
+def test_a_problem_of_ones_own_is_named_by_its_module_and_replayed_with_it(desk):
+    model = ("--problem", "job:problem", "--seed", 3)
+    server = desk.serve("--method", "IAG(wait=1.0)", "--iterations", 50, "--trace", "t", "--out", "out", model=model)
+    workers = [desk.terminal("work", server.address, *model) for _ in range(2)]
+    assert [each.end() for each in (server, *workers)] == [0, 0, 0], server.err + workers[0].err
+    assert server.documents()[-1]["method"] == "IAG(resum=64, wait=1.0, rows='float64')"
+    alone, again = desk.terminal("replay", "t"), desk.terminal("replay", "t", *model[:2], "--out", "again")
+    assert (alone.end(), again.end()) == (2, 0), again.err
+    assert "or --problem" in alone.err[0]
+    assert np.array_equal(siag.load(desk.folder / "again" / "run.npz").w[0], np.load(desk.folder / "out" / "w.npy"))
+
+
+def test_a_worker_of_another_problem_is_told_so(desk):
+    server = desk.serve(model=("--problem", "problem.toml"))
+    other = desk.terminal("work", server.address, "--problem", "job:problem", "--quiet")
+    assert other.end() == 1
+    (line,) = other.err
+    assert "must be one of 2 workers and 3 parameters, as the server's" in line
+
+
+def test_a_worker_that_was_killed_goes_on_in_its_file_and_no_sample_counts_twice(desk):
+    server = desk.serve("--name", "edge", "--method", "SGD", "--out", "out", model=("--dimension", 30), eta=1)
+    for k in range(3):
+        with open(desk.folder / "readings.csv", "a") as file:
+            file.writelines(f"{10 * k + j}\n" for j in range(10))
+        worker = desk.work(server, "--name", "edge", gradient="job:counted", stream="job:growing")
+        wait_for(server, lambda snapshot, seen=10 * k + 10: snapshot["reports"] >= seen)
+        worker.process.kill()
+        worker.end()
+    server.process.send_signal(signal.SIGTERM)
+    assert server.end() == 0
+    assert np.array_equal(np.load(desk.folder / "out" / "w.npy"), np.ones(30))
+
+
+def test_a_new_worker_reuses_the_row_of_one_that_left_and_reads_its_own_stream_whole(desk):
+    (desk.folder / "readings.csv").write_text("".join(f"{k}\n" for k in range(10)))
+    server = desk.serve("--workers", 2, "--method", "SGD", "--out", "out", model=("--dimension", 10), eta=1)
+    stays = desk.work(server, gradient="job:gradient", stream="job:quiet")
+    stays.says("joined as worker 0")
+    for _ in range(2):
+        reader = desk.work(server, gradient="job:counted", stream="job:readings")
+        assert reader.end() == 0
+        assert "joined as worker 1" in reader.err[0]
+    server.process.send_signal(signal.SIGTERM)
+    assert server.end() == 0
+    assert np.array_equal(np.load(desk.folder / "out" / "w.npy"), np.full(10, 2.0))
+
+
+def test_a_bad_line_of_a_stream_is_one_line_with_its_place_and_status_1(desk):
+    (desk.folder / "readings.csv").write_text("1\nx\n")
+    server = desk.serve("--workers", 1)
+    worker = desk.work(server, "--quiet", gradient="job:counted", stream="job:readings")
+    assert worker.end() == 1
+    (line,) = worker.err
+    assert "readings.csv, line 2: 'x' is not a finite number" in line
+    assert "in worker 0" in line
+
+
+def test_a_worker_that_is_away_for_long_is_forgotten(desk):
+    server = desk.serve("--name", "a", "--name", "b", "--forget", 0.1, "--loss", "job:size")
+    stays, goes = desk.work(server, "--name", "a"), desk.work(server, "--name", "b")
+    wait_for(server, lambda snapshot: all(worker["reports"] for worker in snapshot["workers"]))
+    goes.process.kill()
+    server.says("not heard of for 0.1 seconds", server.out)
+    seen = wait_for(server, lambda snapshot: snapshot["workers"][1]["state"] == "left")
+    assert seen["workers"][0]["state"] == "working"
+    server.process.send_signal(signal.SIGTERM)
+    assert (server.end(), stays.process.poll()) == (0, None)
+    assert server.documents()[-1]["measure"] == "loss"
+
+
+def test_a_server_that_nobody_comes_to_ends(desk):
+    server = desk.serve("--workers", 1, "--seconds", 0.1, "--linger", 0.1)
+    assert server.end() == 0
+    assert server.documents()[-1]["ended"] == "no worker was there for 0.1 seconds"
+
+
+def test_a_server_for_all_names_an_address_that_can_be_reached(desk):
+    server = desk.serve("--workers", 1, "--host", "0.0.0.0", "--insecure", "--metrics", "0.0.0.0:0")
+    measured, listens = events(server)[:2]
+    name = socket.gethostname()
+    assert listens.startswith("listening on 0.0.0.0:")
+    assert f"siag work {name}:{server.address.rpartition(':')[2]} --gradient … --stream …" in listens
+    assert measured.startswith(f"metrics at http://{name}:")
+
+
 def test_workers_fail_leave_and_are_refused_each_with_one_clear_line(desk):
     server = desk.serve("--name", "north", "--name", "south", "--name", "west")
     broken = desk.work(server, "--name", "north", gradient="job:broken")
@@ -201,10 +364,12 @@ def test_workers_fail_leave_and_are_refused_each_with_one_clear_line(desk):
     assert unknown.err == ["siag: the server refused: worker nobody: not among this server's, or another's row\n"]
     server.says("worker north failed: FileNotFoundError", server.out)
     server.says("worker south left: its stream ended", server.out)
-    seen = wait_for(server, lambda snapshot: snapshot["workers"][2]["reports"] > 10)
-    assert [worker["state"] for worker in seen["workers"]] == ["away", "left", "working"]
+    states = ["away", "left", "working"]
+    wait_for(server, lambda snapshot: [worker["state"] for worker in snapshot["workers"]] == states)
+    wait_for(server, lambda snapshot: snapshot["workers"][2]["reports"] > 10)
     west.process.send_signal(signal.SIGINT)
     assert west.end() == 130
+    assert west.err == ["siag: interrupted; what was reported stays with the server\n"]
     server.says("worker west failed: it was interrupted", server.out)
     server.process.send_signal(signal.SIGINT)
     assert server.end() == 0
@@ -281,6 +446,17 @@ def test_a_run_that_diverges_says_so_and_ends_with_status_1(desk):
     assert (desk.folder / "out" / "run.npz").exists()
 
 
+def test_a_metrics_port_in_use_is_named_as_it_was_typed(desk, monkeypatch, capsys):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        line = mistake(f"{SERVE} --metrics {port}", desk, monkeypatch, capsys)
+    assert line.startswith(f"siag: metrics = {port}: must be a free port of 127.0.0.1")
+
+
+SERVE = "serve --workers 2 --dimension 3 --eta 0.1"
+POSED = "serve --problem problem.toml --eta 0.1"
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [
@@ -290,6 +466,39 @@ def test_a_run_that_diverges_says_so_and_ends_with_status_1(desk):
         ("serve --workers 2 --dimension 3", "eta is missing; give --eta for a constant step"),
         ("serve --workers 2 --dimension 3 --eta 0.1 --every 2 --tick 1", "tick = 1.0: must be given without --every"),
         ("serve --workers 2 --dimension 3 --eta 0.1 --method X", "method = 'X': must be one of"),
+        (f"{SERVE} --method IAG", "IAG needs exact gradients, a stream has none; use SIAG, or give a problem"),
+        (f"{SERVE} --method SAG", "SAG draws one sample per iteration, live workers report when they can; use IAG"),
+        (f"{SERVE} --method SIAG(wait=2)", "method.wait = 2: must be a finite number at least 0 and at most 1"),
+        (f"{SERVE} --method SIAG(0.5)", "method = 'SIAG(0.5)': must be one of SIAG, SGD, IAG, SAG, with arguments"),
+        (f"{SERVE} --method open('x','w')", "must be one of SIAG"),
+        (f"{SERVE} --every 0", "siag: every = 0: must be"),
+        (f"{SERVE} --tick 0", "siag: tick = 0.0: must be"),
+        (f"{SERVE} --max-age -1", "siag: max-age = -1: must be"),
+        (f"{SERVE} --max-norm 0", "siag: max-norm = 0.0: must be"),
+        (f"{SERVE} --max-jump 1", "siag: max-jump = 1.0: must be"),
+        (f"{SERVE} --linger -1", "siag: linger = -1.0: must be"),
+        (f"{SERVE} --forget -1 --port 0", "siag: forget = -1.0: must be"),
+        (f"{SERVE} --linger nan", "siag: linger = nan: must be"),
+        (f"{SERVE} --seed 1", "seed = 1: must be given with --problem"),
+        (f"{SERVE} --key job.py", "siag: cert is missing"),
+        (f"{SERVE} --metrics x", "metrics = 'x': must be a port, or host:port"),
+        (f"{SERVE} --metrics 70000", "metrics = 70000: must be"),
+        (f"{SERVE} --metrics 0.0.0.0:0", "metrics = '0.0.0.0': must be a loopback address"),
+        ("serve --name a --name a --dimension 3 --eta 0.1", "name = ['a', 'a']: must be different texts"),
+        (f"{SERVE} --problem problem.toml", "workers = 2: must be left out with --problem"),
+        (f"{POSED} --dimension 3", "dimension = 3: must be left out with --problem"),
+        (f"{POSED} --name a", "name = ['a']: must be 2, as many as the problem has"),
+        (f"{POSED} --seed -1", "seed = -1: must be"),
+        (f"{POSED} --method SAG", "SAG draws one sample per iteration"),
+        ("serve --problem nowhere.toml --eta 0.1", "nowhere.toml: no such file"),
+        ("serve --problem job:few --eta 0.1", "problem = 'job:few': must be a Problem, or a function"),
+        ("serve --problem job:no_problem --eta 0.1", "it raised KeyError: 'no data'"),
+        ("work x --problem job:problem --gradient job:gradient", "must be given alone"),
+        ("work x --gradient job:gradient", "stream is missing; give gradient and stream, or a problem"),
+        ("work x --problem job:problem --seed -1", "seed = -1: must be"),
+        ("work x --gradient job:gradient --stream job:name", "stream = 'readings.csv': must be a stream, not a name"),
+        ("work x --gradient job:gradient --stream job:few --give-up -1", "siag: give-up = -1.0: must be"),
+        ("work ::1 --gradient job:gradient --stream job:few", "write an IPv6 address in brackets, as in [::1]:7460"),
         ("serve --workers 2 --dimension 3 --eta 0.1 --departed x", "departed = 'x': must be keep, drop, or"),
         ("serve --workers 2 --dimension 3 --eta 0.1 --host 0.0.0.0", "or --insecure if you trust everyone"),
         ("serve --workers 2 --dimension 3 --eta 0.1 --cert job.py", "key is missing; TLS needs both"),
@@ -305,7 +514,11 @@ def test_a_run_that_diverges_says_so_and_ends_with_status_1(desk):
     ],
 )
 def test_a_mistake_is_one_line_and_exit_status_2(words, says, desk, monkeypatch, capsys):
-    """In this process: eighteen more would take their time to start."""
+    assert says in mistake(words, desk, monkeypatch, capsys)
+
+
+def mistake(words, desk, monkeypatch, capsys):
+    """The line a mistake is answered with, in this process: so many more would take their time to start."""
     from siag.cli import main
 
     monkeypatch.chdir(desk.folder)
@@ -317,7 +530,7 @@ def test_a_mistake_is_one_line_and_exit_status_2(words, says, desk, monkeypatch,
     assert ended.value.code == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("siag: ")
-    assert says in line
+    return line
 
 
 @pytest.mark.parametrize("command", ["serve", "work", "certs", "replay"])

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import os
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import siag
-from siag.activity import EveryArrivals, Tick, Trace, TraceWriter
+from siag.activity import EveryArrivals, Tick, Trace, TraceWriter, trace_writer
 from siag.activity.agenda import FADE, STEP
 from siag.activity.trace import COLUMNS, _columns
 from siag.foundations.errors import BadFile, BadInput, Unsuitable
@@ -184,6 +185,107 @@ def test_a_full_disk_costs_nothing_once_there_is_room_again(tmp_path, name):
     assert lines_of(Trace.read(tmp_path / name)) == lines
 
 
+class NoRoom:
+    """A file on a disk without any room."""
+
+    closed = False
+
+    def __init__(self, raw):
+        self.raw = raw
+
+    def write(self, content):
+        raise OSError(28, "No space left on device")
+
+    def fileno(self):
+        return self.raw.fileno()
+
+    def close(self):
+        self.raw.close()
+        self.closed = True
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.csv.gz"])
+def test_a_disk_that_stays_full_is_waited_for_within_bounds_then_the_trace_is_given_up(tmp_path, monkeypatch, name):
+    monkeypatch.setattr(trace_writer, "ROOM", 1 << 20)
+    writer = TraceWriter(tmp_path / name, {"workers": N})
+    writer.report(0, 0, 0, 0, 0.0)
+    writer.flush()
+    writer._raw = NoRoom(writer._raw)
+    words = []
+    for k in range(1, 60_001):
+        writer.report(k, 0, k, k, float(k))
+        if k % 1000 == 0:
+            with pytest.raises(OSError, match="No space") as caught:
+                writer.flush()
+            words.append(caught.value.strerror)
+            assert len(writer._doubtful) + writer._size + sum(map(len, writer._lines)) < 3 << 20
+    assert list(dict.fromkeys(words)) == [
+        "No space left on device",
+        "No space left on device; given up, with 1 MB waiting for the disk",
+    ]
+    assert writer.tail is None
+    assert writer._size == len(writer._doubtful) == 0
+    writer.close(60_001)
+    assert writer._raw.closed
+    assert Trace.read(tmp_path / name).length == 1
+
+
+def test_what_was_flushed_is_forced_to_disk_without_waiting_for_it(tmp_path, monkeypatch):
+    forced, real = [], os.fsync
+    monkeypatch.setattr(os, "fsync", lambda file: forced.append(os.fstat(file).st_size) or real(file))
+    writer = TraceWriter(tmp_path / "t", {})
+    writer.report(0, 0, 0, 0, 0.0)
+    assert writer.tail == "0,0,0,0,0.000000,\n"
+    forced.clear()
+    writer.sync()
+    assert writer.tail == "0,0,0,0,0.000000,\n"  # on its way
+    writer._forcing.join()
+    assert forced == [(tmp_path / "t").stat().st_size]
+    writer.report(1, 0, 1, 1, 0.0)
+    writer.flush()
+    assert writer.settled
+    assert writer.tail == "1,0,1,1,0.000000,\n"
+    writer.sync(wait=True)
+    assert writer.tail == ""
+    writer.close(2)
+    assert forced[-1] == (tmp_path / "t").stat().st_size
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.csv.gz"])
+def test_what_could_not_be_forced_to_disk_is_written_again_and_the_trouble_lasts_as_long(tmp_path, monkeypatch, name):
+    writer = TraceWriter(tmp_path / name, {"workers": N})
+    lines = [(k, k % N, k, k, float(k)) for k in range(30)]
+
+    def drop(file):
+        os.ftruncate(file, writer._safe)  # the system forgets what it could not write
+        raise OSError(5, "Input/output error")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", drop)
+        for line in lines[:20]:
+            writer.report(*line)
+            with pytest.raises(OSError, match="Input/output error"):
+                writer.sync(wait=True)
+            with pytest.raises(OSError, match="Input/output error"):
+                writer.flush()
+    writer.sync(wait=True)
+    put(writer, lines[20:])
+    writer.close(30)
+    assert lines_of(Trace.read(tmp_path / name)) == lines
+
+
+def test_a_trace_that_nobody_forces_to_disk_goes_there_by_itself(tmp_path, monkeypatch):
+    monkeypatch.setattr(trace_writer, "TAIL", 1000)
+    writer = TraceWriter(tmp_path / "t", {})
+    for k in range(1000):
+        writer.report(k, 0, k, k, float(k))
+        writer.flush()
+        if writer._forcing is not None:
+            writer._forcing.join()
+        assert writer._size < 2000
+    writer.close(1000)
+
+
 # A run that goes on --------------------------------------------------------------------------------------------------
 
 
@@ -214,10 +316,34 @@ def test_a_run_that_goes_on_needs_the_file_it_goes_on_with(tmp_path):
         TraceWriter(tmp_path / "gone", {}, keep=3)
     write(tmp_path / "t", [(0, 0, 0, 0, 0.0), (1, 0, 1, 1, 0.0)], 2)
     before = (tmp_path / "t").read_bytes()
-    with pytest.raises(BadFile, match="has 3 reports less than the run that goes on; record to another file"):
+    with pytest.raises(BadFile, match="lacks the last 3 lines of the run that goes on; go on without a trace, or"):
         TraceWriter(tmp_path / "t", {}, keep=5)
     assert (tmp_path / "t").read_bytes() == before
     assert [path.name for path in tmp_path.iterdir()] == ["t"]
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.csv.gz"])
+@quick
+@given(histories(), st.integers(0, 40), st.integers(0, 40))
+def test_lines_that_have_not_reached_the_disk_are_taken_from_the_saved_state(
+    tmp_path_factory, name, history, cut, known
+):
+    lines, end = history
+    assume(lines)
+    path = tmp_path_factory.mktemp("trace") / name
+    cut, known = min(cut, len(lines)), min(known, len(lines))
+    write(path, lines[:cut])
+    told = trace_writer.Unwritten()
+    for line in lines[len(lines) - known :]:
+        told.report(*line) if len(line) == 5 else told.fade(*line)
+    keep = sum(len(line) == 5 for line in lines)
+    options = {"keep": keep, "fades": len(lines) - keep, "tail": told.lines}
+    if cut + known < len(lines):
+        with pytest.raises(BadFile, match=f"lacks the last {len(lines) - cut} lines of the run that goes on"):
+            TraceWriter(path, {"workers": N}, **options)
+        return
+    TraceWriter(path, {"workers": N}, **options).close(end)
+    assert lines_of(Trace.read(path)) == lines
 
 
 # What is refused -----------------------------------------------------------------------------------------------------

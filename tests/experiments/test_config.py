@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import siag
-from siag.experiments.config import KINDS, build, read
+from siag.experiments.config import KINDS, build, read, read_problem, written
+from siag.foundations.errors import BadInput
 
 GOOD = {
     "problem": {"kind": "LeastSquares", "n": 6, "d": 3, "p": 2, "noise": 0.1, "seed": 4},
@@ -189,6 +190,46 @@ def test_a_constructor_of_the_users_own_that_raises_is_named_with_its_error(tmp_
     (tmp_path / "raising_module.py").write_text("def Mine(x: 'Unknown'):\n    raise ValueError('x is odd')\n")
     with pytest.raises(siag.BadInput, match=r"raising_module:Mine.*x is odd"):
         build(changed(method={"kind": "raising_module:Mine", "x": 1}), tmp_path)
+
+
+def test_the_problem_of_a_file_can_be_read_alone_with_its_seed(tmp_path):
+    path = tmp_path / "problem.toml"
+    text = '[problem]\nkind = "LeastSquares"\nn = 2\nd = 3\np = 2\nnoise = 0.1\n'
+    path.write_text(text)
+    assert [repr(part) for part in read_problem(path)] == [
+        repr(siag.problems.LeastSquares.random(n=2, d=3, p=2, noise=0.1)),
+        "0",
+    ]
+    path.write_text(text + "[run]\nseed = 8\n[other]\n")
+    assert read_problem(path)[1] == 8
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("[method]\n", r"problem.toml: it has no table \[problem\]"),
+        ('[problem]\nkind = "LeastSquares"\nn = [2, 3]\nd = 3\np = 2\nnoise = 0.1\n', "it has 2 problems; leave one"),
+        ('[problem]\nkind = "LeastSquares"\nn = 0\nd = 3\np = 2\nnoise = 0.1\n', "problem.n = 0: must be"),
+        ('[problem]\nkind = "LeastSquares"\nn = 2\nd = 3\np = 2\nnoise = 0.1\n[run]\nseed = -1', "run.seed = -1"),
+        ("[problem", "problem.toml: not TOML"),
+    ],
+)
+def test_a_file_without_one_problem_is_refused(tmp_path, content, words):
+    path = tmp_path / "problem.toml"
+    path.write_text(content)
+    with pytest.raises(siag.SiagError, match=words) as caught:
+        read_problem(path)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_part_can_be_written_as_it_prints():
+    for method in (siag.methods.SIAG(wait=0.5, rows="float32"), siag.methods.SGD(normalization="sum")):
+        assert written("method", repr(method)) == method
+    assert written("step", "Harmonic(beta=1, gamma=2.5)") == siag.steps.Harmonic(1, 2.5)
+    with pytest.raises(BadInput, match=r"^method.wait = 3: must be"):
+        written("method", "SIAG(wait=3)")
+    with pytest.raises(BadInput, match=r"^method = 'SIAG\(rows=open\)': must be one of SIAG, SGD, IAG, SAG"):
+        written("method", "SIAG(rows=open)")
 
 
 def test_lists_and_repeated_tables_make_a_grid():

@@ -176,13 +176,37 @@ def test_a_port_in_use_is_refused_and_free_again_after_close(metrics):
     again.close()
 
 
+def test_other_machines_may_ask_only_if_that_was_said():
+    open_to_all = Metrics("0.0.0.0", insecure=True)
+    assert open_to_all.host == "0.0.0.0"
+    open_to_all.close()
+
+
+def test_a_name_that_means_another_address_than_it_seems_is_found_out(monkeypatch):
+    from siag.runtimes import metrics as module
+
+    listen, made = module._listen, []
+
+    def elsewhere(host, port, metrics):
+        made.append(listen("0.0.0.0", port, metrics))
+        return made[0]
+
+    monkeypatch.setattr(module, "_listen", elsewhere)
+    with pytest.raises(BadInput, match="loopback"):
+        Metrics("localhost")
+    assert made[0].fileno() == -1  # closed
+
+
 @pytest.mark.parametrize(
     ("where", "words"),
     [
         ({"port": 65536}, "port = 65536: must be a whole number from 0 to 65535"),
         ({"port": -1}, "port = -1"),
         ({"port": True}, "port = True"),
-        ({"host": "192.0.2.1"}, "host = '192.0.2.1': must be an address of this machine"),
+        ({"host": "192.0.2.1", "insecure": True}, "host = '192.0.2.1': must be an address of this machine"),
+        ({"host": "192.0.2.1"}, "host = '192.0.2.1': must be a loopback address"),
+        ({"host": "0.0.0.0"}, "host = '0.0.0.0': must be a loopback address"),
+        ({"host": ""}, "host = '': must be a loopback address"),
         ({"host": "no such host"}, "host = 'no such host': must be an address of this machine"),
     ],
 )

@@ -26,6 +26,7 @@ from siag.runtimes.certificates import make_certificates, make_tokens
 from siag.runtimes.security import (
     Tokens,
     check_binding,
+    check_open,
     client_context,
     read_token,
     server_context,
@@ -572,3 +573,15 @@ def test_what_does_not_resolve_is_refused(host):
     with pytest.raises(BadInput, match=r"^host = .*resolves") as error:
         check_binding(host, tls=False, tokens=False, insecure=False)
     one_line(error)
+
+
+@pytest.mark.usefixtures("names")
+@pytest.mark.parametrize("host", [*LOOPBACK, *OPEN])
+def test_what_anybody_may_read_is_shown_to_other_machines_only_if_that_was_said(host):
+    check_open("metrics", host, insecure=True)
+    if host in LOOPBACK:
+        check_open("metrics", host, insecure=False)
+    else:
+        with pytest.raises(BadInput, match=r"^metrics = .*loopback.*; give --insecure") as error:
+            check_open("metrics", host, insecure=False)
+        one_line(error)

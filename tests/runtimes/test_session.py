@@ -3,6 +3,7 @@
 import errno
 import math
 import os
+import threading
 import time
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 from jobs import FullDisk, Notes
 
 import siag
-from siag.activity import EveryArrivals, Tick, Trace, TraceWriter
+from siag.activity import EveryArrivals, Tick, Trace
 from siag.runtimes.assembly import Assembly, Options, worker_names
 from siag.runtimes.session import LOOK, SAVE, SHOW
 from siag.server import Departed, Guard, Refused, Store
@@ -197,6 +198,39 @@ def test_a_session_is_fruitless_if_all_failed_and_nobody_reported(assembled):
     assert session.failures == ["worker a failed: ValueError: no"]
 
 
+def test_a_worker_that_is_gone_has_one_line_until_it_reports_again_or_leaves(assembled):
+    session = assembled()
+    session.begin(0.0)
+    for k in range(100):
+        join(session, float(k))
+        session.died(0, f"loss {k}")
+        session.died(1, "killed")
+    assert session.failures == ["worker a is gone: loss 99", "worker b is gone: killed"]
+    join(session, 200.0)
+    assert len(session.failures) == 2
+    report(session, 0, 200.1)
+    assert session.failures == ["worker b is gone: killed"]
+    session.died(0, "killed too")
+    session.left(1, 200.2, "its stream ended")
+    assert session.failures == ["worker a is gone: killed too"]
+
+
+def test_of_very_many_workers_that_are_gone_a_run_names_some():
+    def carry(session):
+        session.begin(0.0)
+        join(session)
+        report(session, 0, 0.1)
+        for row in range(150):
+            session.died(row, "killed")
+        session.finish(1.0)
+
+    about = {"problem": "a test", "seed": 0}
+    names = [str(k) for k in range(150)]
+    run = Assembly(METHOD, STEP, np.zeros(D), names, siag.Until(), Options(progress=Notes()), about).run(carry)
+    assert len(run.about["failed"]) == 101
+    assert run.about["failed"][-2:] == ["worker 99 is gone: killed", "and 50 more"]
+
+
 def test_a_session_with_reports_or_in_which_all_left_in_order_is_not_fruitless(assembled):
     reports, empty = assembled(), assembled()
     for session in (reports, empty):
@@ -224,6 +258,134 @@ def test_nobody_there_is_waited_for_as_long_as_stated(assembled):
     session.look_after(13.1)
     assert session.over
     assert session.why == "no worker was there for 5 seconds"
+
+
+def test_a_worker_that_is_away_for_too_long_counts_as_having_left(assembled):
+    session = assembled(forget=30.0, departed=Departed(half_life=0))
+    session.begin(0.0)
+    join(session)
+    for row in range(2):
+        report(session, row, 1.0)
+    session.died(0, "its connection was lost")
+    session.look_after(2.0)
+    session.look_after(31.9)
+    assert session.server.members[0].state == "away"
+    assert session.server.state.rows[0].any()
+    session.look_after(32.1)
+    assert session.server.members[0].state == "left"
+    assert not session.server.state.rows[0].any()
+    assert session.notes.events[-1] == "worker a left: not heard of for 30 seconds"
+    assert session.failures == ["worker a is gone: its connection was lost"]
+    session.server.join(0, 40.0)
+    report(session, 0, 40.1)
+    assert session.server.state.rows[0].any()
+    assert not session.failures
+    session.look_after(80.0)
+    assert [member.state for member in session.server.members] == ["working", "working"]
+    assert not session.over
+
+
+def test_a_worker_that_came_back_meanwhile_is_waited_for_anew(assembled):
+    session = assembled(forget=30.0)
+    session.begin(0.0)
+    join(session)
+    session.died(0, "its connection was lost")
+    session.look_after(1.0)
+    session.server.join(0, 29.0)
+    session.died(0, "its connection was lost")
+    session.look_after(58.0)
+    assert session.server.members[0].state == "away"
+    session.look_after(59.1)
+    assert session.server.members[0].state == "left"
+
+
+def test_whoever_never_came_is_not_forgotten_and_without_a_limit_nobody_is(assembled):
+    limited, free = assembled(forget=0.0), assembled()
+    for session in (limited, free):
+        session.begin(0.0)
+        session.server.join(1, 0.0)
+        session.look_after(1.0)
+    free.died(1, "killed")
+    free.look_after(1e6)
+    free.look_after(2e6)
+    assert [member.state for member in limited.server.members] == ["expected", "working"]
+    assert [member.state for member in free.server.members] == ["expected", "away"]
+
+
+def test_forgotten_workers_are_waited_for_until_all_have_truly_left(assembled):
+    session = assembled(forget=10.0, linger=100.0)
+    session.begin(0.0)
+    join(session)
+    report(session, 0, 0.5)
+    session.died(0, "its connection was lost")
+    session.left(1, 1.0, "its stream ended")
+    for now in (1.0, 12.0, 13.0, 50.0):
+        session.look_after(now)
+    assert [member.state for member in session.server.members] == ["left", "left"]
+    assert not session.over
+    session.server.join(0, 60.0)
+    session.look_after(61.0)
+    session.left(0, 62.0, "its stream ended")
+    session.look_after(63.0)
+    assert session.over
+    assert session.why == "all workers have left"
+
+
+def test_a_server_that_lingers_ends_when_all_are_forgotten_for_long_enough(assembled):
+    session = assembled(forget=10.0, linger=100.0)
+    session.begin(0.0)
+    join(session)
+    report(session, 0, 0.5)
+    for row in range(2):
+        session.died(row, "its connection was lost")
+    for now in (1.0, 12.0, 100.9):
+        session.look_after(now)
+        assert not session.over
+    session.look_after(101.1)
+    assert session.over
+    assert session.why == "no worker was there for 100 seconds"
+    assert session._whereabouts() == "no worker is there: 2 forgotten"
+
+
+def test_a_worker_that_was_forgotten_is_so_after_a_crash_too(assembled, tmp_path):
+    options = {"folder": tmp_path, "durable": True, "forget": 5.0, "departed": Departed(half_life=0)}
+    first = assembled(**options)
+    first.begin(0.0)
+    join(first)
+    report(first, 0, 0.5)
+    first.died(0, "its connection was lost")
+    first.look_after(1.0)
+    first.look_after(6.1)
+    first.commit()
+    crash(first)
+    second = assembled(**options)
+    assert second.server.members[0].state == "left"
+    assert not second.server.state.rows[0].any()
+    second.begin(0.0)
+    second.look_after(1.0)
+    assert not second.over
+
+
+@pytest.mark.parametrize("name", ["linger", "patience", "forget"])
+@pytest.mark.parametrize("value", [-1, -0.5, math.nan, math.inf, "10", True])
+def test_times_to_wait_are_finite_and_not_below_zero(assembled, name, value):
+    with pytest.raises(siag.BadInput, match=rf"^{name} = .*: must be a finite number (at least|above) 0; or None"):
+        assembled(**{name: value})
+
+
+def test_whoever_watches_an_open_end_sees_a_loss_that_is_a_second_old_at_most(assembled):
+    session = assembled(loss=lambda w: float(w[0]))
+    session.begin(0.0)
+    join(session)
+    for k in range(20_000):
+        report(session, 0, 0.01 * k, stamp=max(0, k - 1))
+        session.look_after(0.01 * k)
+        if k % 100 == 50 and k > 100:
+            behind = abs(session.curve.latest - session.server.w[0]) / 0.1 * 2  # a report moves w by 0.1/2
+            assert behind <= 110
+    session.finish(200.0)
+    run = session.curve.run(session.server.w, -1, {})
+    assert len(run.t) <= 402
 
 
 def test_after_a_divergence_the_error_is_not_a_number_and_the_session_is_over(assembled):
@@ -380,22 +542,193 @@ def test_a_full_disk_is_reported_once_shown_and_its_end_is_reported(assembled, t
     assert assembled(folder=tmp_path).server.reports == 4
 
 
-def test_a_trace_that_cannot_be_written_does_not_hide_that_saving_works_nor_end_the_run(
-    assembled, tmp_path, monkeypatch
-):
+class NoRoom:
+    """The file of a trace, on a disk that is full as long as it is said to be."""
+
+    def __init__(self, trace):
+        self.raw, self.full = trace._raw, True
+        trace._raw = self
+
+    closed = property(lambda self: self.raw.closed)
+
+    def write(self, content):
+        if self.full:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return self.raw.write(content)
+
+    def fileno(self):
+        return self.raw.fileno()
+
+    def close(self):
+        self.raw.close()
+
+
+FULL_TRACE = "the trace: No space left on device"
+
+
+def test_a_trace_that_cannot_be_written_does_not_hide_that_saving_works_nor_end_the_run(assembled, tmp_path):
     session = assembled(folder=tmp_path / "state", trace=tmp_path / "trace.csv")
     session.begin(0.0)
+    join(session)
+    disk = NoRoom(session.server.trace)
+    for k in range(4):
+        report(session, 0, float(k))
+        session.save(float(k), wait=True)
+    assert session.troubles == (FULL_TRACE,)
+    assert session.notes.events == [f"problem: {FULL_TRACE}; training goes on"]
+    disk.full = False
+    session.finish(5.0)
+    assert session.notes.events[1:] == ["the trace: works again"]
+    assert session.troubles == ()
+    assert Trace.read(tmp_path / "trace.csv").length == 4
 
-    def fail(*_):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    with monkeypatch.context() as patch:
-        patch.setattr(TraceWriter, "flush", fail)
-        for k in range(4):
-            session.save(float(k), wait=True)
-        session.finish(5.0)
-    assert session.notes.events == ["problem: the trace: No space left on device; training goes on"]
-    assert session.troubles == ("the trace: No space left on device",)
+def test_a_trace_that_is_whole_at_the_end_is_no_trouble_whatever_was_before(assembled, tmp_path):
+    session = assembled(trace=tmp_path / "trace.csv")
+    session.begin(0.0)
+    join(session)
+    disk = NoRoom(session.server.trace)
+    report(session, 0, 0.1)
+    session.look_after(SAVE)
+    assert session.troubles == (FULL_TRACE,)
+    disk.full = False
+    session.finish(SAVE + LOOK)
+    assert session.troubles == ()
+    assert Trace.read(tmp_path / "trace.csv").length == 1
+
+
+@pytest.mark.parametrize("name", ["trace.csv", "trace.csv.gz"])
+def test_a_run_killed_while_the_disk_of_its_trace_is_full_goes_on_with_the_trace(assembled, tmp_path, name):
+    options = {"folder": tmp_path / "state", "trace": tmp_path / name, "departed": Departed(half_life=0)}
+    first = assembled(**options)
+    first.begin(0.0)
+    join(first)
+    report(first, 0, 0.1)
+    first.save(0.2, wait=True)
+    NoRoom(first.server.trace)
+    report(first, 1, 0.3)
+    first.left(1, 0.4, "its stream ended")
+    first.save(0.5, wait=True)
+    report(first, 0, 0.6)  # not saved
+    crash(first)
+    assert Trace.read(tmp_path / name).length == 1
+    second = assembled(**options)
+    assert second.server.reports == 2
+    now = time.monotonic()
+    second.begin(now)
+    join(second, now)
+    report(second, 0, now)
+    second.finish(now)
+    trace = Trace.read(tmp_path / name)
+    assert trace.worker.tolist() == [0, 1, 1, 0]
+    assert trace.length == 3
+
+
+def test_a_durable_run_whose_trace_was_lost_with_the_power_finds_it_in_its_log(assembled, tmp_path):
+    path = tmp_path / "trace.csv"
+    options = {"folder": tmp_path / "state", "durable": True, "trace": path, "departed": Departed(half_life=1)}
+    first = assembled(**options)
+    first.begin(0.0)
+    join(first)
+    on_disk = path.stat().st_size
+    for k in range(20):
+        report(first, 0, 0.1 * k, stamp=0 if k == 0 else None)
+        if k == 5:
+            first.left(1, 0.55, "its stream ended")
+        first.commit()
+    whole = path.read_text()
+    crash(first)
+    first.server.trace._raw.close()
+    os.truncate(path, on_disk)
+    second = assembled(**options)
+    assert path.read_text().splitlines()[1:] == whole.splitlines()[1:]
+    assert second.server.reports == 20
+
+
+def test_the_trace_is_on_disk_before_the_state_and_nobody_waits_for_it(assembled, tmp_path, monkeypatch):
+    session = assembled(folder=tmp_path / "state", trace=tmp_path / "trace.csv")
+    session.begin(0.0)
+    join(session)
+    saved, real = [], session.store.save
+    keep = monkeypatch.setattr
+    keep(session.store, "save", lambda *given, **how: saved.append(given[2]["trace"]) or real(*given, **how))
+    report(session, 0, 0.1)
+    session.look_after(SAVE)
+    assert not saved
+    session.server.trace._forcing.join()
+    report(session, 0, SAVE + 0.01)
+    session.look_after(SAVE + LOOK)
+    assert saved == ["1,0,1,1,0.410000,\n"]  # only what came meanwhile
+
+
+def test_a_state_does_not_wait_for_ever_for_the_disk_of_the_trace(assembled, tmp_path, monkeypatch):
+    go_on, real = threading.Event(), os.fsync
+    session = assembled(folder=tmp_path / "state", trace=tmp_path / "trace.csv")
+    session.begin(0.0)
+    join(session)
+    report(session, 0, 0.1)
+    place = session.server.trace._raw.fileno()
+    monkeypatch.setattr(os, "fsync", lambda file: (go_on.wait(20) if file == place else None, real(file)))
+    saved = []
+    monkeypatch.setattr(session.store, "save", lambda *given, **_: saved.append(given[2]["trace"]) or True)
+    session.look_after(SAVE)
+    session.look_after(1.9 * SAVE)
+    assert not saved
+    session.look_after(2.1 * SAVE)
+    assert saved == ["0,0,0,0,0.000000,\n"]
+    go_on.set()
+    monkeypatch.undo()
+
+
+def test_after_a_trace_was_given_up_the_run_goes_on_without_one_as_the_message_says(assembled, tmp_path, monkeypatch):
+    options = {"folder": tmp_path / "state", "trace": tmp_path / "trace.csv"}
+    first = assembled(**options)
+    first.begin(0.0)
+    join(first)
+    report(first, 0, 0.1)
+    first.save(0.2, wait=True)
+    monkeypatch.setattr("siag.activity.trace_writer.ROOM", 0)
+    NoRoom(first.server.trace)
+    for k in range(3):
+        report(first, 0, 0.3)
+        first.save(0.4 + k, wait=True)
+    first.finish(5.0)
+    given_up = "given up, with 0 MB waiting for the disk"
+    assert first.notes.events == [f"problem: the trace: {given_up}; training goes on"]
+    assert first.troubles == (f"the trace: {given_up}",)
+    first.store.close()
+    words = "has gone on without a trace, or had to give it up; go on without one, or start anew with another folder"
+    with pytest.raises(siag.BadInput, match=words):
+        assembled(**options)
+    second = assembled(folder=tmp_path / "state")
+    assert second.server.reports == 4
+    second.begin(0.0)
+    second.finish(0.1)
+    second.store.close()
+    with pytest.raises(siag.BadInput, match=words):
+        assembled(**options)
+    assembled(folder=tmp_path / "another", trace=tmp_path / "another.csv")
+
+
+def test_a_trace_that_a_run_went_on_without_is_not_gone_on_with(assembled, tmp_path):
+    """It may have lines that were lost, and as many as the run has reports."""
+    options = {"folder": tmp_path / "state", "trace": tmp_path / "trace.csv"}
+    first = assembled(**options)
+    first.begin(0.0)
+    join(first)
+    report(first, 0, 0.1)
+    first.save(0.2, wait=True)
+    report(first, 0, 0.3)
+    first.server.trace.flush()
+    crash(first)
+    second = assembled(folder=tmp_path / "state")
+    second.begin(0.0)
+    join(second)
+    report(second, 1, 0.3)
+    second.finish(0.4)
+    second.store.close()
+    with pytest.raises(siag.BadInput, match="go on without one"):
+        assembled(**options)
 
 
 def test_the_trace_of_a_killed_durable_session_goes_on_with_it(assembled, tmp_path):
@@ -419,7 +752,7 @@ def test_the_trace_of_a_killed_durable_session_goes_on_with_it(assembled, tmp_pa
 
 
 def test_a_run_that_goes_on_without_the_trace_it_began_with_says_what_is_missing(assembled, tmp_path):
-    first = assembled(folder=tmp_path / "state")
+    first = assembled(folder=tmp_path / "state", trace=tmp_path / "moved.csv")
     first.begin(0.0)
     join(first)
     report(first, 0, 0.1)

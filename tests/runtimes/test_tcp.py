@@ -1,5 +1,6 @@
 """A server and its workers over TCP: who joins as whom, what is said, and how it ends."""
 
+import threading
 import time
 from contextlib import ExitStack
 
@@ -54,6 +55,27 @@ def test_a_worker_of_a_problem_draws_its_own_samples():
     for thread, outcome in threads:
         thread.join()
         assert outcome[0].refused == 0
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ({"seed": 4}, "the server's seed is 3, this worker's 4; give both ends the same --seed"),
+        ({"problem": siag.problems.LeastSquares.random(n=2, d=D, p=3, noise=0.2)}, "the server's problem is 'LeastSq"),
+        ({"problem": None, "gradient": pull, "stream": target(1)}, "this worker's none"),
+    ],
+)
+def test_a_worker_with_another_problem_or_seed_than_the_servers_gives_up(given, why):
+    problem, place = siag.problems.LeastSquares.random(n=2, d=D, p=3, noise=0.1), []
+    options = {"problem": problem, "seed": 3, "step": siag.steps.Constant(0.01), "port": 0, "progress": False}
+    ready = {"ready": lambda host, port: place.append(f"{host}:{port}"), "until": siag.Until(reports=40)}
+    server = threading.Thread(target=lambda: serve(**options, **ready))
+    server.start()
+    address = wait_until(lambda: place)[0]
+    with pytest.raises(siag.SiagError, match=why):
+        siag.work(address, **{"problem": problem, "seed": 3, **given})
+    siag.work(address, problem=problem, seed=3)
+    server.join()
 
 
 def test_a_welcome_says_all_that_a_worker_needs():
@@ -244,7 +266,7 @@ def test_a_worker_that_was_away_goes_on_and_its_row_stays():
             worker.more(20)
             line = worker._line
             drawn = worker._task.sample
-            line._socket.shutdown(2)
+            line._channel.shut()
             wait_until(lambda: served.notes.told("worker 1 is gone"))
             assert served.ask(served.server.state.rows[1].any)
             worker.more(20)
@@ -382,7 +404,7 @@ def test_a_worker_that_others_stood_in_for_reports_no_sample_twice(monkeypatch):
             thread, outcome = in_thread(served.address, **given)
             wait_until(lambda: workers and workers[0].reports > 5)  # noqa: B023  # waited for within the loop
             served.ask(lambda: setattr(served.server.members[0], "samples", 10**6))
-            workers[0]._line._socket.shutdown(2)
+            workers[0]._line._channel.shut()
             wait_until(lambda: served.ask(lambda: served.server.members[0].samples) > 10**6 + 5)
             served.stop()
             thread.join()

@@ -1,6 +1,7 @@
 """Whoever connects and whatever is sent: a server changes nothing that it should not, and neither dies nor grows."""
 
 import json
+import math
 import random
 import socket
 import threading
@@ -11,13 +12,16 @@ import numpy as np
 import pytest
 from peers import Client, D, Noting, Served, in_thread, memory, pull, target, wait_until
 
+import siag
+from siag.foundations.errors import BadInput, Unsuitable
 from siag.runtimes import tcp_hub, tcp_line, tcp_worker, wire
 from siag.runtimes.certificates import make_certificates, make_tokens
-from siag.runtimes.network import work
+from siag.runtimes.network import parse_address, serve, work
 from siag.runtimes.security import Tokens, client_context, read_token, server_context
 from siag.runtimes.tcp_connection import Limits
 from siag.runtimes.tcp_worker import Dismissed
 from siag.server.guard import Guard
+from siag.streams import Follow
 
 NONSENSE = np.full(D, np.nan).tobytes()
 
@@ -94,6 +98,151 @@ def test_a_wrong_token_or_none_or_anothers_is_refused(tokens):
         assert secret["ours", 0] not in "".join(served.notes.events)
 
 
+@pytest.mark.parametrize("host", ["192.0.2.1", "[2001:db8::1]", "0.0.0.0", "both"])
+@pytest.mark.parametrize("given", ["file", "variable"])
+def test_a_token_is_never_sent_in_clear_beyond_this_machine(tokens, tmp_path, monkeypatch, host, given):
+    known = {"both": ["127.0.0.1", "192.0.2.7"]}
+    resolve = socket.getaddrinfo
+
+    def look(name, port, *rest, **more):
+        found = [resolve(each, port, *rest, **more) for each in known.get(name, [name])]
+        return [entry for each in found for entry in each]
+
+    reached = []
+    monkeypatch.setattr(socket, "getaddrinfo", look)
+    monkeypatch.setattr(socket, "create_connection", lambda *place, **_: reached.append(place))
+    path = tmp_path / "ours" / "worker-0.token"
+    if given == "variable":
+        monkeypatch.setenv("SIAG_TOKEN", path.read_text())
+    with pytest.raises(BadInput, match=r"^token = .*: must be sent over TLS beyond this machine; give --ca or --tls"):
+        work(f"{host}:7460", pull, target(1), token=path if given == "file" else None, give_up=0)
+    assert reached == []
+
+
+def test_the_row_of_a_worker_that_left_is_given_to_a_new_one():
+    with Served(2) as served, Client(served.port) as stays, Client(served.port) as leaves:
+        assert (stays.join()["row"], leaves.join()["row"]) == (0, 1)
+        leaves.report(np.ones(D), sample=4)
+        assert leaves.frame()[0] == wire.MODEL
+        leaves.send(wire.text(wire.LEAVE, {"reason": "its stream ended", "failed": False}))
+        assert leaves.hung_up()
+        assert served.states() == ["working", "left"]
+        with Client(served.port) as new:
+            welcome = new.join()
+            assert (welcome["row"], welcome["samples"]) == (1, 5)
+            new.report(np.zeros(D), stamp=1, sample=5)
+            assert new.frame()[0] == wire.MODEL
+            assert served.states() == ["working", "working"]
+            assert served.ask(lambda: served.server.members[1].reports) == 2
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_a_stream_goes_on_only_if_its_worker_is_known_to_be_the_same(tmp_path, known):
+    path = tmp_path / "data"
+    path.write_text("".join(f"{k}\n" for k in range(6)))
+    seen = []
+
+    def gradient(w, sample):
+        seen.append(int(sample))
+        return np.zeros(D)
+
+    with Served(["a", "b"]) as served, Client(served.port) as other, Client(served.port) as before:
+        other.join(worker="b")
+        before.join(worker="a")
+        before.report(np.zeros(D), sample=3)
+        assert before.frame()[0] == wire.MODEL
+        before.send(wire.text(wire.LEAVE, {"reason": "", "failed": False}))
+        assert before.hung_up()
+        work(served.address, gradient, Follow(path, "lines", wait=False), name="a" if known else None)
+    assert seen == ([4, 5] if known else [0, 1, 2, 3, 4, 5])
+
+
+# Problems
+
+
+PROBLEM = siag.problems.LeastSquares.random(n=2, d=D, p=3, noise=0.1)
+STEP = siag.steps.Constant(0.02)
+
+
+def test_a_server_of_a_problem_takes_all_from_it_and_its_trace_says_all(tmp_path):
+    place, result = [], []
+    options = {"until": 200, "port": 0, "trace": tmp_path / "t", "ready": lambda *at: place.append(at)}
+    server = threading.Thread(target=lambda: result.append(serve(problem=PROBLEM, seed=6, step=STEP, **options)))
+    server.start()
+    host, port = wait_until(lambda: place)[0]
+    workers = [in_thread(f"{host}:{port}", problem=PROBLEM, seed=6)[0] for _ in range(2)]
+    for thread in (server, *workers):
+        thread.join()
+    (run,) = result
+    assert (run.about["problem"], run.about["seed"]) == (repr(PROBLEM), 6)
+    assert run.error[0, -1] == np.square(run.w[0] - PROBLEM.optimum).sum()
+    assert np.array_equal(siag.replay(tmp_path / "t").w[0], run.w[0])
+
+
+def test_a_worker_of_a_problem_the_server_does_not_have_is_refused():
+    for n, d in ((3, D), (2, D + 1)):
+        other = siag.problems.LeastSquares.random(n=n, d=d, p=3, noise=0.1)
+        with (
+            Served(2) as served,
+            pytest.raises(BadInput, match=rf"one of 2 workers and {D} parameters, as the server's"),
+        ):
+            work(served.address, problem=other)
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({}, r"^w0 is missing; give .*, or a problem"),
+        ({"w0": np.zeros(2)}, r"^workers is missing; .*, or a problem"),
+        ({"w0": np.zeros(2), "workers": 1, "method": siag.methods.IAG()}, r"^IAG needs exact gradients"),
+        ({"w0": np.zeros(2), "workers": 1, "method": siag.methods.SAG()}, r"^SAG draws one sample per iteration"),
+        ({"problem": PROBLEM, "method": siag.methods.SAG()}, r"^SAG draws one sample per iteration"),
+        ({"problem": PROBLEM, "w0": np.zeros(2)}, r"^w0 = "),
+        ({"problem": PROBLEM, "workers": 3}, r"^workers = 3: must be 2, as many as the problem has"),
+        ({"problem": PROBLEM, "seed": -1}, r"^seed = -1"),
+        ({"problem": "LeastSquares"}, r"^problem = 'LeastSquares': must be a Problem"),
+        ({"problem": PROBLEM, "linger": -1}, r"^linger = -1"),
+        ({"problem": PROBLEM, "linger": math.nan}, r"^linger = nan"),
+        ({"problem": PROBLEM, "linger": "long"}, r"^linger = 'long'"),
+    ],
+)
+def test_a_server_that_cannot_be_is_refused_in_one_line(given, words):
+    with pytest.raises((BadInput, Unsuitable), match=words):
+        serve(**given, step=STEP, port=0)
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({}, r"^gradient is missing"),
+        ({"gradient": pull}, r"^stream is missing"),
+        ({"gradient": pull, "stream": "data.csv"}, r"^stream = 'data.csv': must be a stream, not a name; siag.streams"),
+        ({"gradient": pull, "stream": 5}, r"^stream = 5: must be something to iterate over"),
+        ({"gradient": pull, "problem": PROBLEM}, r"^problem = .*: must be given alone"),
+        ({"problem": 5}, r"^problem = 5: must be a Problem"),
+        ({"problem": PROBLEM, "seed": "x"}, r"^seed = 'x'"),
+        ({"problem": PROBLEM, "pause": -1}, r"^pause = -1"),
+    ],
+)
+def test_a_worker_that_cannot_be_is_refused_before_it_connects(given, words):
+    with pytest.raises(BadInput, match=words):
+        work("127.0.0.1:1", **given)
+
+
+def test_a_function_that_makes_a_name_makes_no_stream():
+    with Served(1) as served, pytest.raises(BadInput, match=r"^stream = 'data.csv': must be a stream, not a name"):
+        work(served.address, pull, lambda: "data.csv")
+
+
+@pytest.mark.parametrize(
+    "text", ["::1", "::1:7460", "fe80::1", "[::1", "[::1]x", "::1]", "a b:1", "host:\u0662", "[]:1"]
+)
+def test_an_address_that_can_be_read_in_two_ways_is_refused(text):
+    with pytest.raises(BadInput, match=r"^address = .*: must be like host:7460") as caught:
+        parse_address(text)
+    assert ("in brackets, as in [::1]:7460" in str(caught.value)) == (text.count(":") > 1 and "[" not in text)
+
+
 def test_work_takes_its_token_from_a_file(tokens, tmp_path):
     known, _ = tokens
     with Served(["a", "b", "c"], tokens=known) as served:
@@ -146,7 +295,7 @@ def test_over_tls_nothing_is_waiting_when_only_tls_has_spoken(secure, secrets):
     token = read_token(secrets / "ours" / "worker-0.token").secret
     with Served(3, **secure) as served:
         line = tcp_line.Line(("127.0.0.1", served.port), context)
-        assert line._socket.version() == "TLSv1.3"
+        assert line._channel._socket.version() == "TLSv1.3"
         wait_until(lambda: len(served.hub.connections) == 1)
         assert not line.waiting()
         line.send(wire.text(wire.HELLO, {"protocol": 1, "token": token}))

@@ -1,8 +1,11 @@
 """`siag.train`: streams and problems, on worker processes of this machine."""
 
+import errno
+import io
 import itertools
 import multiprocessing
 import os
+import signal
 import threading
 from functools import partial
 
@@ -14,7 +17,9 @@ from jobs import Notes
 import siag
 from siag.activity import EveryArrivals, Tick, Trace
 from siag.foundations.errors import Missing
-from siag.server import DROP, KEEP, Guard
+from siag.runtimes.embedded import Embedded
+from siag.runtimes.watch import Problems, Quiet, Terminal, watcher_of
+from siag.server import DROP, KEEP, Guard, Store
 from siag.streams import Buffered, Follow, Paced
 
 STEP = siag.steps.Harmonic(5.0, 20)
@@ -230,6 +235,182 @@ def test_a_run_that_goes_on_from_a_folder_draws_the_next_samples_and_replays_as_
     assert np.array_equal(siag.replay(tmp_path / "trace.csv").w, second.w)
 
 
+def interrupt():
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_ctrl_c_ends_the_run_in_order_and_returns_it(tmp_path):
+    options = {"problem": problem(), "step": STEP, "folder": tmp_path / "state", "trace": tmp_path / "trace.csv"}
+    watcher = Notes((jobs.reported(), interrupt))
+    run = siag.train(**options, until=10**9, progress=watcher)
+    assert run.about["ended"] == "interrupted"
+    assert run.t[-1] > 0
+    assert "failed" not in run.about
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert not multiprocessing.active_children()
+    assert watcher.snapshots[-1].saved == 0.0
+    assert watcher.closed == 1
+    assert np.array_equal(siag.replay(tmp_path / "trace.csv").w, run.w)
+    again = siag.train(**options, until=int(run.t[-1]) + 10)
+    assert again.t[0] == run.t[-1]
+    assert again.error[0, 0] == run.error[0, -1]
+
+
+def test_ctrl_c_before_any_worker_has_joined_returns_a_run_of_one_point(monkeypatch):
+    real = Embedded._start
+
+    def start(self):
+        real(self)
+        interrupt()
+
+    monkeypatch.setattr(Embedded, "_start", start)
+    run = train([itertools.repeat(1.0)] * 2, until=None, progress=Notes())
+    assert (run.t.tolist(), run.about["ended"]) == ([0], "interrupted")
+    assert not multiprocessing.active_children()
+
+
+def test_a_second_ctrl_c_is_obeyed_at_once():
+    watcher = Notes((jobs.reported(), interrupt), (lambda _: True, interrupt))
+    with pytest.raises(KeyboardInterrupt):
+        train([itertools.repeat(1.0)] * 2, progress=watcher)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert not multiprocessing.active_children()
+
+
+def test_a_program_that_handles_ctrl_c_itself_keeps_its_way(tmp_path):
+    heard, end = [], tmp_path / "end"
+
+    def handler(number, frame):
+        heard.append(number)
+        end.touch()
+
+    signal.signal(signal.SIGINT, handler)
+    try:
+        run = train([partial(jobs.until_there, end)], progress=Notes((jobs.reported(), interrupt)))
+        assert signal.getsignal(signal.SIGINT) is handler
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    assert heard == [signal.SIGINT]
+    assert run.about["ended"] == "all workers have left"
+
+
+def test_after_an_error_ctrl_c_is_what_it_was():
+    with pytest.raises(siag.SiagError, match="no worker has reported anything"):
+        train([[1.0]], gradient=jobs.nothing, progress=False)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_without_a_terminal_problems_are_said_on_standard_error_and_nothing_else_is(capfd):
+    streams = [[1.0] * 20, partial(jobs.breaking, 2)]
+    train(streams, names=["good", "bad"])
+    printed = capfd.readouterr()
+    assert printed.out == ""
+    (line,) = printed.err.splitlines()
+    assert line.startswith("siag: worker bad failed: OSError: [Errno 5] the sensor is unplugged (jobs.py, line ")
+    assert line.endswith("; the others go on")
+    train([[1.0] * 20])
+    train(streams, progress=False)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_problems_are_said_in_one_line_each_whatever_they_contain(monkeypatch):
+    said = io.StringIO()
+    monkeypatch.setattr("sys.stderr", said)
+    Problems().problem("worker \x1b[2J failed: a\nb")
+    assert said.getvalue() == "siag: worker ·[2J failed: a b\n"
+    said.close()
+    Problems().problem("nobody hears this")
+    monkeypatch.setattr("sys.stderr", None)
+    Problems().problem("nor this")
+
+
+def test_by_default_there_is_a_view_on_a_terminal_and_none_where_there_is_no_standard_error(monkeypatch):
+    class Screen(io.StringIO):
+        def isatty(self):
+            return True
+
+    for place, wanted in ((Screen(), Terminal), (io.StringIO(), Problems), (None, Quiet)):
+        monkeypatch.setattr("sys.stderr", place)
+        assert type(watcher_of(None)) is wanted
+    assert type(watcher_of(True)) is Terminal
+    assert type(watcher_of(False)) is Quiet
+
+
+def test_a_worker_that_is_gone_can_be_forgotten(tmp_path):
+    end = tmp_path / "end"
+    watcher = Notes(
+        (jobs.reported(), jobs.send("b", signal.SIGKILL)),
+        (jobs.in_state("b", "left"), lambda: None),
+        (jobs.grown("a", 150), jobs.touch(end)),
+    )
+    streams = [partial(jobs.until_there, end, 4.0), partial(jobs.until_there, end, -8.0)]
+    run = train(streams, names=["a", "b"], forget=0.1, departed=DROP, progress=watcher)
+    assert watcher.heard("worker b left: not heard of for 0.1 seconds")
+    assert run.about["ended"] == "no worker is there: 1 forgotten, 1 left"
+    assert run.about["failed"] == ["worker b is gone: killed by SIGKILL"]
+    assert (run.w > 1.0).all()  # with its row, w would tend to −2 or less
+
+
+def test_a_folder_that_cannot_be_written_is_refused_before_any_work(tmp_path):
+    (tmp_path / "state").write_text("a file")
+    with pytest.raises(siag.BadInput, match=r"^folder = .*must be a folder that can be written"):
+        train([[1.0]], folder=tmp_path / "state")
+    with pytest.raises(siag.BadInput, match=r"^folder = .*must be a folder that can be written"):
+        train([[1.0]], folder=tmp_path / "state" / "below")
+
+
+class ReadOnly:
+    """A file system that is mounted anew, read-only at first or later."""
+
+    def __init__(self, monkeypatch, folder):
+        self.on, self.folder = False, str(folder)
+        for name in ("fsync", "open", "replace"):
+            monkeypatch.setattr(os, name, partial(self.call, getattr(os, name)))
+
+    def call(self, real, *given, **named):
+        within = isinstance(given[0], int) or os.fspath(given[0]).startswith(self.folder)
+        if self.on and within:
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+        return real(*given, **named)
+
+    def set(self, on):
+        self.on = on
+
+
+def test_training_survives_a_folder_that_becomes_read_only_and_saves_once_it_can_again(tmp_path, monkeypatch):
+    disk, end = ReadOnly(monkeypatch, tmp_path / "state"), tmp_path / "end"
+    trouble = "saving: Read-only file system"
+    watcher = Notes(
+        (lambda snapshot: snapshot.saved is not None and snapshot.reports > 0, partial(disk.set, True)),
+        (lambda snapshot: snapshot.problems == (trouble,), lambda: None),
+        (jobs.grown("0"), partial(disk.set, False)),
+        (lambda snapshot: not snapshot.problems, jobs.touch(end)),
+    )
+    run = train([partial(jobs.until_there, end)], progress=watcher, folder=tmp_path / "state")
+    assert not watcher.plan
+    assert watcher.events[:2] == [f"problem: {trouble}; training goes on", "saving: works again"]
+    assert run.about["ended"] == "all workers have left"
+    again = train([[]], folder=tmp_path / "state")
+    assert np.array_equal(again.w, run.w)
+    assert again.t.tolist() == [run.t[-1]]
+
+
+def test_training_survives_a_folder_that_is_read_only_from_its_first_save_on(tmp_path, monkeypatch, capfd):
+    disk = ReadOnly(monkeypatch, tmp_path / "state")
+    real = Store.save
+
+    def save(self, *given, **how):
+        monkeypatch.setattr(Store, "save", real)
+        disk.set(True)
+        return real(self, *given, **how)
+
+    monkeypatch.setattr(Store, "save", save)
+    with pytest.warns(RuntimeWarning, match="saving: Read-only file system; what is on disk is older"):
+        run = train([[1.0] * 50], folder=tmp_path / "state")
+    assert run.t[-1] == 50
+    assert capfd.readouterr().err.startswith("siag: problem: saving: Read-only file system; training goes on\n")
+
+
 GOOD = {"gradient": jobs.pull, "streams": [[1.0]], "w0": np.zeros(2), "step": STEP}
 BAD = {
     "a lambda": ({"gradient": lambda w, x: w}, r"^gradient = .*pickled.*; define it with def at the top of a module"),
@@ -261,6 +442,7 @@ BAD = {
     "durable": ({"durable": True}, r"^folder is missing; say where a durable run is to be kept"),
     "progress": ({"progress": "yes"}, r"^progress = 'yes': must be True, False or a watcher"),
     "patience": ({"patience": 0}, r"^patience = 0: must be"),
+    "forget": ({"forget": -1}, r"^forget = -1: must be a finite number at least 0; or None"),
     "seed": ({"seed": -1}, r"^seed = -1: must be"),
 }
 

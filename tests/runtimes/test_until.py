@@ -73,6 +73,75 @@ def test_a_run_with_an_open_end_keeps_about_as_many_points_as_asked(record):
         assert min(last + 1, record // 2, 50) <= len(t) <= 2 * record + 2
 
 
+class Watched:
+    """A curve that is looked at every tenth of a second, and how often it has measured w.
+
+    Args:
+        cost: seconds it takes to measure w.
+    """
+
+    def __init__(self, until=None, record=20, cost=0.0):
+        self.measured, self.now, self.cost = [], 0.0, cost
+        self.curve = Curve(until or siag.Until(), record, self.measure, clock=lambda: self.now)
+        self.curve.note(0, np.zeros(1), 0, 0.0)
+
+    def measure(self, w):
+        self.now += self.cost
+        self.measured.append(float(w[0]))
+        return float(w[0])
+
+    def watch(self, seconds, rate=1000):
+        """Let time pass, with `rate` versions a second; w is the version."""
+        for tenth in range(1, 10 * seconds + 1):
+            version = tenth * rate // 10
+            w = np.array([float(version)])
+            if version >= self.curve.next:
+                self.curve.note(version, w, version, tenth / 10)
+            self.curve.refresh(version, w, version, tenth / 10)
+            assert self.cost or version - self.curve.latest <= rate
+        return self.curve.run(np.zeros(1), -1, {})
+
+
+def test_on_an_open_end_the_loss_is_never_older_than_a_second_and_the_points_stay_as_few():
+    watched = Watched()
+    run = watched.watch(seconds=4000)
+    assert 20 <= len(run.t) <= 42
+    assert 4000 <= len(watched.measured) <= 4500
+    assert run.time[0, -1] > 3700
+    assert np.diff(run.time[0]).max() <= 300
+    assert np.array_equal(run.error[0], run.t)
+
+
+def test_for_days_the_points_stay_as_few_and_nothing_overflows():
+    curve = Curve(siag.Until(), 1, None)
+    curve.note(0, np.zeros(1), 0, 0.0)
+    for k in range(1, 60):
+        curve.refresh(2**k, np.zeros(1), 2**k, 2.0**k)
+        assert len(curve.run(np.zeros(1), -1, {}).t) <= 4
+
+
+def test_with_a_known_end_the_loss_is_fresh_too_and_the_points_are_those_of_a_simulation():
+    watched = Watched(siag.Until(iterations=10**6), record=10)
+    run = watched.watch(seconds=900)
+    wanted = siag.foundations.schedule.points(10**6, 10)
+    assert len(run.t) <= (wanted <= 900_000).sum()
+    assert len(watched.measured) >= 900
+
+
+def test_a_loss_that_takes_long_takes_a_hundredth_of_the_time():
+    watched = Watched(cost=0.5)
+    watched.watch(seconds=2000, rate=10)
+    early = len(Watched().curve._rows)
+    assert len(watched.measured) * 0.5 <= 0.01 * 2000 + 0.5 * (early + np.log(20_000) / np.log(1.05))
+
+
+def test_while_nothing_moves_nothing_is_measured():
+    watched = Watched()
+    for tenth in range(100):
+        watched.curve.refresh(0, np.zeros(1), 0, tenth / 10)
+    assert len(watched.measured) == 1
+
+
 def test_without_a_loss_the_error_is_not_a_number():
     run = curve_of(siag.Until(iterations=10), 10, measure=None)
     assert np.isnan(run.error).all()

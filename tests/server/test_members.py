@@ -3,12 +3,13 @@
 import json
 import math
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from siag.foundations.errors import BadInput
-from siag.server import DROP, KEEP, Departed
+from siag.server import DROP, KEEP, Departed, ledger
 from siag.server.members import FORGOTTEN, PATIENCE, Member
 
 quick = settings(deadline=None, max_examples=100)
@@ -38,17 +39,24 @@ def test_a_half_life_that_makes_no_sense_is_refused_by_name(half_life):
         Departed(half_life)
 
 
+def accept(member, version, stamp, sample, norm, now):
+    """A report of the worker's is accepted."""
+    ledger.enter.plain(member.line, np.zeros(ledger.BINS, np.int64), version, stamp, sample, norm, now)
+    member.accepted()
+
+
 def reporting(member, gap, reports, now=0.0):
     """Reports at equal gaps; return when the last came."""
     for _ in range(reports):
         now += gap
-        member.accepted(member.reports, member.reports, member.samples, 1.0, now)
+        accept(member, member.reports, member.reports, member.samples, 1.0, now)
     return now
 
 
 def test_a_report_is_counted_and_ends_a_row_of_refusals():
-    member = Member(3, "c", strikes=4, refused=4)
-    member.accepted(version=9, stamp=7, sample=5, norm=2.0, now=1.5)
+    member = Member(3, "c")
+    member.strikes = member.refused = 4
+    accept(member, version=9, stamp=7, sample=5, norm=2.0, now=1.5)
     assert (member.reports, member.strikes, member.refused) == (1, 0, 4)
     assert (member.stamp, member.last, member.samples, member.heard) == (7, 9, 6, 1.5)
     assert (member.largest, member.state) == (2.0, "working")
@@ -59,7 +67,7 @@ def test_a_report_is_counted_and_ends_a_row_of_refusals():
 def test_the_largest_norm_is_remembered(norms):
     member = Member(0, "a")
     for k, norm in enumerate(norms):
-        member.accepted(k, k, k, norm, float(k))
+        accept(member, k, k, k, norm, float(k))
     assert member.largest == max(norms)
 
 
@@ -90,7 +98,7 @@ def test_signs_of_life_do_not_count_as_reports_in_the_rate():
     for k in range(1, 400):
         member.heard = 0.5 * k
         if k % 10 == 0:
-            member.accepted(k, k, k, 1.0, 0.5 * k)
+            accept(member, k, k, k, 1.0, 0.5 * k)
         view = member.view(k, 0.5 * k)
     assert view.rate == pytest.approx(0.2, rel=0.6)  # one in five seconds, averaged over three
 
@@ -116,7 +124,7 @@ def test_a_worker_nobody_has_heard_of_is_shown_as_such():
 
 def test_the_age_of_a_row_grows_with_the_versions():
     member = Member(0, "a")
-    member.accepted(version=12, stamp=10, sample=0, norm=1.0, now=0.0)
+    accept(member, version=12, stamp=10, sample=0, norm=1.0, now=0.0)
     assert [member.view(version, 0.0).age for version in (12, 13, 40)] == [2, 3, 30]
 
 
@@ -129,7 +137,9 @@ def test_the_age_of_a_row_grows_with_the_versions():
 )
 def test_what_is_saved_comes_back_with_nobody_there(state, counts, largest, reason):
     reports, refused, strikes, last, samples = counts
-    one = Member(1, "b", state, reports, refused, strikes, reason, last, last, samples, largest)
+    one = Member(1, "b")
+    one.state, one.reports, one.refused, one.strikes, one.reason = state, reports, refused, strikes, reason
+    one.stamp, one.last, one.samples, one.largest = last, last, samples, largest
     two = Member(1, "other")
     two.restore(json.loads(json.dumps(one.saved())))
     assert two.saved() == one.saved()
@@ -138,3 +148,14 @@ def test_what_is_saved_comes_back_with_nobody_there(state, counts, largest, reas
     )  # a refused one may try again
     assert two.strikes == 0
     assert two.heard == -math.inf
+
+
+def test_only_a_worker_that_is_here_without_strikes_needs_no_closer_look():
+    member = Member(0, "a")
+    seen = []
+    for state in ("expected", "working", "away", "left", "refused"):
+        for strikes in (0, 1):
+            member.state, member.strikes = state, strikes
+            if member.line[ledger.HERE]:
+                seen.append((state, strikes))
+    assert seen == [("working", 0)]

@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from siag.foundations.errors import BadFile, BadInput, SiagError
-from siag.server import records
+from siag.server import records, writer
 from siag.server import store as module
 from siag.server.store import Store
 
@@ -214,7 +214,8 @@ def test_entries_logged_while_the_state_is_being_written_are_kept(tmp_path, monk
     with Store(tmp_path, IDENTITY, durable=True, spare=-10_000 if full else 10_000) as store:
         assert server.save(store, wait=True)
         store.log(b"covered")
-        monkeypatch.setattr(module, "make_record", late)
+        for place in (module, writer):
+            monkeypatch.setattr(place, "make_record", late)
         assert server.save(store)
         store.log(b"during")
         if full:  # the old file still takes entries
@@ -583,6 +584,23 @@ def test_a_disk_that_fails_or_is_read_only_is_told(tmp_path, monkeypatch, what):
     assert found.remarks == ()
 
 
+def test_a_folder_that_was_deleted_is_told_and_made_anew(tmp_path):
+    server, folder = Server(), tmp_path / "state"
+    with Store(folder, IDENTITY) as store:
+        server.update(0, 1.0)
+        assert server.save(store, wait=True)
+        shutil.rmtree(folder)
+        server.update(1, 2.0)
+        assert not server.save(store, wait=True)
+        assert "deleted" in store.problem
+        assert server.save(store, wait=True)
+        assert store.problem is None
+    found = Server()
+    with Store(folder, IDENTITY) as store:
+        assert store.recover(found.arrays).meta == {"version": 2}
+    assert same(found.arrays, server.arrays)
+
+
 def test_a_folder_that_cannot_be_forced_to_disk_does_not_hide_later_entries(tmp_path, monkeypatch):
     server = Server()
     with Store(tmp_path, IDENTITY, durable=True, spare=-10_000) as store:
@@ -592,7 +610,7 @@ def test_a_folder_that_cannot_be_forced_to_disk_does_not_hide_later_entries(tmp_
             raise OSError(errno.EIO, os.strerror(errno.EIO))
 
         with monkeypatch.context() as patch:
-            patch.setattr(module, "force_folder", fail)
+            patch.setattr(writer, "force_folder", fail)
             assert not server.save(store, wait=True)
         store.log(b"not to be acknowledged")
         with pytest.raises(OSError, match="Input/output error"):

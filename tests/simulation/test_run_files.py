@@ -179,3 +179,79 @@ def test_plot_of_a_diverged_run_shows_what_there_is(run):
     partial = siag.Run(run.t, error, run.samples, run.time, run.w, np.array([50, 50, 50]))
     ax = partial.plot(Figure().subplots())
     assert len(ax.get_lines()[0].get_xdata()) == 19
+
+
+LIVE = {"method": "SIAG()", "activity": "live, 2 processes on one machine", "ended": "all workers have left"}
+
+
+def live(error, last=40, **about):
+    """A live run of two workers, one report a version, ten in a second."""
+    t = np.arange(last + 1)
+    error = np.full(t.size, np.nan) if error is None else error(t)
+    return siag.Run(t, error[None], t[None], t[None] / 10, np.zeros((1, 2)), np.array([-1]), {**LIVE, **about})
+
+
+def drawn(run, **options):
+    """The axes that `plot` makes, rendered: warnings are errors here."""
+    from matplotlib import pyplot
+
+    with mpl.rc_context():
+        pyplot.switch_backend("agg")
+        ax = run.plot(**options)
+        ax.figure.savefig(io.BytesIO(), format="png")
+        pyplot.close(ax.figure)
+    return ax
+
+
+@pytest.mark.parametrize(
+    ("x", "along", "up"),
+    [
+        (None, "seconds", "gradients computed"),
+        ("t", "iteration t", "gradients computed"),
+        ("samples", "gradients computed", "iteration t"),
+    ],
+)
+def test_a_run_without_a_loss_shows_its_pace_and_says_so(x, along, up):
+    run = live(None)
+    ax = drawn(run, x=x)
+    assert (run.measure, ax.get_xlabel(), ax.get_ylabel()) == ("", along, up)
+    assert (ax.get_xscale(), ax.get_yscale()) == ("linear", "linear")
+    (line,) = ax.get_lines()
+    assert line.get_ydata().tolist() == list(range(41))
+    assert "no loss was recorded" in ax.texts[0].get_text()
+
+
+def test_a_pace_does_not_go_among_errors(run):
+    ax = run.plot(Figure().subplots())
+    live(None).plot(ax, label="live")
+    assert len(ax.get_lines()[1].get_xdata()) == 0
+    assert (ax.get_xscale(), ax.get_yscale(), len(ax.texts)) == ("log", "log", 0)
+
+
+def test_a_loss_is_labelled_as_what_it_is(run):
+    ax = drawn(live(lambda t: 1.0 / (1 + t), measure="loss"))
+    assert (ax.get_ylabel(), ax.get_yscale()) == ("loss", "log")
+    assert drawn(live(lambda t: 1.0 / (1 + t)), x="time").get_xlabel() == "seconds"
+    assert drawn(live(lambda t: 1.0 / (1 + t))).get_ylabel() == "‖wᵗ − w*‖²"
+    assert drawn(run).get_ylabel() == "‖wᵗ − w*‖², mean over repeats"
+    assert drawn(run, x="time").get_xlabel() == "time"
+
+
+def test_a_loss_below_zero_is_drawn_whole():
+    ax = drawn(live(lambda t: 3.0 - t, measure="loss"))
+    assert ax.get_yscale() == "linear"
+    low, high = ax.get_ylim()
+    assert low <= -37.0 < 2.0 <= high
+
+
+@pytest.mark.parametrize("error", [None, lambda t: 1.0 + t])
+def test_a_run_of_one_point_says_that_no_step_was_taken(error):
+    ax = drawn(live(error, last=0))
+    assert [text.get_text() for text in ax.texts] == ["no step was taken"]
+
+
+def test_a_long_title_fits_into_the_figure():
+    about = {"method": "SIAG(resum=64, wait=0.0, rows='float64')"}
+    ax = drawn(live(None, **about))
+    box = ax.title.get_window_extent()
+    assert 0 <= box.x0 < box.x1 <= ax.figure.bbox.width

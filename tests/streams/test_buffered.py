@@ -303,6 +303,15 @@ def test_a_stream_can_be_pickled_and_read_elsewhere(tmp_path):
     assert list(pickle.loads(pickle.dumps(stream))) == ["1", "2"]
 
 
+@pytest.mark.parametrize("full", ["block", "drop oldest"])
+def test_it_goes_on_where_its_stream_does(tmp_path, full):
+    (tmp_path / "data").write_text("1\n2\n3\n")
+    stream = Buffered(Follow(tmp_path / "data", "lines", wait=False), 5, full)
+    assert list(stream.after(2)) == ["3"]
+    assert (stream.after(2).capacity, stream.after(2).full) == (5, full)
+    assert list(Buffered([1, 2, 3], 5, full).after(2)) == [1, 2, 3]  # a list begins anew
+
+
 def test_a_generator_that_was_handed_in_stays_open():
     numbers = itertools.count()
     generator = (k for k in numbers)

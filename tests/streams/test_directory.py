@@ -170,3 +170,29 @@ def test_a_pattern_is_one_of_names(pattern):
 def test_the_other_arguments_are_checked_as_for_follow():
     with pytest.raises(BadInput, match=r"^format = 'xml': must be one of"):
         Directory("data", format="xml")
+
+
+def test_after_so_many_samples_come_those_of_the_other_files(tmp_path):
+    put(tmp_path, a="h\n1\n2\n", b="h\n3", c="h\n4\n5\n")()
+    stream = Directory(tmp_path, format="lines", wait=False, header=True)
+    whole = list(stream)
+    for count in range(6):
+        assert list(stream.after(count)) == whole[count:]
+    assert list(stream.after(6)) == whole  # files were taken away
+
+
+def test_a_folder_that_comes_later_may_have_what_was_reported(tmp_path):
+    folder = tmp_path / "later"
+
+    def come():
+        folder.mkdir()
+        put(folder, a="1\n2\n")()
+
+    script = Script(come, put(folder, b="3\n"))
+    assert list(Directory(folder, format="lines").after(1).samples(script)) == ["2", "3"]
+
+
+def test_files_that_arrive_after_those_passed_over_are_read_whole(tmp_path):
+    put(tmp_path, a="1\n2\n")()
+    script = Script(put(tmp_path, b="3\n"))
+    assert list(Directory(tmp_path, format="lines").after(2).samples(script)) == ["3"]

@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from siag.foundations.errors import BadInput
-from siag.streams import Paced, Stop, Stream, paced
+from siag.streams import Follow, Paced, Stop, Stream, paced
 
 
 class Clock(Stop):
@@ -86,6 +86,13 @@ def test_the_stream_inside_is_stopped_and_closed_too():
 
 def test_it_does_without_a_stop_as_well():
     assert list(Paced("abc", 1e-6)) == ["a", "b", "c"]
+
+
+def test_it_goes_on_where_its_stream_does(clock, tmp_path):
+    (tmp_path / "data").write_text("1\n2\n3\n")
+    stream = Paced(Follow(tmp_path / "data", "lines", wait=False), 0.5)
+    assert list(stream.after(2).samples(clock)) == ["3"]
+    assert list(Paced([1, 2, 3], 0.5).after(2).samples(clock)) == [1, 2, 3]  # a list begins anew
 
 
 def test_a_stream_can_be_pickled():

@@ -14,11 +14,8 @@ from __future__ import annotations
 
 import json
 import os
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,90 +23,15 @@ import numpy as np
 from siag.activity.agenda import FADE, STEP, Events
 from siag.activity.recorded import Recorded, Tape
 from siag.activity.timed import Timed
+from siag.activity.trace_writer import COLUMNS, FORMAT, TraceWriter, text_of
 from siag.foundations.errors import BadFile, BadInput, shorten
-from siag.foundations.files import write_bytes
 from siag.foundations.memory import check_fits
 from siag.foundations.types import Floats, Integers
 
-FORMAT = "siag-trace-1"
-COLUMNS = "version,worker,stamp,sample,seconds,factor"
+__all__ = ["COLUMNS", "FORMAT", "Trace", "TraceWriter"]
+
 READING, ARRIVING, STEPPING = 0, 1, 2  # the order of events within a version
-GZIP = 31  # zlib's number for a gzip file
-BLOCK = 1 << 16
 EVENT = 200  # bytes an event takes while all are put in order
-
-
-class TraceWriter:
-    """Writes a trace while the run goes on.
-
-    Args:
-        path: of the file; one that exists is not overwritten, unless a run goes on.
-        about: what was run, kept in the first line.
-        keep: how many reports of an existing file belong to the run that goes on; those after them were lost.
-        fades: how many of its other lines do; needed only if some came after the last of the reports.
-        again: whether a run goes on at all, be it from its very start: then an existing file is its own.
-    """
-
-    def __init__(
-        self,
-        path: str | os.PathLike[str],
-        about: Mapping[str, Any],
-        keep: int = 0,
-        fades: int = 0,
-        again: bool = False,
-    ) -> None:
-        head = [f"# {FORMAT} {json.dumps(dict(about), default=_plain)}\n", COLUMNS + "\n"]
-        packed = os.fspath(path).endswith(".gz")
-        self._lines: list[str] = []
-        again = again or keep + fades > 0
-        if again:
-            kept = _first_reports(path, keep, fades) if keep + fades > 0 else []
-            content = "".join(head + kept).encode()
-            write_bytes(Path(path), _packed(content) if packed else content)
-        else:
-            self._lines += head
-        try:
-            self._raw = open(path, "ab" if again else "xb", buffering=0)  # noqa: SIM115  # as long as the run
-        except FileExistsError:
-            raise BadInput("trace", os.fspath(path), "a file that does not exist yet", "move the old one") from None
-        except OSError as error:
-            raise BadFile(f"{os.fspath(path)}: cannot be written: {(error.strerror or str(error)).lower()}") from None
-        self._pack: Any = zlib.compressobj(wbits=GZIP) if packed else None
-        self._pending = bytearray()  # what the disk has not taken yet
-
-    def report(self, version: int, worker: int, stamp: int, sample: int, seconds: float) -> None:
-        """Worker's `sample`-th sample, computed from w of version `stamp`, arrived at `version`."""
-        self._lines.append(f"{version},{worker},{stamp},{sample},{seconds:.6f},\n")
-
-    def fade(self, version: int, worker: int, factor: float, seconds: float) -> None:
-        """The row of a worker that has left counts for `factor` as much from now on."""
-        self._lines.append(f"{version},{worker},,,{seconds:.6f},{factor!r}\n")
-
-    def flush(self) -> None:
-        """Hand what there is to the operating system; what a full disk does not take is kept for the next time."""
-        content = "".join(self._lines).encode()
-        self._lines.clear()
-        if content and self._pack is not None:
-            content = self._pack.compress(content) + self._pack.flush(zlib.Z_SYNC_FLUSH)
-        self._pending += content
-        self._write()
-
-    def close(self, version: int) -> None:
-        """End the file, the server being at `version`."""
-        if self._raw.closed:
-            return
-        try:
-            self._lines.append(f"# end {version}\n")
-            self.flush()
-            if self._pack is not None:
-                self._pending += self._pack.flush()
-                self._write()
-        finally:
-            self._raw.close()
-
-    def _write(self) -> None:
-        while self._pending:
-            del self._pending[: self._raw.write(self._pending)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -234,39 +156,10 @@ class Trace(Timed):
                 raise BadFile(f"{path}, line {k + 3}: {what} (worker {self.worker[k]})")
 
 
-def _first_reports(path: str | os.PathLike[str], keep: int, fades: int) -> list[str]:
-    """The lines of an existing trace up to its `keep`-th report, and after it up to its `fades`-th other line."""
-    kept = []
-    for line in _text(path).split("\n")[2:-1]:
-        report = line.endswith(",")
-        if line.startswith("#") or (keep <= 0 and (report or fades <= 0)):
-            break
-        kept.append(line + "\n")
-        keep, fades = keep - report, fades - (not report)
-    if keep > 0:
-        raise BadFile(f"{os.fspath(path)}: has {keep} reports less than the run that goes on; record to another file")
-    return kept
-
-
-def _plain(value: Any) -> Any:
-    """What JSON does not know, as something it does: NumPy's numbers as numbers, all else in words."""
-    return value.item() if isinstance(value, np.generic) else shorten(value)
-
-
-def _text(path: str | os.PathLike[str]) -> str:
-    name = os.fspath(path)
-    try:
-        raw = Path(path).read_bytes()
-        return (_unpacked(raw) if name.endswith(".gz") else raw).decode()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "not a text"
-        raise BadFile(f"{name}: {reason.lower()}; give the path of a trace") from None
-
-
 def _parse(path: str | os.PathLike[str]) -> tuple[dict[str, Any], list[Any], int]:
     """The first line, the columns, and the number of steps."""
     name = os.fspath(path)
-    lines = _text(path).split("\n")
+    lines = text_of(path).split("\n")
     lines.pop()  # nothing after the last line break, or half a line
     mark, _, head = lines[0].partition(" {") if lines else ("", "", "")
     if mark != f"# {FORMAT}" or len(lines) < 2 or lines[1] != COLUMNS:
@@ -316,22 +209,3 @@ def _in_form(line: str) -> bool:
     except (ValueError, OverflowError):
         return False
     return True
-
-
-def _packed(content: bytes) -> bytes:
-    """A whole part of a gzip file; more may follow it."""
-    pack = zlib.compressobj(wbits=GZIP)
-    return pack.compress(content) + pack.flush()
-
-
-def _unpacked(raw: bytes) -> bytes:
-    """What a gzip file holds, as far as it goes: a crash leaves it without its end."""
-    whole, at, unpack = bytearray(), 0, zlib.decompressobj(wbits=GZIP)
-    with suppress(zlib.error):
-        while at < len(raw):
-            block = raw[at : at + BLOCK]
-            whole += unpack.decompress(block)
-            at += len(block) - len(unpack.unused_data)
-            if unpack.eof:  # a run that went on has added a part
-                unpack = zlib.decompressobj(wbits=GZIP)
-    return bytes(whole)

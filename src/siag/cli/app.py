@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from siag.simulation import Run, Sweep
 
 FAILED, WRONG, INTERRUPTED = 1, 2, 130
+NOTHING_HALF = "no half-written file was left behind"
 
 EXAMPLES = """\b
 Examples:
@@ -32,6 +33,14 @@ Examples:
   siag theory --n 20 --T 15           Theorem 1's constants, and the steps to use
   siag serve --workers 2 --dimension 3 --eta 0.05
   siag work HOST:7460 --gradient job:gradient --stream job:stream
+  siag export state w.npy             the model of a live run, from its --folder
+
+\b
+Exit status:
+  0    done
+  1    a run diverged, a claim does not hold, a worker's own code failed, or the machine refused
+  2    a mistake in what was given, one line says which; for siag work also: the server refused
+  130  interrupted with Ctrl-C
 """
 
 FILES = ("run.npz", "run.csv", "run.png", "run.svg")
@@ -40,8 +49,9 @@ AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON d
 
 def main() -> None:
     """Run the command line; a mistake of the user's becomes one line and exit status 2."""
+    said: dict[str, str] = {}
     try:
-        with siag.make_context("siag", sys.argv[1:] or ["--help"]) as context:
+        with siag.make_context("siag", sys.argv[1:] or ["--help"], obj=said) as context:
             sys.exit(siag.invoke(context))
     except click.exceptions.Exit as done:
         sys.exit(done.exit_code)
@@ -50,12 +60,19 @@ def main() -> None:
     except SiagError as error:
         _stop(str(error), WRONG)
     except KeyboardInterrupt:
-        _stop("interrupted; no half-written file was left behind", INTERRUPTED)
+        _stop("; ".join(["interrupted", *said.values()]), INTERRUPTED)
     except MemoryError as error:
         reason = str(error) or "the job is too large"
         _stop(f"not enough memory: {reason}; use fewer workers, dimensions or points", FAILED)
     except OSError as error:
         _stop(f"{error.filename or 'output'}: {error.strerror or error}", FAILED)
+
+
+def on_interrupt(words: str) -> None:
+    """Say what Ctrl-C means from now on for the command that is running; the last words given are printed."""
+    said = click.get_current_context().find_object(dict)
+    if said is not None:
+        said["interrupted"] = words
 
 
 def _stop(message: str, status: int) -> NoReturn:
@@ -79,6 +96,7 @@ def reproduce(out: Path, as_json: bool) -> int:
     """
     from siag.experiments import reproduce as make
 
+    on_interrupt(NOTHING_HALF)
     began = time.perf_counter()
     with _bar(not as_json and sys.stderr.isatty()) as show:
         page, claims = make(out, progress=show)
@@ -105,6 +123,7 @@ def run(file: Path, out: Path | None, as_json: bool) -> int:
     from siag.experiments.config import read
     from siag.foundations.files import writable_folder
 
+    on_interrupt(NOTHING_HALF)
     experiment = read(file)
     if not experiment.single:
         return _sweep(experiment, out, as_json)
@@ -131,6 +150,8 @@ def _sweep(experiment: Experiment, out: Path | None, as_json: bool) -> int:
 
     folder = None if out is None else writable_folder("out", out, ("sweep.csv",))
     kept = None if folder is None else folder / "runs"
+    if kept is not None:
+        on_interrupt(f"what was finished is in {kept}; the same command goes on from there")
     result = experiment.sweep(kept, progress=not as_json and sys.stderr.isatty())
     table = result.table()
     if folder is not None:
@@ -220,16 +241,31 @@ def _print_run(result: Run, folder: Path | None) -> None:
 
     for name, value in result.about.items():
         print(f"{name:<11} {value}")
-    grid = Table("t", "mean error", "± standard error", "gradients")
-    shown = range(0, len(result.t), max(1, len(result.t) // 10))
-    columns = result.table()
-    for k in [*shown, len(result.t) - 1]:
-        spread = f"{columns['standard_error'][k]:.1e}" if result.repeats > 1 else "–"
-        values = (f"{columns['error'][k]:.4e}", spread, f"{columns['samples'][k]:,.0f}")
-        grid.add_row(f"{result.t[k]:,}", *values)
+    columns = _columns(result)
+    grid = Table(*columns)
+    last = len(result.t) - 1
+    for k in sorted({*range(0, last, max(1, len(result.t) // 10)), last}):
+        grid.add_row(*(show(k) for show in columns.values()))
     _console().print(grid)
+    if not result.measure:
+        print("No loss was recorded.")
     if folder is not None:
         print(f"Written: {folder / 'run.npz'}, run.csv, run.png, run.svg")
+
+
+def _columns(result: Run) -> dict[str, Callable[[int], str]]:
+    """What there is to print of each recorded point."""
+    table = result.table()
+    columns: dict[str, Callable[[int], str]] = {"t": lambda k: f"{result.t[k]:,}"}
+    if result.measure:
+        what = result.about.get("measure", "error")
+        columns[what if result.repeats == 1 else f"mean {what}"] = lambda k: f"{table['error'][k]:.4e}"
+    if result.measure and result.repeats > 1:
+        columns["± standard error"] = lambda k: f"{table['standard_error'][k]:.1e}"
+    columns["gradients"] = lambda k: f"{table['samples'][k]:,.0f}"
+    if (table["time"] != table["t"]).any():
+        columns["seconds"] = lambda k: f"{table['time'][k]:,.4g}"
+    return columns
 
 
 def _print_sweep(result: Sweep, folder: Path | None) -> None:
@@ -246,14 +282,16 @@ def _print_sweep(result: Sweep, folder: Path | None) -> None:
 
 
 def _save(result: Run, folder: Path) -> None:
-    from siag.report import figure, logarithmic, styled, write_csv, write_figure
+    from siag.report import figure, styled, write_csv, write_figure
+    from siag.simulation.plot import label
 
     result.save(folder / "run.npz")
     write_csv(folder / "run.csv", result.table())
     with styled():
         picture, (ax,) = figure(width=7.0)
-        result.plot(ax, label=f"mean of {result.repeats} runs, ± 2 standard errors")
-        logarithmic(ax, "iteration t", "‖wᵗ − w*‖²")
-        ax.set_title(f"{result.about['method']} · {result.about['activity']}")
-        ax.legend(loc="lower left")
+        several = f"mean of {result.repeats} runs, ± 2 standard errors"
+        result.plot(ax, label=several if result.repeats > 1 else None)
+        label(result, ax)
+        if result.repeats > 1:
+            ax.legend(loc="lower left")
         write_figure(folder, "run", picture)

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import importlib
 import os
+import socket
 import sys
 import warnings
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from siag.cli.app import AS_JSON, FAILED, FILES, _print_json, _print_run, _save, _stop, siag
+from siag.cli.app import AS_JSON, FAILED, FILES, NOTHING_HALF, _print_json, _print_run, _save, _stop, on_interrupt, siag
 from siag.foundations.errors import BadInput, DivergenceWarning, Missing, SiagError
 
 if TYPE_CHECKING:
     from siag.methods import Method
+    from siag.problems import Problem
     from siag.runtimes import Watcher
     from siag.server import Departed
     from siag.simulation import Run
@@ -25,6 +27,15 @@ if TYPE_CHECKING:
 
 FILE = click.Path(path_type=Path)
 DESCRIPTORS = 1 << 16  # files and connections a server may have open, if the system agrees
+PROBLEM = "A TOML file with a table [problem], or module:attribute"
+TYPED = {  # what has another name in Python
+    "k": "every",
+    "age": "max-age",
+    "norm": "max-norm",
+    "jump": "max-jump",
+    "certificate": "cert",
+    "give_up": "give-up",
+}
 
 
 @siag.command(epilog="Example: siag serve --workers 2 --dimension 3 --eta 0.05 --iterations 10000 --out out")
@@ -32,7 +43,11 @@ DESCRIPTORS = 1 << 16  # files and connections a server may have open, if the sy
 @click.option("--name", "names", multiple=True, help="A worker's name; repeat it, instead of --workers.")
 @click.option("--dimension", type=int, help="How many parameters the model has; it starts from 0.")
 @click.option("--w0", type=FILE, help="A .npy file with the first parameters, instead of --dimension.")
-@click.option("--method", default="SIAG", show_default=True, help="SIAG or SGD.")
+@click.option("--problem", help=f"{PROBLEM}; instead of --workers and --dimension.")
+@click.option("--seed", type=int, help="Of the problem's samples.  [default: of the file's [run], or 0]")
+@click.option(
+    "--method", default="SIAG", show_default=True, help="SIAG, SGD, or IAG with a problem; SIAG(wait=1.0) and the like."
+)
 @click.option("--eta", type=float, help="A constant step.")
 @click.option("--beta", type=float, help="β of the step β/(t+γ), instead of --eta.")
 @click.option("--gamma", type=float, help="γ of the step β/(t+γ).")
@@ -41,6 +56,7 @@ DESCRIPTORS = 1 << 16  # files and connections a server may have open, if the sy
 @click.option("--iterations", type=int, help="End after so many steps.")
 @click.option("--seconds", type=float, help="End so many seconds after the first report.")
 @click.option("--linger", type=float, default=600.0, show_default=True, help="Seconds to wait when nobody is there.")
+@click.option("--forget", type=float, help="A worker that is away for so many seconds has left.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option("--port", type=int, default=7460, show_default=True, help="Port to listen on; 0: any.")
 @click.option("--cert", type=FILE, help="TLS: the server's certificate (PEM).")
@@ -58,7 +74,7 @@ DESCRIPTORS = 1 << 16  # files and connections a server may have open, if the sy
 @click.option("--max-jump", type=float, default=1e4, show_default=True, help="… or so many times a worker's largest.")
 @click.option("--loss", help="module:function, the loss of w to show and record.")
 @click.option("--out", type=FILE, help="Folder for w.npy, run.npz, run.csv, run.png and run.svg.")
-@click.option("--metrics", type=int, help="Port for Prometheus metrics, on this machine.")
+@click.option("--metrics", help="PORT or HOST:PORT for Prometheus metrics; only this machine, unless --insecure.")
 @click.option("--quiet", is_flag=True, help="Show nothing while it runs.")
 @AS_JSON
 def serve(out: Path | None, as_json: bool, **given: Any) -> int:
@@ -75,44 +91,33 @@ def serve(out: Path | None, as_json: bool, **given: Any) -> int:
     from siag.server import Guard
 
     folder = None if out is None else writable_folder("out", out, (*FILES, "w.npy"))
-    if bool(given["names"]) == (given["workers"] is not None):
-        raise Missing("workers", "give --workers N, or --name A --name B …")
-    if given["tick"] is not None and given["every"] is not None:
-        raise BadInput("tick", given["tick"], "given without --every")
-    w0 = _start(given["w0"], given["dimension"])
-    _allow_connections()
-    loss = None if given["loss"] is None else _loss(given["loss"])
-    watcher = _watcher(given["quiet"], as_json, given["metrics"])
+    problem, seed = _problem(given["problem"], given["seed"])
+    _check_crowd(given, problem)
+    with _named(TYPED | ({"workers": "name"} if given["names"] else {})):
+        options: dict[str, Any] = {
+            "w0": _start(given["w0"], given["dimension"], problem),
+            "workers": list(given["names"]) or given["workers"],
+            "method": _method(given["method"]),
+            "step": _step(given["eta"], given["beta"], given["gamma"]),
+            "until": Until(iterations=given["iterations"], seconds=given["seconds"]),
+            "server": _server(given["every"], given["tick"]),
+            "guard": Guard(age=given["max_age"], norm=given["max_norm"], jump=given["max_jump"]),
+            "departed": _departed(given["departed"]),
+            "loss": None if given["loss"] is None else _loss(given["loss"]),
+            "problem": problem,
+            "seed": seed,
+            "certificate": given["cert"],
+        }
+        same = ("host", "port", "key", "tokens", "insecure", "folder", "durable", "trace", "linger", "forget")
+        options |= {name: given[name] for name in same}
+        _allow_connections()
+        watcher = _watcher(given["quiet"], as_json, given["metrics"], given["insecure"])
 
-    def ready(host: str, port: int) -> None:
-        place = shown((host, port))
-        watcher.event(f"listening on {place}; start workers with: siag work {place} --gradient … --stream …")
+        def ready(host: str, port: int) -> None:
+            command = f"siag work {shown((_reachable(host), port))} {_workers_words(given, seed)}"
+            watcher.event(f"listening on {shown((host, port))}; start workers with: {command}")
 
-    result = _plainly(
-        watcher,
-        run_server,
-        w0,
-        list(given["names"]) or given["workers"],
-        _method(given["method"]),
-        _step(given["eta"], given["beta"], given["gamma"]),
-        Until(iterations=given["iterations"], seconds=given["seconds"]),
-        host=given["host"],
-        port=given["port"],
-        certificate=given["cert"],
-        key=given["key"],
-        tokens=given["tokens"],
-        insecure=given["insecure"],
-        server=_server(given["every"], given["tick"]),
-        guard=Guard(age=given["max_age"], norm=given["max_norm"], jump=given["max_jump"]),
-        departed=_departed(given["departed"]),
-        loss=loss,
-        folder=given["folder"],
-        durable=given["durable"],
-        trace=given["trace"],
-        progress=watcher,
-        linger=given["linger"],
-        ready=ready,
-    )
+        result = _plainly(watcher, run_server, **options, progress=watcher, ready=ready)
     if folder is not None:
         _save(result, folder)
         np.save(folder / "w.npy", result.w[0])
@@ -123,8 +128,12 @@ def serve(out: Path | None, as_json: bool, **given: Any) -> int:
 
 @siag.command(epilog="Example: siag work 192.168.0.7:7460 --gradient job:gradient --stream job:stream")
 @click.argument("address")
-@click.option("--gradient", required=True, help="module:function, called with w and a sample.")
-@click.option("--stream", required=True, help="module:attribute: samples, or a function that makes them.")
+@click.option("--gradient", help="module:function, called with w and a sample.")
+@click.option("--stream", help="module:attribute: samples, or a function that makes them.")
+@click.option("--problem", help=f"{PROBLEM}, as the server's; instead of --gradient and --stream.")
+@click.option(
+    "--seed", type=int, help="Of the problem's samples, as the server's.  [default: of the file's [run], or 0]"
+)
 @click.option("--name", help="Which of the server's workers this is; by default one that is free.")
 @click.option("--token", type=FILE, help="A file with this worker's secret; SIAG_TOKEN does as well.")
 @click.option("--tls", is_flag=True, help="Talk over TLS, trusting the system's authorities.")
@@ -132,10 +141,11 @@ def serve(out: Path | None, as_json: bool, **given: Any) -> int:
 @click.option("--insecure", is_flag=True, help="Send the token even without TLS beyond this machine.")
 @click.option("--give-up", type=float, help="End after so many seconds without a server; by default never.")
 @click.option("--quiet", is_flag=True, help="Say nothing.")
-def work(address: str, gradient: str, stream: str, quiet: bool, **given: Any) -> None:
+def work(address: str, gradient: str | None, stream: str | None, quiet: bool, **given: Any) -> None:
     """Work for the server at ADDRESS (host:port) until it is done or the stream ends.
 
-    Exit status 0 then, 1 if the gradient or the stream fails, 2 if the server does not want this worker.
+    Exit status 0 then; 1 if the gradient, the stream or the problem fails; 2 if there is a mistake on the command line,
+    or the server does not want this worker; 130 if it is interrupted.
     """
     from siag.runtimes import work as run_worker
     from siag.runtimes.task import last_words
@@ -144,38 +154,36 @@ def work(address: str, gradient: str, stream: str, quiet: bool, **given: Any) ->
         if not quiet:
             print(f"siag: {text}", file=sys.stderr, flush=True)
 
-    compute, samples = reference("gradient", gradient), reference("stream", stream)
+    compute = None if gradient is None else reference("gradient", gradient)
+    samples = None if stream is None else reference("stream", stream)
+    problem, seed = _problem(given.pop("problem"), given.pop("seed"))
+    on_interrupt("what was reported stays with the server")
     try:
-        run_worker(
-            address,
-            compute,
-            samples,
-            name=given["name"],
-            token=given["token"],
-            tls=given["tls"],
-            ca=given["ca"],
-            insecure=given["insecure"],
-            give_up=given["give_up"],
-            say=say,
-        )
-    except SiagError:
-        raise
+        with _named(TYPED):
+            run_worker(address, compute, samples, problem=problem, seed=seed, say=say, **given)
     except Exception as error:  # whatever the user's code raises
-        where = "".join(f", {note}" for note in getattr(error, "__notes__", ()))
+        notes = getattr(error, "__notes__", ())  # where it was, if it was at work
+        if isinstance(error, SiagError) and not notes:
+            raise
+        where = "".join(f", {note}" for note in notes)
         _stop(f"{last_words(error)}{where}", FAILED)
 
 
 @siag.command(epilog="Example: siag replay run.trace.gz --out out")
 @click.argument("trace", type=FILE)
+@click.option("--problem", help=f"{PROBLEM}, if the trace does not say enough of it.")
+@click.option("--seed", type=int, help="Of the samples.  [default: as the trace says]")
 @click.option("--out", type=FILE, help="Folder for run.npz, run.csv, run.png and run.svg.")
 @AS_JSON
-def replay(trace: Path, out: Path | None, as_json: bool) -> int:
+def replay(trace: Path, problem: str | None, seed: int | None, out: Path | None, as_json: bool) -> int:
     """Run a live run again from its TRACE: bit for bit, for problems whose samples are seeded."""
     from siag.experiments.replay import replay as run_again
     from siag.foundations.files import writable_folder
 
+    on_interrupt(NOTHING_HALF)
     folder = None if out is None else writable_folder("out", out, FILES)
-    result = run_again(trace)
+    given = None if problem is None else read_problem(problem)[0]
+    result = run_again(trace, given, seed=seed)
     if folder is not None:
         _save(result, folder)
     return _show(result, folder, as_json)
@@ -210,12 +218,83 @@ def reference(parameter: str, text: str) -> Any:
     return found
 
 
-def _plainly(watcher: Watcher, run: Callable[..., Run], *arguments: Any, **named: Any) -> Run:
+def read_problem(text: str) -> tuple[Problem, int]:
+    """The problem of a TOML file, or "module:attribute", which may be a function that makes it; and the file's seed."""
+    from siag.experiments import config
+    from siag.problems import Problem
+
+    if os.path.exists(text) or ":" not in text:
+        return config.read_problem(text)
+    found = reference("problem", text)
+    if not isinstance(found, Problem) and callable(found):
+        try:
+            found = found()
+        except Exception as error:  # whatever the user's code raises
+            remedy = f"it raised {type(error).__name__}: {error}"
+            raise BadInput("problem", text, "a Problem, or a function that makes it", remedy) from error
+    if not isinstance(found, Problem):
+        raise BadInput("problem", text, "a Problem, or a function that makes it")
+    return found, 0
+
+
+def _problem(text: str | None, seed: int | None) -> tuple[Problem | None, int]:
+    """The problem and the seed of its samples."""
+    if text is None:
+        if seed is not None:
+            raise BadInput("seed", seed, "given with --problem")
+        return None, 0
+    problem, usual = read_problem(text)
+    return problem, usual if seed is None else seed
+
+
+def _check_crowd(given: dict[str, Any], problem: Problem | None) -> None:
+    """Refuse what says twice, or not at all, how many workers there are, and when to step."""
+    if problem is not None:
+        for name in ("workers", "dimension"):
+            if given[name] is not None:
+                raise BadInput(name, given[name], "left out with --problem, which knows it")
+    elif bool(given["names"]) == (given["workers"] is not None):
+        raise Missing("workers", "give --workers N, or --name A --name B …, or --problem")
+    if given["tick"] is not None and given["every"] is not None:
+        raise BadInput("tick", given["tick"], "given without --every")
+
+
+@contextmanager
+def _named(names: dict[str, str]) -> Iterator[None]:
+    """Let a mistake have the name the user typed, where that is another in Python."""
+    try:
+        yield
+    except BadInput as error:
+        if error.parameter not in names or hasattr(error, "__notes__"):  # or it is of the user's own code
+            raise
+        typed = names[error.parameter]
+        if isinstance(error, Missing):
+            raise Missing(typed, error.remedy) from None
+        raise BadInput(typed, error.value, error.allowed, error.remedy) from None
+
+
+def _reachable(host: str) -> str:
+    """A name for workers to connect to: that of this machine, if all its addresses are listened on."""
+    return socket.gethostname() if host in ("0.0.0.0", "::") else host
+
+
+def _workers_words(given: dict[str, Any], seed: int) -> str:
+    """What `siag work` is to be started with."""
+    if given["problem"] is None:
+        words = ["--gradient … --stream …"]
+    else:
+        words = [f"--problem {given['problem']}"] + ([f"--seed {seed}"] if given["seed"] is not None else [])
+    words += ["--ca …"] if given["cert"] is not None else []
+    words += ["--token …"] if given["tokens"] is not None else []
+    return " ".join(words)
+
+
+def _plainly(watcher: Watcher, run: Callable[..., Run], **named: Any) -> Run:
     """Run; close the watcher in any case, and say in a line what there is to be warned of."""
     try:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", DivergenceWarning)
-            result = run(*arguments, **named)
+            result = run(**named)
     finally:
         watcher.close()
     for warning in caught:
@@ -249,14 +328,16 @@ def _loss(text: str) -> Callable[[Any], float]:
     return loss
 
 
-def _start(file: Path | None, dimension: int | None) -> Any:
+def _start(file: Path | None, dimension: int | None, problem: Problem | None) -> Any:
     import numpy as np
 
     from siag.foundations import check
     from siag.foundations.errors import BadFile
 
+    if file is None and problem is not None:
+        return None
     if (file is None) == (dimension is None):
-        raise Missing("dimension", "give --dimension D, or --w0 FILE.npy")
+        raise Missing("dimension", "give --dimension D, or --w0 FILE.npy, or --problem")
     if file is None:
         return np.zeros(check.integer("dimension", dimension))
     try:
@@ -267,13 +348,11 @@ def _start(file: Path | None, dimension: int | None) -> Any:
         raise BadFile(f"{file}: not a .npy file of numbers; write it with numpy.save") from None
 
 
-def _method(name: str) -> Method:
-    from siag import methods
-    from siag.experiments.config import KINDS
+def _method(text: str) -> Method:
+    from siag.experiments.config import KINDS, written
 
-    if name not in KINDS["method"]:
-        raise BadInput("method", name, "one of " + ", ".join(KINDS["method"]))
-    return getattr(methods, name)()  # type: ignore[no-any-return]  # one of the classes above
+    known = KINDS["method"]
+    return known[text]() if text in known else written("method", text)  # type: ignore[no-any-return]  # Methods, both
 
 
 def _step(eta: float | None, beta: float | None, gamma: float | None) -> Step:
@@ -289,7 +368,10 @@ def _step(eta: float | None, beta: float | None, gamma: float | None) -> Step:
 def _server(every: int | None, tick: float | None) -> Any:
     from siag.activity import EveryArrivals, Tick
 
-    return EveryArrivals(1 if every is None else every) if tick is None else Tick(tick)
+    if tick is None:
+        return EveryArrivals(1 if every is None else every)
+    with _named({"seconds": "tick"}):
+        return Tick(tick)
 
 
 def _departed(text: str) -> Departed:
@@ -304,15 +386,20 @@ def _departed(text: str) -> Departed:
         raise BadInput("departed", text, "keep, drop, or a half-life in iterations") from None
 
 
-def _watcher(quiet: bool, as_json: bool, metrics: int | None) -> Watcher:
+def _watcher(quiet: bool, as_json: bool, metrics: str | None, insecure: bool) -> Watcher:
     from siag.runtimes import JsonLines, Metrics, Quiet, Several, Terminal
+    from siag.runtimes.tcp_worker import shown
 
-    shown: Watcher = Quiet() if quiet else JsonLines(sys.stdout) if as_json else Terminal()
+    view: Watcher = Quiet() if quiet else JsonLines(sys.stdout) if as_json else Terminal()
     if metrics is None:
-        return shown
-    measured = Metrics(port=metrics)
-    shown.event(f"metrics at http://127.0.0.1:{measured.port}/metrics")
-    return Several([shown, measured])
+        return view
+    host, colon, port = metrics.rpartition(":")
+    if not port.isascii() or not port.isdigit() or (colon and not host):
+        raise BadInput("metrics", metrics, "a port, or host:port")
+    with _named({"port": "metrics", "host": "metrics"}):
+        measured = Metrics(host.removeprefix("[").removesuffix("]") or "127.0.0.1", int(port), insecure=insecure)
+    view.event(f"metrics at http://{shown((_reachable(measured.host), measured.port))}/metrics")
+    return Several([view, measured])
 
 
 def _show(result: Run, folder: Path | None, as_json: bool) -> int:

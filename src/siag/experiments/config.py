@@ -11,6 +11,7 @@ names they have in Python, so there is nothing else to learn.
 
 from __future__ import annotations
 
+import ast
 import importlib
 import inspect
 import os
@@ -105,16 +106,54 @@ class Experiment:
 
 def read(path: str | os.PathLike[str]) -> Experiment:
     """Read an experiment from a TOML file, checking everything before any work."""
+    return build(_tables(path), Path(path).parent)
+
+
+def read_problem(path: str | os.PathLike[str]) -> tuple[Problem, int]:
+    """Read the table [problem] of a TOML file, and the seed of its table [run], 0 without one.
+
+    What else is in the file is left alone, so that of an experiment will do.
+    """
+    tables = _tables(path)
+    if "problem" not in tables:
+        raise BadFile(f"{os.fspath(path)}: it has no table [problem]")
+    found = _parts("problem", tables["problem"], Path(path).parent)
+    if len(found) > 1:
+        raise BadFile(f"{os.fspath(path)}: it has {len(found)} problems; leave one")
+    run = tables.get("run", {})
+    seed = run.get("seed", 0) if isinstance(run, dict) else 0
+    return found[0], check.integer("run.seed", seed, low=0, high=check.LARGEST_SEED)
+
+
+def written(role: str, text: str) -> Any:
+    """A part from how it prints, such as "SIAG(wait=1.0)": a name and arguments, nothing that is run."""
+    # A problem only if it was drawn at random: given numbers are not in how it prints.
+    makers = {maker.__qualname__: kind for kind, maker in KINDS[role].items()}
+    allowed = f"one of {', '.join(makers)}, with arguments as in Python"
+    try:
+        call = ast.parse(text, mode="eval").body
+        if not isinstance(call, ast.Call) or call.args:
+            raise ValueError
+        kind = makers[ast.unparse(call.func)]
+        arguments = {str(each.arg): ast.literal_eval(each.value) for each in call.keywords}
+        if "kind" in arguments or len(arguments) < len(call.keywords):  # a kind may name any module
+            raise ValueError
+    except (SyntaxError, ValueError, TypeError, KeyError, RecursionError, MemoryError):
+        raise BadInput(role, text, allowed) from None
+    return _part(role, {"kind": kind, **arguments}, Path())
+
+
+def _tables(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """What a TOML file says."""
     try:
         text = Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "not a text file"
         raise BadFile(f"{os.fspath(path)}: {reason.lower()}; give the path of a TOML file") from None
     try:
-        tables = tomllib.loads(text)
+        return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise BadFile(f"{os.fspath(path)}: not TOML: {error}") from None
-    return build(tables, Path(path).parent)
 
 
 def build(tables: Mapping[str, Any], folder: Path = Path()) -> Experiment:

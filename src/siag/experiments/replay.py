@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import ast
 import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from siag.activity import Trace
-from siag.experiments.config import BASES, KINDS, _part
+from siag.experiments.config import BASES, written
 from siag.foundations import check
 from siag.foundations.errors import BadFile, BadInput, Missing, SiagError, shorten
 from siag.foundations.types import Floats
@@ -67,7 +65,9 @@ def replay(
 
 def _seed(about: Mapping[str, Any], trace: str | os.PathLike[str]) -> int:
     if about.get("seed") is None:
-        raise Missing("seed", "this server did not know its workers' seed; give it: siag.replay(trace, …, seed=…)")
+        raise Missing(
+            "seed", "this server did not know its workers' seed; give it: siag.replay(trace, …, seed=…) or --seed"
+        )
     try:
         return check.seed(about["seed"])
     except BadInput as error:
@@ -90,19 +90,10 @@ def _start(about: Mapping[str, Any], trace: str | os.PathLike[str]) -> Floats | 
 def made_again(role: str, about: Mapping[str, Any], trace: str | os.PathLike[str]) -> Any:
     """A part from how it prints: a name and arguments, nothing that is run."""
     text = str(about.get(role, ""))
-    remedy = f"give it: siag.replay(trace, {role}=…)"
+    remedy = f"give it: siag.replay(trace, {role}=…)" + (" or --problem" if role == "problem" else "")
     try:
-        call = ast.parse(text, mode="eval").body
-        if not isinstance(call, ast.Call) or call.args:
-            raise ValueError
-        # A problem only if it was drawn at random: given numbers are not in how it prints.
-        makers = {maker.__qualname__: kind for kind, maker in KINDS[role].items()}
-        kind = makers[ast.unparse(call.func)]
-        arguments = {str(each.arg): ast.literal_eval(each.value) for each in call.keywords}
-        if "kind" in arguments or len(arguments) < len(call.keywords):  # a kind may name any module
-            raise ValueError
-        return _part(role, {"kind": kind, **arguments}, Path())
-    except (SyntaxError, ValueError, TypeError, KeyError, RecursionError, MemoryError, SiagError):
+        return written(role, text)
+    except (ValueError, TypeError, RecursionError, MemoryError, SiagError):
         what = BASES[role].__name__
         said = f"{shorten(text)} is not a {what} that can be made again" if text else f"it does not say which {role}"
         raise BadFile(f"{os.fspath(trace)}: {said}; {remedy}") from None

@@ -21,13 +21,15 @@ from siag.foundations.version import __version__
 from siag.methods import SIAG, Method
 from siag.runtimes.session import Session
 from siag.runtimes.until import Curve, Until
-from siag.runtimes.watch import Quiet, Terminal, Watcher
+from siag.runtimes.watch import Watcher, watcher_of
 from siag.server.guard import Guard
 from siag.server.members import KEEP, Departed
 from siag.server.parameter_server import STEP_AT_ONCE, ParameterServer
 from siag.server.store import Store
 from siag.simulation import Run
 from siag.steps import Step
+
+MOST_LINES = 100  # about workers that failed, in what a run says of itself
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,9 +44,10 @@ class Options:
     folder: str | os.PathLike[str] | None = None
     durable: bool = False
     trace: str | os.PathLike[str] | None = None
-    progress: bool | Watcher = False
+    progress: bool | Watcher | None = False
     linger: float | None = None
     patience: float | None = None
+    forget: float | None = None
 
 
 def checked(method: Method | None, step: Step | None) -> tuple[Method, Step]:
@@ -116,7 +119,7 @@ class Assembly:
             )
             self.server.warm_up()
             curve = Curve(until, check.integer("record", options.record), options.loss)
-            watcher = _watcher(options.progress)
+            watcher = watcher_of(options.progress)
             stack.callback(watcher.close)
             self.session = Session(
                 self.server,
@@ -126,6 +129,7 @@ class Assembly:
                 store=store,
                 durable=options.durable,
                 linger=options.linger,
+                forget=options.forget,
             )
             self.session.recover(time.monotonic())
             if options.trace is not None:
@@ -139,7 +143,7 @@ class Assembly:
             carry(self.session)
         about = {**self._about, "ended": self.session.why, "repeats": 1}
         if self.session.failures:
-            about["failed"] = self.session.failures
+            about["failed"] = _some(self.session.failures)
         run = self.session.curve.run(self.server.w, self.session.diverged, about)
         if self.session.diverged >= 0:
             warnings.warn(self.session.why, DivergenceWarning, stacklevel=3)
@@ -149,11 +153,22 @@ class Assembly:
 
     def _tracer(self, path: str | os.PathLike[str]) -> TraceWriter:
         """A trace, new or that of the run that goes on."""
-        reports = self.server.reports
+        reports, tail = self.server.reports, self.session.tail
+        if reports > 0 and tail is None:
+            allowed = "left out: the run has gone on without a trace, or had to give it up"
+            remedy = "go on without one, or start anew with another folder and another trace"
+            raise BadInput("trace", os.fspath(path), allowed, remedy)
         if reports > 0 and not os.path.exists(path):
             allowed = f"the trace of the run that goes on, with its {reports} reports"
             raise BadInput("trace", os.fspath(path), allowed, "record from the start, or not at all")
-        trace = TraceWriter(path, self._about, keep=reports, fades=self.server.fades, again=self.session.recovered)
+        trace = TraceWriter(
+            path,
+            self._about,
+            keep=reports,
+            fades=self.server.fades,
+            again=self.session.recovered,
+            tail=tail or (),
+        )
         trace.flush()  # what was kept is on disk again
         return trace
 
@@ -195,11 +210,12 @@ def _check_kinds(options: Options) -> None:
     if options.loss is not None and not callable(options.loss):
         raise BadInput("loss", options.loss, "a function loss(w)")
     check.truth("durable", options.durable)
+    for name, limit in (("linger", {"low": 0}), ("patience", {"above": 0}), ("forget", {"low": 0})):
+        if getattr(options, name) is not None:
+            check.real(name, getattr(options, name), **limit, remedy="or None")
 
 
-def _watcher(progress: bool | Watcher) -> Watcher:
-    if isinstance(progress, bool):
-        return Terminal() if progress else Quiet()
-    if not all(callable(getattr(progress, name, None)) for name in ("show", "event", "close")):
-        raise BadInput("progress", progress, "True, False or a watcher")
-    return progress
+def _some(lines: Sequence[str]) -> list[str]:
+    """The first few of many lines, and how many there are beside."""
+    rest = len(lines) - MOST_LINES
+    return list(lines) if rest <= 0 else [*lines[:MOST_LINES], f"and {rest} more"]

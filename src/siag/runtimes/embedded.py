@@ -30,7 +30,8 @@ from siag.runtimes.session import Session
 from siag.runtimes.task import StreamEnded, Task, last_words
 from siag.server.guard import Refused, square_norm
 
-JOIN, REPORT, SKIP, ENDED, FAILED = range(5)  # what a worker rings for
+REPORT, JOIN, SKIP, ENDED, FAILED = (kind << 16 for kind in range(5))  # what a worker rings for; its row is added
+ROW = (1 << 16) - 1  # where the row is in it
 GO, REFUSED, STOP, NOTHING = b"g", b"r", b"s", b""  # what it is answered
 ANSWERS = (GO, REFUSED)
 STAMP, SAMPLE = range(2)  # the entries of `Memory.notes`
@@ -105,20 +106,21 @@ def work(
     ring, answer = bell.fileno(), answers.fileno()
     w, out, notes, squares = memory.w[row], memory.sent[row], memory.notes[row], memory.squares
     w.setflags(write=False)
-    codes = [(row << 3 | kind).to_bytes(4, "little") for kind in range(5)]
+    codes = {kind: (kind | row).to_bytes(4, sys.byteorder) for kind in (REPORT, JOIN, SKIP, ENDED, FAILED)}
+    report = codes[REPORT]
     try:
         os.write(ring, codes[JOIN])
         if os.read(answer, 1) != GO:
             return
         task.begin(row, n, w.size, int(notes[SAMPLE]))
         square_norm(out)
-        square = square_norm.settled(out)
+        square, compute, read, write = square_norm.settled(out), task.compute, os.read, os.write
         while True:
-            send = task.compute(w, out)
+            send = compute(w, out)
             notes[SAMPLE] = task.sample
             squares[row] = square(out)  # here, where it costs the server nothing
-            os.write(ring, codes[REPORT if send else SKIP])
-            if os.read(answer, 1) not in ANSWERS:
+            write(ring, report if send else codes[SKIP])
+            if read(answer, 1) not in ANSWERS:
                 return
     except StreamEnded:
         os.write(ring, codes[ENDED])
@@ -212,8 +214,7 @@ class Embedded:
             pause = min(PAUSE, session.next_tick - clock()) if ticking else PAUSE
             for descriptor, _ in poller.poll(max(0.0, pause) * 1000):
                 if descriptor == bell:
-                    rung = memoryview(os.read(bell, 1 << 16)).cast("i").tolist()
-                    replies = [(code >> 3, self._heed(code >> 3, code & 7, clock())) for code in rung]
+                    replies = self._heed_all(np.frombuffer(os.read(bell, 1 << 16), np.int32), clock())
                     here.difference_update(row for row, reply in replies if reply not in ANSWERS)
                     held += replies
                 else:
@@ -236,6 +237,20 @@ class Embedded:
         except OSError:
             return False
         return True
+
+    def _heed_all(self, rung: Integers, now: float) -> list[tuple[int, bytes]]:
+        """Do what workers ring for, reports at once where that is possible; return what to answer whom."""
+        session, memory = self._session, self._memory
+        codes, replies, at = rung.tolist(), [], 0
+        while at < len(codes):
+            taken = session.push_many(rung[at:], memory.sent, memory.notes, memory.squares, now)
+            replies += [(row, GO) for row in codes[at : at + taken]]
+            at += taken
+            if at < len(codes):
+                row = codes[at] & ROW
+                replies.append((row, self._heed(row, codes[at] & ~ROW, now)))
+                at += 1
+        return replies
 
     def _heed(self, row: int, kind: int, now: float) -> bytes:
         """Do what a worker rings for; return what to answer, nothing if it has ended."""

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
-from collections.abc import Callable, Iterable, Sequence
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from multiprocessing import process
 from multiprocessing.reduction import ForkingPickler
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -20,7 +24,7 @@ from siag.problems import Problem
 from siag.runtimes.assembly import Assembly, Options, checked, distance_from, worker_names
 from siag.runtimes.embedded import Embedded
 from siag.runtimes.session import Session
-from siag.runtimes.task import FromProblem, FromStream, Gradient, Task
+from siag.runtimes.task import FromProblem, FromStream, Gradient, Task, check_stream
 from siag.runtimes.until import Until, until_of
 from siag.runtimes.watch import Watcher
 from siag.server.guard import Guard
@@ -53,8 +57,9 @@ def train(
     folder: str | os.PathLike[str] | None = None,
     durable: bool = False,
     trace: str | os.PathLike[str] | None = None,
-    progress: bool | Watcher = False,
+    progress: bool | Watcher | None = None,
     patience: float | None = None,
+    forget: float | None = None,
 ) -> Run:
     """Train one model from many streams, each read by a worker process of its own on this machine.
 
@@ -79,17 +84,23 @@ def train(
         loss: loss(w), shown and recorded as the run's error; for a problem ‖w − w*‖² by default.
         record: about how many points of the curve to keep.
         folder: where to save the state once a second; a run that is started again goes on from there. Samples of a
-            problem go on, too; a stream begins anew.
+            problem go on, too; a stream begins anew, unless it can go on (`after`), as Follow and Directory do.
         durable: nothing that was accepted is ever lost, at the price of a write to disk for every report.
         trace: a file for who reported when, to be run again by `siag.replay`.
-        progress: `True` for a view on the terminal, or a watcher of your own.
+        progress: `True` for a view on standard error, `False` for nothing at all, or a watcher of your own. By
+            default a view if standard error is a terminal, and otherwise a line there for each problem: a worker that
+            fails, a disk that is full.
         patience: seconds of silence after which a worker is shown as stalled.
+        forget: seconds after which a worker that is gone counts as one that has left, see `departed`; by default never.
 
     Returns:
         The run: its `error` is the loss, if there is one, and NaN otherwise. `about["ended"]` says why it ended,
         `about["failed"]` which workers did not end in order, if there were any.
 
     A worker that fails does not stop the others; only if none of them has reported anything is an error raised.
+
+    Ctrl-C ends the run in order, with a last save, and returns it; `about["ended"]` is "interrupted". A second one
+    raises `KeyboardInterrupt`. Neither is so outside the main thread, or if the program handles SIGINT itself.
 
     Example:
         >>> import siag
@@ -102,6 +113,7 @@ def train(
     method, step = checked(method, step)
     start = _start(w0, problem)
     tasks = _tasks(gradient, streams, problem, method, start, check.seed(seed), pauses)
+    measured = loss is not None
     if loss is None and problem is not None:
         loss = distance_from(problem.optimum)
     options = Options(
@@ -115,21 +127,47 @@ def train(
         trace=trace,
         progress=progress,
         patience=patience,
+        forget=forget,
     )
     about = {
         "problem": repr(problem) if problem is not None else f"{getattr(gradient, '__name__', 'gradient')} on streams",
         "activity": f"live, {len(tasks)} processes on one machine",
         "seed": seed,
     }
+    if measured:
+        about["measure"] = "loss"
     workers = worker_names("names", names, len(tasks))
     assembly = Assembly(method, step, start, workers, until_of(until, streams is not None), options, about)
 
     def carry(session: Session) -> None:
-        Embedded(session, tasks).run()
+        with _interruptible(session):
+            Embedded(session, tasks).run()
         if session.fruitless:
             raise SiagError(f"no worker has reported anything; {session.failures[0]}")
 
     return assembly.run(carry)
+
+
+@contextmanager
+def _interruptible(session: Session) -> Iterator[None]:
+    """Let the first Ctrl-C end the session in order; the second does what the first would have done.
+
+    Only the main thread can have it so, and a program that handles the signal itself keeps its way.
+    """
+    usual = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or usual is not signal.default_int_handler:
+        yield
+        return
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        signal.signal(signal.SIGINT, usual)
+        session.end("interrupted")
+
+    signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, usual)
 
 
 def _not_in_a_worker() -> None:
@@ -185,7 +223,7 @@ def _tasks(
             "gradient", gradient, "define it with def at the top of a module, not as a lambda or inside a function"
         )
         for k, stream in enumerate(streams):
-            _readable(f"streams[{k}]", stream)
+            check_stream(f"streams[{k}]", stream)
             _sendable(f"streams[{k}]", stream, "give the function that makes it instead of a generator or an open file")
         tasks = [FromStream(gradient, stream, method, w0) for stream in streams]
     _sendable("method", method, "define its class in a module")
@@ -203,14 +241,6 @@ def _few_enough(workers: int) -> None:
         if files != resource.RLIM_INFINITY and workers > room:
             allowed = f"at most {room} with {files} files open at a time"
             raise BadInput("workers", workers, allowed, "raise the limit: ulimit -n")
-
-
-def _readable(parameter: str, stream: Any) -> None:
-    """Refuse what is no stream, or is one only by chance."""
-    if isinstance(stream, str | bytes | os.PathLike):
-        raise BadInput(parameter, stream, "a stream, not a name", "siag.streams.Follow(path) reads the lines of a file")
-    if not callable(stream) and not isinstance(stream, Iterable) and not hasattr(stream, "__getitem__"):
-        raise BadInput(parameter, stream, "something to iterate over, or a function that makes it")
 
 
 def _sendable(parameter: str, value: Any, remedy: str) -> None:

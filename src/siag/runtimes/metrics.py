@@ -18,6 +18,7 @@ from itertools import accumulate
 
 from siag.foundations import check
 from siag.foundations.errors import BadInput
+from siag.runtimes.security import check_open
 from siag.server.snapshot import STATES, Snapshot, WorkerView, oldest
 
 FORMAT = "text/plain; version=0.0.4; charset=utf-8"
@@ -32,12 +33,20 @@ class Metrics:
     Args:
         host: the address to listen at; only this machine can reach the default.
         port: 0 takes any free one; `port` says which.
+        insecure: listen beyond this machine; whoever can reach the port may read the metrics.
     """
 
-    def __init__(self, host: str = "127.0.0.1", port: int = 0) -> None:
+    def __init__(self, host: str = "127.0.0.1", port: int = 0, *, insecure: bool = False) -> None:
         self._latest: Snapshot | None = None
-        self._server = _listen(host, check.integer("port", port, low=0, high=65535), self)
-        self.port: int = self._server.server_address[1]
+        port = check.integer("port", port, low=0, high=65535)
+        check_open("host", host, insecure)
+        self._server = _listen(host, port, self)
+        self.host, self.port = str(self._server.server_address[0]), int(self._server.server_address[1])
+        try:
+            check_open("host", self.host, insecure)  # a name may mean anything; this is where the socket is
+        except BadInput:
+            self._server.server_close()
+            raise
         self._thread = threading.Thread(target=self._server.serve_forever, args=(POLL,), name="metrics", daemon=True)
         self._thread.start()
 

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
+import re
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from siag.activity import EveryArrivals, Tick
 from siag.foundations import check
@@ -15,9 +19,9 @@ from siag.foundations.errors import BadInput, Missing
 from siag.foundations.types import Floats
 from siag.methods import Method
 from siag.problems import Problem
-from siag.runtimes.assembly import Assembly, Options, checked, worker_names
+from siag.runtimes.assembly import Assembly, Options, checked, distance_from, worker_names
 from siag.runtimes.security import Tokens, check_binding, client_context, is_loopback, read_token, server_context
-from siag.runtimes.task import FromProblem, FromStream, Gradient, Task
+from siag.runtimes.task import FromProblem, FromStream, Gradient, Task, check_method, check_stream
 from siag.runtimes.tcp_server import Limits, listen, serve_session
 from siag.runtimes.tcp_worker import Worker, made
 from siag.runtimes.until import Until, until_of
@@ -30,15 +34,19 @@ from siag.simulation import Run
 from siag.steps import Step
 
 AnyPath = str | os.PathLike[str]
+WORDS = 1000  # letters of a problem that are sent
+ADDRESS = re.compile(r"(?:\[(?P<six>[^\[\]\s]+)\]|(?P<host>[^\[\]:\s]+))(?::(?P<port>[0-9]{1,5}))?")
 
 
 def serve(
-    w0: Floats,
-    workers: int | Sequence[str],
+    w0: Floats | None = None,
+    workers: int | Sequence[str] | None = None,
     method: Method | None = None,
     step: Step | None = None,
     until: Until | int | None = None,
     *,
+    problem: Problem | None = None,
+    seed: int = 0,
     host: str = "127.0.0.1",
     port: int = PORT,
     certificate: AnyPath | None = None,
@@ -54,8 +62,9 @@ def serve(
     folder: AnyPath | None = None,
     durable: bool = False,
     trace: AnyPath | None = None,
-    progress: bool | Watcher = False,
+    progress: bool | Watcher | None = None,
     linger: float | None = 600.0,
+    forget: float | None = None,
     patience: float | None = None,
     ready: Callable[[str, int], None] | None = None,
     about: dict[str, Any] | None = None,
@@ -63,11 +72,13 @@ def serve(
     """Serve workers that connect over a network, until the end; `siag.work` is their side.
 
     Args:
-        w0: (d,) where to start.
-        workers: how many, or their names.
+        w0: (d,) where to start; 0 with a `problem`.
+        workers: how many, or their names; as many as a `problem` has.
         method: as in `siag.train`.
         step: as in `siag.train`.
         until: as in `siag.train`; by default until all workers have left.
+        problem: what workers with the same `problem` and `seed` minimise; kept in the trace, for `siag.replay`.
+        seed: of their samples.
         host: the address to listen on; only this machine by default.
         port: the port to listen on; 0 for any that is free.
         certificate: for TLS: a file in PEM format.
@@ -85,15 +96,24 @@ def serve(
         trace: as in `siag.train`.
         progress: as in `siag.train`.
         linger: seconds to wait, nobody being there, before saving and ending; `None`: for ever.
+        forget: seconds after which a worker that is away counts as having left; `None`: never.
         patience: seconds of silence after which a worker is shown as stalled.
         ready: called with host and port once the server listens.
         about: more to keep in the run and the trace.
     """
     method, step = checked(method, step)
-    start = check.floats("w0", w0, (None,))
-    if start.nbytes > LARGEST:
-        raise BadInput("w0", start.size, f"at most {LARGEST // 8} numbers, what a frame can carry")
-    names = worker_names("workers", workers)
+    start, names = _model(w0, problem), _workers(workers, problem)
+    check_method(method, problem, start)
+    facts: dict[str, Any] = {
+        "problem": "streams of the workers" if problem is None else repr(problem),
+        "activity": f"live, {len(names)} workers",
+        "seed": None if problem is None else check.seed(seed),
+        **({} if loss is None else {"measure": "loss"}),
+        **(about or {}),
+    }
+    if loss is None and problem is not None:
+        loss = distance_from(problem.optimum)
+    linger = None if linger is None or linger == math.inf else check.real("linger", linger, low=0)
     known = Tokens.none() if tokens is None else Tokens.load(Path(tokens))
     if known.required and max(known.rows) >= len(names):
         raise BadInput("tokens", max(known.rows), f"for rows 0 to {len(names) - 1}", "give more workers")
@@ -117,23 +137,58 @@ def serve(
         progress=progress,
         linger=linger,
         patience=patience,
+        forget=forget,
     )
-    facts = {
-        "problem": "streams of the workers",
-        "activity": f"live, {len(names)} workers",
-        "seed": None,
-        **(about or {}),
-    }
+    secrets: dict[str, Any] = {"context": context, "tokens": known, "limits": limits}
+    origin = _origin(problem, seed)
     with ExitStack() as stack:
         listeners = [stack.enter_context(listener) for listener in listen(host, port)]
         for listener in listeners:  # a name may mean anything; this is where the socket is
             check_binding(str(listener.getsockname()[0]), *secure)
         assembly = Assembly(method, step, start, names, until_of(until, True), options, facts)
         return assembly.run(
-            lambda session: asyncio.run(
-                serve_session(session, listeners, context=context, tokens=known, limits=limits, ready=ready)
-            )
+            lambda session: asyncio.run(serve_session(session, listeners, **secrets, ready=ready, origin=origin))
         )
+
+
+def _origin(problem: Problem | None, seed: int) -> dict[str, Any]:
+    """What samples are drawn from, where both ends can tell."""
+    if problem is None:
+        return {}
+    words = repr(problem)
+    return {"seed": seed} if " at 0x" in words or len(words) > WORDS else {"problem": words, "seed": seed}
+
+
+def _model(w0: Floats | None, problem: Problem | None) -> Floats:
+    """Where to start."""
+    check_problem(problem)
+    if w0 is None:
+        if problem is None:
+            raise Missing("w0", "give the model's first parameters, an array of d numbers, or a problem")
+        start = np.zeros(problem.d)
+    else:
+        start = check.floats("w0", w0, (None if problem is None else problem.d,))
+    if start.nbytes > LARGEST:
+        raise BadInput("w0", start.size, f"at most {LARGEST // 8} numbers, what a frame can carry")
+    return start
+
+
+def _workers(workers: int | Sequence[str] | None, problem: Problem | None) -> list[str]:
+    """The workers' names."""
+    if problem is None:
+        if workers is None:
+            raise Missing("workers", "say how many there are, or give their names, or a problem")
+        return worker_names("workers", workers)
+    names = worker_names("workers", problem.n if workers is None else workers)
+    if len(names) != problem.n:
+        raise BadInput("workers", workers, f"{problem.n}, as many as the problem has")
+    return names
+
+
+def check_problem(problem: object) -> None:
+    """Refuse what is neither a problem nor left out."""
+    if problem is not None and not isinstance(problem, Problem):
+        raise BadInput("problem", problem, "a Problem")
 
 
 def work(
@@ -158,7 +213,8 @@ def work(
     Args:
         address: "host:port" of the server.
         gradient: gradient(w, sample), as in `siag.train`.
-        stream: the samples, or a function that makes them.
+        stream: the samples, or a function that makes them. One that can (see `siag.streams`) goes on after the samples
+            reported before, if the worker has a name or a token to be known by.
         problem: instead of both: a problem of whose workers this is one.
         seed: of the problem's samples.
         pause: seconds to wait before each gradient of a problem.
@@ -181,16 +237,15 @@ def work(
     context = client_context(None if ca is None else Path(ca)) if tls or ca is not None else None
     if secret is not None and context is None and not insecure and not is_loopback(place[0]):
         raise BadInput("token", address, "sent over TLS beyond this machine", "give --ca or --tls, or --insecure")
-    if problem is None and (gradient is None or stream is None):
-        raise Missing("gradient" if gradient is None else "stream", "give gradient and stream, or a problem")
-    if gradient is not None and not callable(gradient):
-        raise BadInput("gradient", gradient, "a function gradient(w, sample)")
+    seed, pause = check.seed(seed), check.real("pause", pause, low=0)
+    _check_data(gradient, stream, problem)
+    known = name is not None or secret is not None  # else the row may have been another's
 
     def make(description: dict[str, Any], w0: Floats) -> Task:
         chosen = made(description) if method is None else method
         if problem is not None:
-            return FromProblem(problem, chosen, check.seed(seed), w0, check.real("pause", pause, low=0))
-        return FromStream(gradient, stream, chosen, w0)  # type: ignore[arg-type]  # checked above
+            return FromProblem(problem, chosen, seed, w0, pause)
+        return FromStream(gradient, stream, chosen, w0, go_on=known)  # type: ignore[arg-type]  # checked above
 
     if give_up is not None:
         give_up = check.real("give_up", give_up, low=0)
@@ -202,15 +257,31 @@ def work(
         context=context,
         give_up=give_up,
         say=say,
+        origin=_origin(problem, seed),
     )
     say(worker.run())
     return worker
 
 
+def _check_data(gradient: object, stream: object, problem: object) -> None:
+    """Refuse neither, and both, of a problem and a gradient on a stream."""
+    check_problem(problem)
+    if problem is not None:
+        if gradient is not None or stream is not None:
+            raise BadInput("problem", problem, "given alone", "leave gradient and stream out, or the problem")
+        return
+    if gradient is None or stream is None:
+        raise Missing("gradient" if gradient is None else "stream", "give gradient and stream, or a problem")
+    if not callable(gradient):
+        raise BadInput("gradient", gradient, "a function gradient(w, sample)")
+    check_stream("stream", stream)
+
+
 def parse_address(text: str) -> tuple[str, int]:
     """Host and port of "host:port", "[::1]:port" or just "host"."""
-    host, _, port = text.rpartition(":") if ":" in text and not text.endswith("]") else (text, "", str(PORT))
-    host = host.removeprefix("[").removesuffix("]")
-    if not host or not port.isdigit() or not 0 < int(port) < 65536:
+    found = ADDRESS.fullmatch(text)
+    if found is None and text.count(":") > 1 and "[" not in text:  # where does the port begin?
+        raise BadInput("address", text, f"like host:{PORT}", f"write an IPv6 address in brackets, as in [::1]:{PORT}")
+    if found is None or not 0 < int(found["port"] or PORT) < 65536:
         raise BadInput("address", text, f"like host:{PORT}")
-    return host, int(port)
+    return found["six"] or found["host"], int(found["port"] or PORT)

@@ -224,6 +224,13 @@ def check_binding(host: str, tls: bool, tokens: bool, insecure: bool) -> None:
     raise BadInput("host", host, f"a loopback address such as 127.0.0.1 for a server with no {lacking}", remedy)
 
 
+def check_open(parameter: str, host: str, insecure: bool) -> None:
+    """Refuse to show something to other machines, where anybody may look at it, unless told to."""
+    if not insecure and not is_loopback(host):
+        remedy = "give --insecure if you trust everyone who can reach it"
+        raise BadInput(parameter, host, "a loopback address such as 127.0.0.1, since anybody may ask there", remedy)
+
+
 def is_loopback(host: str) -> bool:
     """Whether a host is this machine, and cannot be another."""
     if host.lower() == "localhost":

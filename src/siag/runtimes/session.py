@@ -11,9 +11,11 @@ from typing import Any
 import numpy as np
 
 from siag.activity import Tick
-from siag.foundations.types import Floats
+from siag.activity.trace_writer import Unwritten
+from siag.foundations.types import Floats, Integers
+from siag.runtimes.absence import Absence
 from siag.runtimes.until import Curve, Until
-from siag.runtimes.watch import Quiet, Watcher
+from siag.runtimes.watch import Problems, Quiet, Watcher
 from siag.server.guard import Guard, Refused
 from siag.server.parameter_server import Diverged, ParameterServer
 from siag.server.store import Store
@@ -42,6 +44,7 @@ class Session:
         store: where the state is saved; `None`: nowhere.
         durable: whether a report is on disk before it is answered.
         linger: seconds to wait for workers when none is there; `None`: for ever.
+        forget: seconds after which a worker that is away counts as having left for good; `None`: never.
     """
 
     def __init__(
@@ -54,22 +57,25 @@ class Session:
         store: Store | None = None,
         durable: bool = False,
         linger: float | None = None,
+        forget: float | None = None,
     ) -> None:
         self.server, self.until, self.curve = server, until, curve
         self.watcher: Watcher = Quiet() if watcher is None else watcher
-        self.store, self.durable, self.linger = store, durable, linger
+        self.store, self.durable, self.linger, self.forget = store, durable, linger, forget
         self.over, self.why = False, ""
         self.diverged = -1
         self.next_tick = 0.0
         self.remarks: list[str] = []
         self.recovered = False  # whether it goes on where another was
+        self.tail: list[str] | None = []  # last lines of its trace; `None` if it went on without one
         self._uncommitted = False
         self._shown = self._saved = self._tried = self._flushed = 0.0
         self._saved_once = False
+        self._forced: float | None = None  # when the trace was sent to disk, ahead of the state
         self._lonely_since: float | None = None
         self._departures = 0  # in this session; a run that had ended may be gone on with
         self._began = self._seconds0 = 0.0
-        self.failures: list[str] = []  # who is gone without having left, and why
+        self._absence = Absence(server.members)
         self._due = 0.0  # nothing needs to be looked after before
         self._reports0 = 0
         self._troubles: dict[str, str] = {}
@@ -86,13 +92,15 @@ class Session:
         self.recovered = True
         self.server.restore(found.meta, now)
         self.remarks += found.remarks
-        trace, self.server.trace = self.server.trace, None
+        traced = found.meta.get("trace", "")
+        trace, self.server.trace = self.server.trace, (redone := Unwritten())
         guard, self.server.guard = self.server.guard, ANYTHING  # what was acknowledged has passed the guard of its time
         last = max((self._redo(entry, now) for entry in found.entries), default=0.0)
         self.server.guard = guard
         if last > self.server.seconds(now):
             self.server.begin(now - last)  # time goes on from there
         self.server.trace = trace
+        self.tail = None if traced is None else traced.splitlines(keepends=True) + redone.lines
         self.remarks.append(f"went on from version {self.server.version}, {self.server.reports} reports")
 
     def begin(self, now: float) -> None:
@@ -122,6 +130,11 @@ class Session:
         return tuple(f"{what}: {trouble}" for what, trouble in self._troubles.items())
 
     @property
+    def failures(self) -> list[str]:
+        """Who is gone without having left, and why; whoever has reported since is not among them."""
+        return self._absence.failures
+
+    @property
     def fruitless(self) -> bool:
         """Whether all workers are gone, not all of them in order, and none has reported anything."""
         there = any(member.state in ("working", "expected") for member in self.server.members)
@@ -139,6 +152,22 @@ class Session:
             self._uncommitted = True
         self._moved(now)
 
+    def push_many(self, rows: Integers, messages: Floats, notes: Integers, squares: Floats, now: float) -> int:
+        """Take the first of these reports at once; return how many. See `ParameterServer.push_many`."""
+        if self.durable or self.over:
+            return 0
+        server, taken = self.server, 0
+        before = server.reports
+        most, stop = self._last_report - before, min(self._last_version, self.curve.next)
+        try:
+            taken = server.push_many(rows, messages, notes, squares, now, most, stop)
+        except Diverged as error:
+            self._diverge(error)
+            taken = server.reports - before
+        if taken:
+            self._moved(now)
+        return taken
+
     def commit(self) -> None:
         """In durable mode: what was accepted is on disk when this returns. Call it before answering.
 
@@ -154,34 +183,31 @@ class Session:
         name = self.server.members[row].name
         end = "; it is disconnected" if refusal.final else ""
         text = f"worker {name}: refused: {refusal.reason}{end}"
-        self.watcher.event(text)
         if refusal.final:
-            self._gone(text)
+            self._alarm(text)
+            self._gone(row, text)
+        else:
+            self.watcher.event(text)
 
     def left(self, row: int, now: float, reason: str) -> None:
         """A worker has left for good."""
-        self._departures += 1
-        self.server.leave(row, now, reason)
-        if self.durable and self.store is not None:
-            self.store.log(ENTRY.pack(LEFT, row, 0, 0, self.server.seconds(now)))
-            self._uncommitted = True
-        self.watcher.event(f"worker {self.server.members[row].name} left: {reason}")
-        self._due = 0.0
+        self._absence.left(row)
+        self._depart(row, now, reason)
 
     def failed(self, row: int, reason: str) -> None:
         """A worker's own code raised an error; the others go on."""
         self.server.away(row, reason)
         text = f"worker {self.server.members[row].name} failed: {reason}"
-        self.watcher.event(f"{text}; the others go on")
-        self._gone(text)
+        self._alarm(f"{text}; the others go on")
+        self._gone(row, text)
 
     def died(self, row: int, reason: str) -> None:
         """A worker is gone without a word; its row stays."""
         if self.server.members[row].state not in GONE:
             self.server.away(row, reason)
             text = f"worker {self.server.members[row].name} is gone: {reason}"
-            self.watcher.event(f"{text}; its row stays")
-            self._gone(text)
+            self._alarm(f"{text}; its row stays")
+            self._gone(row, text)
 
     def look_after(self, now: float) -> None:
         """Ticks, views, saves, ends: whatever is due. To be called every now and then."""
@@ -190,37 +216,39 @@ class Session:
         server = self.server
         self._due = now + LOOK
         if isinstance(server.server, Tick):
-            if server.reports == 0:  # time begins with the first report
-                self.next_tick = now + server.server.seconds
-            elif now - self.next_tick > BEHIND:  # this process was stopped, or cannot keep up
-                self.next_tick = now
-            while not self.over and now >= self.next_tick:
-                self.next_tick += server.server.seconds
-                self._tick(now)
-            self._due = min(self._due, self.next_tick)
+            self._keep_time(now, server.server.seconds)
         if now - self._shown >= SHOW:
             self._shown = now
             self.watcher.show(self.snapshot(now))
+        if self.diverged < 0:
+            self.curve.refresh(server.version, server.w, server.reports, server.seconds(now))
         if now - self._flushed >= SAVE:
             self._flushed = now
-            self._flush()
-        if self.store is not None and now - self._tried >= SAVE:
+            self._flush(force=self.store is None)
+        if self.store is not None and now - self._tried >= SAVE and self._trace_goes_first(now):
             self.save(now)
         waited = server.seconds(now) - self._seconds0
         if server.reports == self._reports0:  # a server that lingers has another rule for nobody coming
             waited = now - self._began - PATIENCE if self.linger is None else -1.0
         if self.until.reached(0, 0, waited):
             self.end(f"{self.until.seconds:g} seconds have passed")
+        if self.forget is not None:
+            for row in self._absence.forget(now, self.forget):
+                self._depart(row, now, f"not heard of for {self.forget:g} seconds")
         self._lonely(now)
 
     def save(self, now: float, wait: bool = False) -> None:
-        """Save what has changed; what goes wrong is shown, and training goes on."""
+        """Save what has changed; what goes wrong is shown, and training goes on.
+
+        The state carries the last lines of the trace, those that may not be on disk yet: it is never ahead of it.
+        """
         if self.store is None:
             return
         server = self.server
         rows = np.flatnonzero(server.changed)
-        self._flush()
-        if self.store.save(server.arrays(), rows, server.meta(now), wait=wait):
+        self._flush(force=wait, wait=wait)
+        meta = server.meta(now) | {"trace": None if server.trace is None else server.trace.tail}
+        if self.store.save(server.arrays(), rows, meta, wait=wait):
             server.changed[rows] = False
             self._tried = now
             if self.store.problem is None:
@@ -235,6 +263,8 @@ class Session:
         if self.server.trace is not None:
             try:
                 self.server.trace.close(self.server.version)
+                if self.server.trace.tail is not None:
+                    self._say("the trace", None)
             except OSError as error:
                 self._say("the trace", error.strerror)
         self.watcher.show(self.snapshot(now))
@@ -248,6 +278,27 @@ class Session:
             saved=now - self._saved if self._saved_once else None,
             problems=self.troubles,
         )
+
+    def _depart(self, row: int, now: float, reason: str) -> None:
+        """A worker has left, or counts as one that has."""
+        self._departures += 1
+        self.server.leave(row, now, reason)
+        if self.durable and self.store is not None:
+            self.store.log(ENTRY.pack(LEFT, row, 0, 0, self.server.seconds(now)))
+            self._uncommitted = True
+        self.watcher.event(f"worker {self.server.members[row].name} left: {reason}")
+        self._due = 0.0
+
+    def _keep_time(self, now: float, seconds: float) -> None:
+        """The ticks that are due."""
+        if self.server.reports == 0:  # time begins with the first report
+            self.next_tick = now + seconds
+        elif now - self.next_tick > BEHIND:  # this process was stopped, or cannot keep up
+            self.next_tick = now
+        while not self.over and now >= self.next_tick:
+            self.next_tick += seconds
+            self._tick(now)
+        self._due = min(self._due, self.next_tick)
 
     def _tick(self, now: float) -> None:
         try:
@@ -286,13 +337,30 @@ class Session:
             self.server.leave(row, at, "it had left before")
         return float(seconds)
 
-    def _flush(self) -> None:
+    def _flush(self, force: bool = False, wait: bool = False) -> None:
+        """Write the trace, and have it forced to disk if asked."""
         if self.server.trace is not None:
             try:
-                self.server.trace.flush()
+                if force:
+                    self.server.trace.sync(wait)
+                else:
+                    self.server.trace.flush()
                 self._say("the trace", None)
             except OSError as error:
                 self._say("the trace", error.strerror)
+
+    def _trace_goes_first(self, now: float) -> bool:
+        """Whether the trace is on disk, or has had time enough; its way there begins when this is first asked."""
+        if self.server.trace is None:
+            return True
+        if self._forced is None:
+            self._forced = now
+            self._flush(force=True)
+            return False
+        if not self.server.trace.settled and now - self._forced < SAVE:
+            return False
+        self._forced = None
+        return True
 
     def _say(self, what: str, trouble: str | None) -> None:
         """Report a trouble once, and its end."""
@@ -300,9 +368,16 @@ class Session:
         if trouble:
             self._troubles[what] = trouble
             if trouble != before:
-                self.watcher.event(f"problem: {what}: {trouble}; training goes on")
+                self._alarm(f"problem: {what}: {trouble}; training goes on")
         elif before:
-            self.watcher.event(f"{what}: works again")
+            self._alarm(f"{what}: works again")
+
+    def _alarm(self, text: str) -> None:
+        """Tell whoever watches that something goes wrong, or no longer does."""
+        if isinstance(self.watcher, Problems):
+            self.watcher.problem(text)
+        else:
+            self.watcher.event(text)
 
     def _note(self, now: float) -> None:
         """A point of the curve; after a divergence there is nothing to measure."""
@@ -310,21 +385,21 @@ class Session:
         measured = math.nan if self.diverged >= 0 else None
         self.curve.note(server.version, server.w, server.reports, server.seconds(now), measured)
 
-    def _gone(self, text: str) -> None:
+    def _gone(self, row: int, text: str) -> None:
         """Remember who is gone, and see at once who is left."""
-        self.failures.append(text)
+        self._absence.gone(row, text)
         self._due = 0.0
 
     def _whereabouts(self) -> str:
         """Why nobody is there."""
-        states = Counter(member.state for member in self.server.members)
+        states = Counter(self._absence.states)
         if set(states) == {"left"}:
             return "all workers have left"
         return "no worker is there: " + ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
 
     def _lonely(self, now: float) -> None:
         """With nobody there, save, wait, and end after the stated time."""
-        states = [member.state for member in self.server.members]
+        states = self._absence.states
         if self._departures and "left" in states and all(state in GONE for state in states):
             self.end(self._whereabouts())
         if any(state == "working" for state in states):

@@ -16,8 +16,9 @@ from siag.foundations.dispatch import compiled
 from siag.foundations.errors import BadInput, SiagError, Unsuitable, shorten
 from siag.foundations.rng import SAMPLES, blank, key, rewind
 from siag.foundations.types import Floats, Record, Rng
-from siag.methods import Exact, Method, Streaming, compute
+from siag.methods import SAG, Exact, Method, Streaming, compute
 from siag.problems import Problem, sample
+from siag.streams.stream import resumed
 
 Gradient = Callable[[Floats, Any], Any]
 """gradient(w, sample): (d,) numbers, the stochastic gradient of the worker's objective at w."""
@@ -70,6 +71,25 @@ def sample_given(oracle: Given, rng: Rng, i: int, w: Floats, out: Floats) -> Non
         raise SiagError(f"gradient returned {shorten(found)}{kind}; it must return {out.size} real numbers") from None
 
 
+def check_stream(parameter: str, stream: Any) -> None:
+    """Refuse what is no stream, or is one only by chance."""
+    if isinstance(stream, str | bytes | os.PathLike):
+        raise BadInput(parameter, stream, "a stream, not a name", "siag.streams.Follow(path) reads the lines of a file")
+    if not callable(stream) and not isinstance(stream, Iterable) and not hasattr(stream, "__getitem__"):
+        raise BadInput(parameter, stream, "something to iterate over, or a function that makes it")
+
+
+def check_method(method: Method, problem: Problem | None, w0: Floats) -> None:
+    """Refuse a method whose messages live workers cannot make, of a problem or of streams."""
+    name = type(method).__name__
+    if isinstance(method, SAG):
+        raise Unsuitable(f"{name} draws one sample per iteration, live workers report when they can; use IAG or SIAG")
+    if problem is not None:
+        method.suit(problem, Everyone())
+    elif isinstance(method.recruit(w0, 1), Exact):
+        raise Unsuitable(f"{name} needs exact gradients, a stream has none; use SIAG, or give a problem")
+
+
 class FromStream:
     """A user's gradient on a stream of samples.
 
@@ -78,16 +98,21 @@ class FromStream:
         stream: the samples, or a function that makes them.
         method: whose worker half runs on it.
         w0: (d,) where the run starts.
+        go_on: whether the samples reported before are this stream's; if so, it goes on after them, if it can.
     """
 
     def __init__(
-        self, gradient: Gradient, stream: Iterable[Any] | Callable[[], Iterable[Any]], method: Method, w0: Floats
+        self,
+        gradient: Gradient,
+        stream: Iterable[Any] | Callable[[], Iterable[Any]],
+        method: Method,
+        w0: Floats,
+        *,
+        go_on: bool = True,
     ) -> None:
         self._gradient, self._stream, self._method, self._w0 = gradient, stream, method, w0
-        self._drawn = 0
-        if isinstance(method.recruit(w0, 1), Exact):
-            name = type(method).__name__
-            raise Unsuitable(f"{name} needs exact gradients, a stream has none; use SIAG, or give a problem")
+        self._drawn, self._go_on = 0, go_on
+        check_method(method, None, w0)
 
     @property
     def sample(self) -> int:
@@ -95,13 +120,15 @@ class FromStream:
         return self._drawn - 1
 
     def begin(self, row: int, n: int, d: int, samples: int) -> None:
-        """Open the stream."""
+        """Open the stream, after the samples drawn before if it can begin there."""
         self._row, self._drawn = row, samples
         self._memory: Record = self._method.recruit(self._w0, n)
         self._plain = isinstance(self._memory, Streaming)  # which sends the gradient as it is
         made = self._stream() if callable(self._stream) else self._stream
+        if isinstance(made, str | bytes | os.PathLike):
+            check_stream("stream", made)
         try:
-            self._iterator: Iterator[Any] = iter(made)
+            self._iterator: Iterator[Any] = iter(resumed(made, samples) if self._go_on else made)
         except TypeError:
             raise BadInput("stream", made, "something to iterate over") from None
         self._oracle, self._rng = Given(self._gradient, [None]), blank()
@@ -140,7 +167,7 @@ class FromProblem:
     def __init__(self, problem: Problem, method: Method, seed: int, w0: Floats, pause: float = 0.0) -> None:
         self._problem, self._method, self._seed, self._w0, self._pause = problem, method, seed, w0, pause
         self._drawn = 0
-        method.suit(problem, Everyone())
+        check_method(method, problem, w0)
 
     def warm_up(self) -> None:
         """Have the machine code made here, so that the workers find it on disk."""
@@ -154,6 +181,8 @@ class FromProblem:
 
     def begin(self, row: int, n: int, d: int, samples: int) -> None:
         """Get the arrays ready, and the machine code."""
+        if (n, d) != (self._problem.n, self._problem.d):
+            raise BadInput("problem", self._problem, f"one of {n} workers and {d} parameters, as the server's")
         self._row, self._drawn = row, samples
         self._oracle, self._memory = self._problem.oracle(), self._method.recruit(self._w0, n)
         self._rng, self._key = blank(), key(self._seed, 0, SAMPLES)

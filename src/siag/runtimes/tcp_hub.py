@@ -31,9 +31,25 @@ KEEPALIVE = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 6}  # a mac
 
 
 class Hub:
-    """All connections of a session."""
+    """All connections of a session.
 
-    def __init__(self, session: Session, tokens: Tokens, limits: Limits, context: ssl.SSLContext | None = None) -> None:
+    Args:
+        session: whose they are.
+        tokens: who may have which row.
+        limits: on connections.
+        context: for TLS.
+        origin: the problem and the seed of its samples, in words, if workers must have the same.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        tokens: Tokens,
+        limits: Limits,
+        context: ssl.SSLContext | None = None,
+        origin: dict[str, Any] | None = None,
+    ) -> None:
+        self._origin = origin or {}
         self.session, self.tokens, self.limits = session, tokens, limits
         self.server = session.server
         self.d = self.server.d
@@ -60,6 +76,8 @@ class Hub:
         self._scratch = np.zeros(self.d)
         square_norm(self._scratch)
         self._square = square_norm.settled(self._scratch)
+        self._small = 8 * self.d + wire.HEADER.size <= STAGE
+        self._w = self.server.state.w.data
         self._model = (-1, memoryview(b""))  # a version, and its w as bytes
         self._answers: list[tuple[Connection, bytes, bool]] = []
         self._trouble = ""
@@ -235,6 +253,7 @@ class Hub:
             "d": self.d,
             "samples": ticket.samples,
             "method": self._method,
+            **self._origin,
         }
         self._answer(connection, wire.text(wire.WELCOME, welcome))
 
@@ -283,7 +302,7 @@ class Hub:
     def _report(self, connection: Connection, row: int, head: wire.Head, payload: memoryview, now: float) -> None:
         if head.sample >= wire.SAMPLES:
             raise wire.BadFrame(f"sample {head.sample}: fewer than {wire.SAMPLES} are allowed")
-        if 8 * self.d + wire.HEADER.size <= STAGE:
+        if self._small:
             self._scratch[:] = wire.numbers(payload)  # on the stage it may lie anywhere; compiled code wants it aligned
             message = self._scratch
         else:
@@ -350,16 +369,14 @@ class Hub:
             connection.hang_up()
             return
         version = self.server.version
-        if self._model[0] != version:
-            raw = self.server.state.w.astype("<f8", copy=False).tobytes()
-            self._model = (version, memoryview(raw))
-        model = self._model[1]
-        said += wire.head(wire.MODEL, len(model), version)
-        if len(model) < STAGE:
-            write(said + model)
-        else:
-            write(said)
-            write(model)
+        said += wire.head(wire.MODEL, 8 * self.d, version)
+        if self._small and wire.NATIVE:
+            write(said + self._w)
+            return
+        if self._model[0] != version:  # one copy for all who get it: w moves on while it is on its way
+            self._model = (version, memoryview(self.server.state.w.astype("<f8", copy=False).tobytes()))
+        write(said)
+        write(self._model[1])
 
     def _remark(self, connection: Connection, reason: str, now: float) -> None:
         """Tell whoever watches of a worker that was turned away; once a second is enough."""

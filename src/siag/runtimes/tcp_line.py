@@ -19,11 +19,7 @@ BUFFER = 1 << 16  # bytes received at a time, unless a large array is on its way
 
 
 class Line:
-    """A connection to the server.
-
-    One thread receives, several may send. The socket never blocks: OpenSSL allows one call at a time on a connection,
-    so nobody may be inside one while waiting.
-    """
+    """A connection to the server. One thread receives, several may send."""
 
     def __init__(self, address: tuple[str, int], context: ssl.SSLContext | None) -> None:
         plain = socket.create_connection(address, timeout=CONNECT)
@@ -32,14 +28,15 @@ class Line:
                 raise ConnectionRefusedError("nobody listens there")
             plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             plain.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-            self._socket = plain if context is None else context.wrap_socket(plain, server_hostname=address[0])
+            self._channel: _Plain | _Secure
+            if context is None:
+                self._channel = _Plain(plain)
+            else:
+                self._channel = _Secure(context.wrap_socket(plain, server_hostname=address[0]))
         except BaseException:
             plain.close()
             raise
-        self._socket.setblocking(False)
         self._frame = threading.Lock()  # held while a frame is being sent
-        self._call = threading.Lock()  # held during a call of the socket
-        self._head = memoryview(bytearray(wire.HEADER.size))
         self._buffer = memoryview(bytearray(BUFFER))
         self._low = self._high = 0  # what is left in the buffer
         self.spoken = time.monotonic()
@@ -59,19 +56,21 @@ class Line:
 
     def receive(self, expected: wire.Expected) -> wire.Head:
         """The next header."""
-        self._fill(self._head)
-        return wire.parse_head(self._head, expected)
+        size = wire.HEADER.size
+        while self._high - self._low < size:
+            if self._low:
+                left = self._high - self._low
+                self._buffer[:left] = self._buffer[self._low : self._high]
+                self._low, self._high = 0, left
+            self._high += self._channel.receive(self._buffer[self._high :], ANSWER)
+        self._low += size
+        return wire.parse_head(self._buffer, expected, self._low - size)
 
     def waiting(self) -> bool:
         """Whether the server has said something unasked; never waits."""
         if self._low == self._high:
-            try:
-                with self._call:
-                    count = self._socket.recv_into(self._buffer)
-            except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):  # or TLS talked about itself
-                return False
-            self._low, self._high = 0, _some(count)
-        return True
+            self._low, self._high = 0, self._channel.peek(self._buffer)
+        return self._high > 0
 
     def text(self, head: wire.Head) -> dict[str, Any]:
         """The JSON that follows a header."""
@@ -82,7 +81,7 @@ class Line:
     def array(self, out: Floats) -> None:
         """The numbers that follow a header, straight to their place."""
         self._fill(out.data.cast("B"))
-        if out.dtype.newbyteorder("<") != out.dtype:
+        if not wire.NATIVE:
             out.byteswap(inplace=True)
 
     def drain(self, seconds: float) -> None:
@@ -90,36 +89,25 @@ class Line:
         until = time.monotonic() + seconds
         with suppress(OSError):
             while time.monotonic() < until:
-                self._receive(self._buffer, max(0.0, until - time.monotonic()))
+                self._channel.receive(self._buffer, max(0.001, until - time.monotonic()))
 
     def close(self) -> None:
         """Hang up; whoever is waiting for the socket is woken."""
-        with suppress(OSError):
-            socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
-        with self._frame, self._call:
-            self._socket.close()
+        self._channel.shut()
+        with self._frame:
+            self._channel.close()
 
     def _send(self, head: bytes, array: Floats | None = None) -> None:
         self.spoken = time.monotonic()
         if array is None:
-            self._send_all(memoryview(head))
+            self._channel.send(head)
             return
-        little = array.astype("<f8", copy=False)
+        little = array if wire.NATIVE else array.astype("<f8")
         if little.nbytes < BUFFER:
-            self._send_all(memoryview(head + little.tobytes()))
+            self._channel.send(head + little.data)
         else:
-            self._send_all(memoryview(head))
-            self._send_all(little.data.cast("B"))
-
-    def _send_all(self, rest: memoryview) -> None:
-        while rest:
-            try:
-                with self._call:
-                    rest = rest[self._socket.send(rest) :]
-            except (BlockingIOError, ssl.SSLWantWriteError):
-                _wait(self._socket, True, ANSWER)
-            except ssl.SSLWantReadError:
-                _wait(self._socket, False, ANSWER)
+            self._channel.send(head)
+            self._channel.send(little.data.cast("B"))
 
     def _fill(self, view: memoryview) -> None:
         got, size = 0, len(view)
@@ -130,20 +118,94 @@ class Line:
                 self._low += count
                 got += count
             elif size - got >= BUFFER:
-                got += self._receive(view[got:], ANSWER)
+                got += self._channel.receive(view[got:], ANSWER)
             else:
-                self._low, self._high = 0, self._receive(self._buffer, ANSWER)
+                self._low, self._high = 0, self._channel.receive(self._buffer, ANSWER)
 
-    def _receive(self, view: memoryview, patience: float) -> int:
-        """Receive something."""
+
+class _Plain:
+    """A socket that waits by itself."""
+
+    def __init__(self, connected: socket.socket) -> None:
+        self._socket, self._patience = connected, ANSWER
+        connected.settimeout(ANSWER)
+
+    def send(self, content: bytes | memoryview) -> None:
+        """Send everything."""
+        self._socket.sendall(content)
+
+    def receive(self, view: memoryview, patience: float) -> int:
+        """Wait for something, and receive it."""
+        if patience != self._patience:
+            self._patience = patience
+            self._socket.settimeout(patience)
+        try:
+            return _some(self._socket.recv_into(view))
+        except TimeoutError:
+            raise TimeoutError("it does not answer") from None
+
+    def peek(self, view: memoryview) -> int:
+        """Receive what is there, without waiting."""
+        return self.receive(view, self._patience) if _ready(self._socket, False, 0.0) else 0
+
+    def shut(self) -> None:
+        """Let nobody wait for it any longer."""
+        with suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        """Give it back."""
+        self._socket.close()
+
+
+class _Secure:
+    """A TLS connection. OpenSSL allows one call at a time, so nobody may be inside one while waiting: it never does."""
+
+    def __init__(self, connected: ssl.SSLSocket) -> None:
+        self._socket = connected
+        connected.setblocking(False)
+        self._call = threading.Lock()  # held during a call of the socket
+
+    def send(self, content: bytes | memoryview) -> None:
+        """Send everything."""
+        rest = memoryview(content)
+        while rest:
+            try:
+                with self._call:
+                    rest = rest[self._socket.send(rest) :]
+            except ssl.SSLWantWriteError:
+                _wait(self._socket, True, ANSWER)
+            except ssl.SSLWantReadError:
+                _wait(self._socket, False, ANSWER)
+
+    def receive(self, view: memoryview, patience: float) -> int:
+        """Wait for something, and receive it."""
         while True:
             try:
                 with self._call:
                     return _some(self._socket.recv_into(view))
-            except (BlockingIOError, ssl.SSLWantReadError):
+            except ssl.SSLWantReadError:
                 _wait(self._socket, False, patience)
             except ssl.SSLWantWriteError:
                 _wait(self._socket, True, patience)
+
+    def peek(self, view: memoryview) -> int:
+        """Receive what is there, without waiting."""
+        try:
+            with self._call:
+                return _some(self._socket.recv_into(view))
+        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):  # nothing, or TLS talked about itself
+            return 0
+
+    def shut(self) -> None:
+        """Let nobody wait for it any longer."""
+        with suppress(OSError):
+            socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        """Give it back."""
+        with self._call:
+            self._socket.close()
 
 
 def _some(count: int) -> int:
@@ -152,14 +214,17 @@ def _some(count: int) -> int:
     return count
 
 
-def _wait(waiting: socket.socket, writing: bool, seconds: float) -> None:
-    """Wait until a socket can be read, or written."""
+def _ready(waiting: socket.socket, writing: bool, seconds: float) -> bool:
+    """Whether a socket can be read, or written, within some time."""
     if hasattr(select, "poll"):
         poller = select.poll()
         poller.register(waiting, select.POLLOUT if writing else select.POLLIN)
-        there = bool(poller.poll(1000 * seconds))
-    else:
-        reading, writable = ([], [waiting]) if writing else ([waiting], [])
-        there = any(select.select(reading, writable, [], seconds))
-    if not there:
+        return bool(poller.poll(1000 * seconds))
+    reading, writable = ([], [waiting]) if writing else ([waiting], [])
+    return any(select.select(reading, writable, [], seconds))
+
+
+def _wait(waiting: socket.socket, writing: bool, seconds: float) -> None:
+    """Wait until a socket can be read, or written."""
+    if not _ready(waiting, writing, seconds):
         raise TimeoutError("it does not answer")

@@ -9,6 +9,7 @@ import ssl
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from typing import Any
 
 from siag.activity import Tick
 from siag.foundations.errors import BadInput
@@ -54,10 +55,11 @@ async def serve_session(
     tokens: Tokens,
     limits: Limits,
     ready: Callable[[str, int], None] | None = None,
+    origin: dict[str, Any] | None = None,
 ) -> None:
     """Serve until the session is over, or a signal comes; then save and say goodbye."""
     loop = asyncio.get_running_loop()
-    hub = Hub(session, tokens, limits, context)
+    hub = Hub(session, tokens, limits, context, origin)
     stop: list[str] = []
     for number in (signal.SIGINT, signal.SIGTERM):
         with suppress(NotImplementedError, RuntimeError, ValueError):  # not in the main thread, or not this system

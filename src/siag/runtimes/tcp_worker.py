@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -65,7 +66,9 @@ class Worker:
         context: ssl.SSLContext | None = None,
         give_up: float | None = None,
         say: Callable[[str], None] = lambda text: None,
+        origin: dict[str, Any] | None = None,
     ) -> None:
+        self._origin = origin or {}
         self._address, self._make, self._token = address, make, token
         self._context, self._give_up, self._say = context, give_up, say
         self._task: Task | None = None
@@ -134,6 +137,7 @@ class Worker:
         if head.kind != wire.WELCOME:
             self._turned_away(head, content)
         place, samples = _welcome(content)
+        self._compare(content)
         row, workers, d = place
         self._expected: wire.Expected = {
             wire.MODEL: (8 * d, 8 * d),
@@ -153,6 +157,14 @@ class Worker:
             self._go_on(self._task, samples)
         self._joined = True
         self._say(f"joined as worker {self.name}, row {row} of {workers}")
+
+    def _compare(self, content: dict[str, Any]) -> None:
+        """Give up if the server has another problem or seed: a replay of its trace would not be this run."""
+        for what, remedy in (("problem", "give both ends the same one"), ("seed", "give both ends the same --seed")):
+            there, here = content.get(what), self._origin.get(what)
+            if there is not None and there != here:
+                own = "none" if here is None else shorten(here)
+                raise Dismissed(f"the server's {what} is {shorten(there)}, this worker's {own}; {remedy}")
 
     def _ready(self, method: Any, samples: int) -> Task:
         task = self._make(method if isinstance(method, dict) else {}, self._w.copy())
@@ -174,10 +186,10 @@ class Worker:
             return
         w, out = self._w.view(), self._out
         w.setflags(write=False)
-        in_a_row = 0
+        in_a_row, compute = 0, partial(task.compute, w, out)
         while True:
             began = time.monotonic()
-            send = self._attempt(lambda: task.compute(w, out))
+            send = self._attempt(compute)
             if time.monotonic() - began > LONG:
                 while line.waiting():
                     self._read_frame()

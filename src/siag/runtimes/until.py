@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +16,9 @@ from siag.foundations.types import Floats
 from siag.simulation import Run
 
 GROWTH = 1.05  # without a last iteration to aim at, the next point of the curve is so much further, at first
+FURTHEST = 100.0  # and no further than this in the end
+REFRESH = 1.0  # seconds after which w is measured again, for whoever watches
+SHARE = 0.01  # of all time that may take
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,27 +69,36 @@ def until_of(value: Until | int | None, streams: bool) -> Until:
 
 
 class Curve:
-    """Collects the points of a live run's curve.
+    """Collects the points of a live run's curve, and keeps what was last measured fresh.
 
     Args:
         until: when the run will end, as far as is known.
         record: how many points to keep, about.
         measure: what to write down of w: the error, the loss; `None`: nothing is known of it.
+        clock: the time it takes to measure is taken with it.
     """
 
-    def __init__(self, until: Until, record: int, measure: Callable[[Floats], float] | None) -> None:
-        self._measure, self._most, self._growth = measure, 2 * record + 2, GROWTH
+    def __init__(
+        self,
+        until: Until,
+        record: int,
+        measure: Callable[[Floats], float] | None,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        self._measure, self._most, self._growth, self._clock = measure, 2 * record + 2, GROWTH, clock
+        self._open = not until.iterations
         ahead = points(until.iterations, record).tolist() if until.iterations else []
         self._ahead: list[int] = ahead[::-1]
         self._rows: list[tuple[int, float, int, float]] = []
+        self._apart = REFRESH  # seconds after which an open end gets a point in any case
+        self._measured, self._measured_at, self._cost = -1, 0.0, 0.0
         self.next = 0
         self.latest: float | None = None
 
     def note(self, version: int, w: Floats, reports: int, seconds: float, measured: float | None = None) -> None:
         """Write down a point, if it is time: `version` has reached `next`."""
-        value = float("nan")
-        if self._measure is not None:
-            value = self.latest = float(self._measure(w)) if measured is None else measured
+        self._look_at(w, version, seconds, measured)
+        value = float("nan") if self.latest is None else self.latest
         if self._rows and self._rows[-1][0] == version:
             self._rows.pop()
         self._rows.append((version, value, reports, seconds))
@@ -93,8 +106,28 @@ class Curve:
             self._ahead.pop()
         if len(self._rows) > self._most:  # an open end is far: every second point will do
             self._rows[1:-1] = self._rows[2:-1:2]
-            self._growth **= 2
+            self._growth = min(self._growth**2, FURTHEST)
+            self._apart *= 2
         self.next = self._ahead[-1] if self._ahead else max(version + 1, int(version * self._growth))
+
+    def refresh(self, version: int, w: Floats, reports: int, seconds: float) -> None:
+        """Measure w if that was long ago; with an open end this may be a point of the curve, too.
+
+        The points of a run with a known end are those of a simulation, and no others.
+        """
+        if version == self._measured or seconds - self._measured_at < max(REFRESH, self._cost / SHARE):
+            return
+        if self._open and self._rows and seconds - self._rows[-1][3] >= self._apart:
+            self.note(version, w, reports, seconds)
+        else:
+            self._look_at(w, version, seconds)
+
+    def _look_at(self, w: Floats, version: int, seconds: float, measured: float | None = None) -> None:
+        self._measured, self._measured_at = version, seconds
+        if self._measure is not None:
+            began = self._clock()
+            self.latest = float(self._measure(w)) if measured is None else measured
+            self._cost = self._clock() - began
 
     def run(self, w: Floats, diverged: int, about: dict[str, Any]) -> Run:
         """The curve as a run."""

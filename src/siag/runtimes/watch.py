@@ -1,4 +1,4 @@
-"""Ways to watch a live server: on the terminal, as lines of JSON, not at all, or several at once.
+"""Ways to watch a live server: on the terminal, as lines of JSON, problems only, not at all, or several at once.
 
 A watcher is handed snapshots and remarks while training goes on. Training must not suffer from it: a terminal that went
 away or a reader that closed its pipe silences the watcher and raises nothing.
@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack, suppress
 from typing import IO, TYPE_CHECKING, Any, Protocol
 
+from siag.foundations.errors import BadInput
 from siag.server.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -49,6 +51,27 @@ class Quiet:
         """Do nothing."""
 
 
+class Problems:
+    """Says what goes wrong, in one line each on standard error, and nothing else."""
+
+    def show(self, snapshot: Snapshot) -> None:
+        """Do nothing."""
+
+    def event(self, text: str) -> None:
+        """Do nothing."""
+
+    def problem(self, text: str) -> None:
+        """Say it; raises nothing."""
+        from siag.runtimes.view import clean
+
+        with suppress(OSError, ValueError, AttributeError):  # closed, or there is none
+            sys.stderr.write(f"siag: {clean(text)}\n")
+            sys.stderr.flush()
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
 class Several:
     """Passes everything on to several watchers, in their order."""
 
@@ -70,6 +93,22 @@ class Several:
         with ExitStack() as stack:
             for watcher in reversed(self.watchers):
                 stack.callback(watcher.close)
+
+
+def watcher_of(progress: bool | Watcher | None) -> Watcher:
+    """What the user gave: a watcher; `True` for the terminal, `False` for none; `None` for what suits standard error.
+
+    That is a view if it is a terminal, and otherwise a line for each problem.
+    """
+    if progress is None:
+        with suppress(AttributeError, ValueError):  # there is none, or it is closed
+            return Terminal() if sys.stderr.isatty() else Problems()
+        return Quiet()
+    if isinstance(progress, bool):
+        return Terminal() if progress else Quiet()
+    if not all(callable(getattr(progress, name, None)) for name in ("show", "event", "close")):
+        raise BadInput("progress", progress, "True, False or a watcher")
+    return progress
 
 
 class JsonLines:

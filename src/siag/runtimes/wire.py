@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import struct
+import sys
 from collections.abc import Mapping
 from typing import Any, NamedTuple, NoReturn, TypeAlias
 
@@ -31,6 +32,7 @@ SAMPLES = 1 << 53  # more than anybody draws, and exact in JSON wherever it is r
 REASON = 500  # letters of a reason
 ZEROS = b"\0\0\0"
 PORT = 7460
+NATIVE = sys.byteorder == "little"  # whether numbers lie in memory as they travel
 
 Expected: TypeAlias = Mapping[int, tuple[int, int]]
 """The kinds of frame that may come now, and how many bytes their payloads have, at least and at most."""

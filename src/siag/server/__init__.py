@@ -2,6 +2,7 @@
 
 from siag.server.guard import Guard, Refused
 from siag.server.members import DROP, KEEP, Departed
+from siag.server.model import SavedModel, read_model
 from siag.server.parameter_server import Diverged, ParameterServer, Ticket
 from siag.server.snapshot import Snapshot, WorkerView
 from siag.server.store import Store
@@ -14,8 +15,10 @@ __all__ = [
     "Guard",
     "ParameterServer",
     "Refused",
+    "SavedModel",
     "Snapshot",
     "Store",
     "Ticket",
     "WorkerView",
+    "read_model",
 ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,6 +15,14 @@ from siag.foundations.types import Floats
 
 KNOWN_AFTER = 20  # reports, before a worker's own history is held against it
 U1, U2, U3, U4, U5, U6, U7 = (np.uint64(k) for k in range(1, 8))
+
+
+class Bounds(NamedTuple):
+    """What a `Guard` says in numbers; infinite where it says nothing."""
+
+    age: float
+    norm: float
+    jump: float
 
 
 class Refused(SiagError):
@@ -62,6 +71,11 @@ class Guard:
         if self.jump is not None:
             object.__setattr__(self, "jump", check.real("jump", self.jump, above=1))
         object.__setattr__(self, "strikes", check.integer("strikes", self.strikes))
+
+    @property
+    def bounds(self) -> Bounds:
+        """The same in numbers, for compiled code."""
+        return Bounds(*(math.inf if bound is None else float(bound) for bound in (self.age, self.norm, self.jump)))
 
     def check_stamp(self, stamp: int, version: int, last: int = 0) -> None:
         """Refuse a report from the future, one that is too old, and one from before the worker's last, at `last`."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from siag.foundations import check
+from siag.foundations.types import Floats
+from siag.server import ledger
 from siag.server.snapshot import WorkerView
 
 RECENT = 3.0  # seconds over which rates are averaged
@@ -53,47 +55,96 @@ class Departed:
 KEEP, DROP = Departed(), Departed(half_life=0)
 
 
-@dataclass
+class _Count:
+    """A whole number in a worker's line of the ledger."""
+
+    def __init__(self, place: int) -> None:
+        self._place = place
+
+    def __get__(self, member: Member, _: type) -> int:
+        return int(member.line[self._place])
+
+    def __set__(self, member: Member, value: int) -> None:
+        member.line[self._place] = value
+
+
+class _Figure:
+    """A number in a worker's line of the ledger."""
+
+    def __init__(self, place: int) -> None:
+        self._place = place
+
+    def __get__(self, member: Member, _: type) -> float:
+        return float(member.line[self._place])
+
+    def __set__(self, member: Member, value: float) -> None:
+        member.line[self._place] = value
+
+
 class Member:
-    """What the server knows of one worker."""
+    """What the server knows of one worker; its numbers are in the ledger.
 
-    row: int
-    name: str
-    state: str = "expected"
-    reports: int = 0
-    refused: int = 0
-    strikes: int = 0  # refusals in a row
-    reason: str = ""
-    stamp: int = -1  # of its last accepted report
-    last: int = 0  # version at which that arrived
-    samples: int = 0  # it has drawn, as far as is known
-    largest: float = 0.0  # norm of its reports so far
-    heard: float = -math.inf
-    worked: float = -math.inf  # when it last reported; a sign of life is no work
-    joined: float = -math.inf
-    rate: float = 0.0
-    counted: int = field(default=0, repr=False)  # reports when the rate was last looked at
-    counted_at: float = field(default=-math.inf, repr=False)
-    patience: float = field(default=PATIENCE, repr=False)
+    Args:
+        row: its own.
+        name: its own.
+        line: (9,) its line of the ledger.
+    """
 
-    def accepted(self, version: int, stamp: int, sample: int, norm: float, now: float) -> None:
-        """Count a report."""
-        self.reports += 1
-        self.strikes = 0
-        self.last, self.stamp, self.samples, self.heard = version, stamp, sample + 1, now
-        self.worked = now
-        self.largest = max(self.largest, norm)
-        self.state = "working"
+    reports = _Count(ledger.REPORTS)
+    stamp = _Count(ledger.STAMP)  # of its last accepted report
+    last = _Count(ledger.LAST)  # version at which that arrived
+    samples = _Count(ledger.SAMPLES)  # it has drawn, as far as is known
+    largest = _Figure(ledger.LARGEST)  # norm of its reports so far
+    heard = _Figure(ledger.HEARD)
+    worked = _Figure(ledger.WORKED)  # when it last reported; a sign of life is no work
+
+    def __init__(self, row: int, name: str, line: Floats | None = None) -> None:
+        self.row, self.name = row, name
+        self.line = ledger.blank(1)[0] if line is None else line
+        self._state, self._strikes = "expected", 0
+        self.refused = 0
+        self.reason = ""
+        self.joined = -math.inf
+        self.rate = 0.0
+        self.patience = PATIENCE
+        self._counted, self._counted_at = 0, -math.inf  # reports when the rate was last looked at
+
+    @property
+    def state(self) -> str:
+        """Expected, working, away, left or refused."""
+        return self._state
+
+    @state.setter
+    def state(self, state: str) -> None:
+        self._state = state
+        self._stand()
+
+    @property
+    def strikes(self) -> int:
+        """Refusals in a row that were its fault."""
+        return self._strikes
+
+    @strikes.setter
+    def strikes(self, strikes: int) -> None:
+        self._strikes = strikes
+        self._stand()
+
+    def _stand(self) -> None:
+        self.line[ledger.HERE] = self._state == "working" and self._strikes == 0
+
+    def accepted(self) -> None:
+        """A report has passed a closer look, and is in the ledger: the worker is here, and in good standing."""
+        self.state, self.strikes = "working", 0
 
     def view(self, version: int, now: float) -> WorkerView:
         """As others may see it."""
         silent = now - self.heard
         stalled = self.state == "working" and now - max(self.worked, self.joined) > self.patience
-        passed = now - self.counted_at
+        passed = now - self._counted_at
         if passed >= LOOK:
-            rate = (self.reports - self.counted) / passed if passed < math.inf else 0.0
+            rate = (self.reports - self._counted) / passed if passed < math.inf else 0.0
             self.rate += (1.0 - math.exp(-passed / RECENT)) * (rate - self.rate)
-            self.counted, self.counted_at = self.reports, now
+            self._counted, self._counted_at = self.reports, now
         return WorkerView(
             row=self.row,
             name=self.name,

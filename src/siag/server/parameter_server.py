@@ -17,17 +17,18 @@ from siag.activity import EveryArrivals, Tick, TraceWriter, checked_sizes
 from siag.foundations import check
 from siag.foundations.dispatch import compiled
 from siag.foundations.errors import BadInput, SiagError
-from siag.foundations.types import Floats, Record
-from siag.methods import Method, advance, arrive, fade, receive
+from siag.foundations.types import Floats, Integers, Record
+from siag.methods import Method, advance, fade
+from siag.server import ledger
 from siag.server.guard import Guard, Refused, square_norm
+from siag.server.ledger import GO, HOLD, admit, admit_all
 from siag.server.members import KEEP, Departed, Member
-from siag.server.snapshot import Snapshot, WorkerView, age_bin
+from siag.server.snapshot import Snapshot, WorkerView
 from siag.steps import Step
 
 AHEAD = 4096  # step sizes worked out at a time
 LIMIT = 1e15  # a coordinate so many times larger than where it began is on its way out of the range of numbers
 STEP_AT_ONCE = EveryArrivals(1)
-HOLD, GO = 0, 1  # whether the server steps after a report
 
 
 class Diverged(SiagError):
@@ -41,15 +42,6 @@ class Ticket:
     row: int
     version: int
     samples: int  # it has drawn already, so that it goes on with the next
-
-
-@compiled
-def take(state: Record, i: int, message: Floats, age: int, go: int, eta: float) -> None:
-    """Receive a report and, if it is time, step."""
-    if go == GO:
-        arrive(state, i, message, age, eta)
-    else:
-        receive(state, i, message, age)
 
 
 @compiled
@@ -107,20 +99,22 @@ class ParameterServer:
             raise BadInput("workers", workers, "at least one, and no name twice")
         w0 = check.floats("w0", w0, (None,))
         self.method, self.step, self.server, self.departed = method, step, server, departed
+        self.ledger = ledger.blank(len(names))
+        self.members = [Member(row, name, self.ledger[row]) for row, name in enumerate(names)]
         self.guard = Guard() if guard is None else guard
-        self.members = [Member(row, name) for row, name in enumerate(names)]
         if patience is not None:
             for member in self.members:
                 member.patience = check.real("patience", patience, above=0)
         self.n, self.d = len(names), int(w0.size)
         self.state: Record = method.init(w0, self.n)
         self.version, self.reports, self.arrived, self.fades = 0, 0, 0, 0
-        self.changed = np.zeros(len(names), np.bool_)  # rows since they were last saved
+        self.changed: Floats = self.ledger[:, ledger.CHANGED]  # which rows, since they were last saved
         self.trace = trace
-        self.ages: list[int] = []
-        self._shape = (self.d,)
+        self._ages = np.zeros(ledger.BINS, np.int64)
+        self._shape, self._kind = (self.d,), np.dtype(np.float64)
         self._k = server.k if isinstance(server, EveryArrivals) else sys.maxsize
-        self._take: Callable[..., None] = take
+        self._admit: Callable[..., bool] = admit
+        self._admit_all: Callable[..., int] = admit_all
         self._by_name = {name: row for row, name in enumerate(names)}
         self._limit = LIMIT * (1.0 + float(np.abs(w0).max(initial=0.0)))
         self._look = max(64, w0.size // 1000)  # whether w is still finite is looked at after so many versions
@@ -131,6 +125,20 @@ class ParameterServer:
         self._rate, self._counted, self._counted_at = 0.0, 0, 0.0
 
     @property
+    def guard(self) -> Guard:
+        """What reports must be like."""
+        return self._guard
+
+    @guard.setter
+    def guard(self, guard: Guard) -> None:
+        self._guard, self._bounds = guard, guard.bounds
+
+    @property
+    def ages(self) -> list[int]:
+        """How many reports were of which age, in bins: 0, 1, 2-3, 4-7 and so on, up to the last that has any."""
+        return [int(count) for count in np.trim_zeros(self._ages, "b")]
+
+    @property
     def w(self) -> Floats:
         """(d,) the current w, to be read only, and only by the thread that calls `push`."""
         view: Floats = self.state.w.view()
@@ -139,10 +147,14 @@ class ParameterServer:
 
     def warm_up(self) -> None:
         """Have the machine code made, or found on disk, before anybody waits for it."""
-        small = self.method.init(np.zeros(1), 1)
-        take(small, 0, np.zeros(1), 0, GO, 0.0)
+        small, one = self.method.init(np.zeros(1), 1), np.zeros(1)
+        kept = ledger.blank(1), np.zeros(ledger.BINS, np.int64), self._bounds
+        kept[0][0, ledger.HERE] = 1.0
+        self._admit(small, *kept, 0, one, 0, 0, 0.0, 0, 0.0, GO, 0.0)
+        rows, notes = np.zeros(1, np.int32), np.zeros((1, 2), np.int64)
+        self._admit_all(small, *kept, rows, np.zeros((1, 1)), notes, one, 0, 0.0, 0, 1, one, 0)
         move(small, 0.0)
-        square_norm(np.zeros(1))
+        square_norm(one)
 
     def begin(self, now: float) -> None:
         """Start the clock from which seconds are counted."""
@@ -172,39 +184,68 @@ class ParameterServer:
         """
         if not 0 <= row < self.n:
             raise Refused(f"row {row}: there are rows 0 to {self.n - 1}", final=True)
-        member = self.members[row]
-        try:
-            if member.state == "refused":
-                raise Refused(f"worker {member.name}: refused too often, last: {member.reason}", final=True)
-            if message.shape != self._shape or message.dtype != np.float64:
-                raise Refused(f"{message.size} numbers of type {message.dtype}: {self.d} of type float64 are expected")
-            self.guard.check_stamp(stamp, self.version, member.last)
-            self.guard.check_sample(sample, member.samples)
-            if square is None:
-                square = square_norm(message)
-            norm = self.guard.check_norm(square, member.largest, member.reports)
-        except Refused as refusal:
-            self._look_at_w()  # if that is beyond all numbers no worker is to blame
-            self.strike(row, refusal, now)
-            raise
-        age = self.version - stamp
+        right = message.shape == self._shape and message.dtype == self._kind
+        if right and square is None:
+            square = square_norm(message)
+        go = self.arrived + 1 >= self._k
+        eta = self._eta() if go else 0.0
+        what: Any = message, stamp, sample, square, self.version, now, GO if go else HOLD, eta
+        if not right or not self._admit(self.state, self.ledger, self._ages, self._bounds, row, *what):
+            self._look_closer(row, stamp, message, sample, now, square)
+            self._admit(self.state, self.ledger, self._ages, self._bounds, row, *what)
         if self._started is None:
             self.begin(now)
         if self.trace is not None:
             self.trace.report(self.version, row, stamp, sample, self.seconds(now))
-        self.arrived += 1
-        go = self.arrived >= self._k
-        self._take(self.state, row, message, age, GO if go else HOLD, self._eta() if go else 0.0)
         if self.reports == 0:
-            self._take = take.settled(self.state, row, message, age, HOLD, 0.0)
+            self._admit = admit.settled(self.state, self.ledger, self._ages, self._bounds, row, *what)
         self.reports += 1
-        self.changed[row] = True
-        member.accepted(self.version, stamp, sample, norm, now)
+        self.arrived += 1
         if self._fading:
             self._fading.pop(row, None)
-        self._count_age(age)
         if go:
             self._stepped(now)
+
+    def push_many(
+        self, rows: Integers, messages: Floats, notes: Integers, squares: Floats, now: float, most: int, stop: int
+    ) -> int:
+        """Take the reports of several rows at once, as `push` would one after the other; return how many.
+
+        It stops at the first that needs a closer look, which is left to `push`, at what is no row, after `most`
+        reports, and at version `stop`. What must be seen one by one, for a trace or a row that fades, is left to
+        `push`, too.
+
+        Args:
+            rows: whose reports have come, in order.
+            messages: (n, d) the reports of all rows.
+            notes: (n, 2) their stamps and samples.
+            squares: (n,) their squared norms.
+            now: the time.
+            most: how many to take.
+            stop: the version to stop at.
+        """
+        if self.trace is not None or self._fading:
+            return 0
+        self._eta()  # there are sizes for this version and some more
+        first = self.version - self._sizes_from
+        steps = min(stop - self.version, len(self._sizes) - first, self._look - self.version % self._look)
+        rows = rows[: min(most, steps * self._k - self.arrived)]
+        if len(rows) == 0:
+            return 0
+        kept = self.ledger, self._ages, self._bounds
+        what: Any = rows, messages, notes, squares, self.version, now, self.arrived, self._k, self._sizes, first
+        taken = self._admit_all(self.state, *kept, *what)
+        if self._admit_all is admit_all:
+            self._admit_all = admit_all.settled(self.state, *kept, *what)
+        if taken:
+            if self._started is None:
+                self.begin(now)
+            self.reports += taken
+            steps, self.arrived = divmod(self.arrived + taken, self._k)
+            self.version += steps
+            if steps and self.version % self._look == 0:
+                self._look_at_w()
+        return taken
 
     def pull(self, out: Floats) -> int:
         """Copy w, which nobody is writing now, to `out`; return its version, the stamp of what is computed from it."""
@@ -270,7 +311,7 @@ class ParameterServer:
             "started": self._started is not None,
             "seconds": self.seconds(now),
             "fading": sorted(self._fading.items()),
-            "ages": list(self.ages),
+            "ages": self.ages,
             "members": [member.saved() for member in self.members],
         }
 
@@ -279,7 +320,8 @@ class ParameterServer:
         counts = ("version", "reports", "arrived", "fades")
         self.version, self.reports, self.arrived, self.fades = (int(meta[what]) for what in counts)
         self._fading = {int(row): int(done) for row, done in meta["fading"]} if self.departed.times > 0 else {}
-        self.ages = [int(count) for count in meta["ages"]]
+        self._ages[:] = 0
+        self._ages[: len(meta["ages"])] = meta["ages"]
         if meta["started"]:
             self.begin(now - float(meta["seconds"]))
         for member, saved in zip(self.members, meta["members"], strict=True):
@@ -340,6 +382,25 @@ class ParameterServer:
         if self.version % self._look == 0:
             self._look_at_w()
 
+    def _look_closer(
+        self, row: int, stamp: int, message: Floats, sample: int, now: float, square: float | None
+    ) -> None:
+        """Raise `Refused` with the reason if there is one; if not, the worker is here again, and in good standing."""
+        member = self.members[row]
+        try:
+            if member.state == "refused":
+                raise Refused(f"worker {member.name}: refused too often, last: {member.reason}", final=True)
+            if message.shape != self._shape or message.dtype != self._kind or square is None:
+                raise Refused(f"{message.size} numbers of type {message.dtype}: {self.d} of type float64 are expected")
+            self.guard.check_stamp(stamp, self.version, member.last)
+            self.guard.check_sample(sample, member.samples)
+            self.guard.check_norm(square, member.largest, member.reports)
+        except Refused as refusal:
+            self._look_at_w()  # if that is beyond all numbers no worker is to blame
+            self.strike(row, refusal, now)
+            raise
+        member.accepted()
+
     def _look_at_w(self) -> None:
         """Refuse to go on with a w that is no use to anybody."""
         if not (np.abs(self.state.w) <= self._limit).all():
@@ -352,12 +413,6 @@ class ParameterServer:
         fade_away(self.state, row, factor)
         self.fades += 1
         self.changed[row] = True
-
-    def _count_age(self, age: int) -> None:
-        k = age_bin(age)
-        if k >= len(self.ages):
-            self.ages += [0] * (k + 1 - len(self.ages))
-        self.ages[k] += 1
 
 
 def _arrays_within(record: Record, place: str = "") -> Iterator[tuple[str, np.ndarray[Any, Any]]]:

@@ -4,7 +4,7 @@ A folder holds generations, plain files state-000001.siag, state-000002.siag, â€
 the whole state; those after it are rows that changed since, and logged entries. Every record has checksums, which cover
 its head, its content and which file it belongs to. A file that has grown to a few times the state is followed by a new
 generation; the previous one is kept.
-`siag.server.records` says what is in a file.
+`siag.server.records` says what is in a file, `siag.server.generations` reads it and `siag.server.writer` writes it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import os
 import queue
 import sys
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,32 +26,26 @@ import numpy as np
 from siag.foundations.errors import BadFile, BadInput, SiagError
 from siag.foundations.files import writable_folder
 from siag.foundations.types import Integers
-
-if sys.platform != "win32":
-    import fcntl
+from siag.server.generations import compare, fill_arrays, generations_in, good_scans, join_entries, remarks_on
+from siag.server.log import Log
 from siag.server.records import (
     CHANGE,
     FULL,
-    OPEN,
     Arrays,
     Layout,
-    OtherFormat,
     Part,
-    Scan,
-    compare,
-    fill_arrays,
     force_folder,
-    generations_in,
-    join_entries,
     layout_of,
     make_content,
     make_entries,
-    make_header,
     make_record,
     reason_of,
-    scan_file,
-    write_parts,
+    saved_by_rows,
 )
+from siag.server.writer import Writer
+
+if sys.platform != "win32":
+    import fcntl
 
 
 @dataclass(frozen=True)
@@ -109,36 +103,18 @@ class Store:
                 force_folder(path.parent)
         except OSError as error:
             raise BadFile(f"{folder}: cannot be made sure of on disk: {reason_of(error).lower()}") from None
-        self._durable, self._spare = durable, spare
+        self._durable = durable
         self._guard: int | None = _lock(self._folder)  # the lock of the folder
         self._disk = threading.Lock()  # the file: writing and forcing to disk, one at a time
-        self._brief = threading.Lock()  # the numbers and list of entries
+        self._writer, self._log = Writer(self._folder, self._identity, spare), Log()
         self._idle = threading.Event()
         self._idle.set()
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
-
-        self._file: int | None = None
-        self._salt = self._end = self._limit = 0
-        self._sound = False  # whether what was written to the file so far can be relied on
-        self._fresh = True  # whether the next save must be a new generation
         self._layout: Layout | None = None
         self._owed: Integers = np.empty(0, np.int64)  # rows of saves that failed
-
-        self._sequence = 0  # of the last entry logged
-        self._covered = 0  # the last entry that the newest save on disk covers
-        self._lost = 0  # the last entry that could not be written
-        self._pending: list[tuple[int, bytes]] = []
-        self._carry: list[tuple[int, bytes]] | None = None  # entries logged while a new generation is being written
-
         self._error: Exception | None = None
-        for left in self._folder.glob("state-*.siag.part"):
-            with contextlib.suppress(OSError):
-                left.unlink()
-        generations = generations_in(self._folder)
-        self._recovered = not generations
-        self._current: int | None = None  # the generation in use
-        self._next = max(generations, default=0) + 1
+        self._recovered = not generations_in(self._folder)
 
     def __enter__(self) -> Store:
         return self
@@ -162,19 +138,26 @@ class Store:
         generations = generations_in(self._folder)
         if not generations:
             return None
-        scans, refused = self._scans(generations, layout_of(arrays))
+        layout = layout_of(arrays)
+        scans, refused = good_scans(
+            generations,
+            lambda scan: compare(scan.path, scan.header, self._identity, layout),
+            "put back a copy, or move what is there away to start afresh",
+        )
         scan = scans[-1]
         entries, unused = join_entries(scans)
         meta = fill_arrays(scan, arrays, self._rowwise(arrays))
-        remarks = [f"{reason}; used generation {scan.number}" for reason in refused]
-        if scan.damage:
-            remarks.append(f"generation {scan.number} is {scan.damage}; used what is intact of it")
+        remarks = remarks_on(scan, refused)
         if unused:
             remarks.append(f"{unused} logged entries were not used: one before them is missing")
-        self._sequence = scan.covers + len(entries)
-        self._covered, self._current, self._recovered = scan.covers, scan.number, True
-        if self._durable and self._file is None and not remarks:
-            self._go_on(scan)
+        self._log.go_on(scan.covers, len(entries))
+        self._writer.follow(scan)
+        self._recovered = True
+        if self._durable and not remarks:
+            try:
+                self._writer.go_on(scan)
+            except OSError as error:
+                self._error = error
         return Recovery(meta, entries, tuple(remarks))
 
     def save(
@@ -198,8 +181,8 @@ class Store:
         layout = layout_of(arrays)
         if self._layout not in (None, layout):
             raise BadInput("arrays", layout, f"as in the saves before: {self._layout}")
-        full = self._fresh or not self._sound or self._end > self._limit
-        covers = self._sequence  # this thread logs, too
+        full = self._writer.full
+        covers = self._log.sequence  # this thread logs, too
         rows = np.union1d(self._owed, np.asarray(changed, dtype=np.int64))
         parts = make_content(arrays, self._rowwise(arrays), None if full else rows, meta)
         job = _Job(FULL if full else CHANGE, covers, rows, parts, layout)
@@ -207,7 +190,7 @@ class Store:
         if self._thread is None:
             self._thread = threading.Thread(target=self._write_jobs, name="siag-store", daemon=True)
             self._thread.start()
-        self._carry = [] if full else None
+        self._log.carry(full)
         self._idle.clear()
         self._jobs.put(job)
         if wait:
@@ -220,10 +203,7 @@ class Store:
         self._check_open()
         if not self._durable:
             raise BadInput("durable", False, "True to log entries")
-        entry = b"".join(parts)
-        with self._brief:
-            self._sequence += 1
-            self._pending.append((self._sequence, entry))
+        self._log.add(b"".join(parts))
 
     def sync(self) -> None:
         """Return when all that was logged is on disk.
@@ -237,9 +217,7 @@ class Store:
         self._idle.wait()  # a save under way may mend it
         if self._flushed():
             return
-        with self._brief:
-            self._pending.clear()
-            self._lost = self._sequence
+        self._log.give_up()
         if isinstance(self._error, OSError):
             raise OSError(self._error.errno or errno.EIO, self.problem)
         raise OSError(errno.EIO, self.problem or "there is no save yet that entries could follow; save first")
@@ -253,10 +231,9 @@ class Store:
             self._thread.join()
         with contextlib.suppress(OSError):
             self._flushed()
-        if self._file is not None:
-            os.close(self._file)
+        self._writer.close()
         os.close(self._guard)
-        self._file = self._guard = None
+        self._guard = None
 
     def _check_open(self) -> None:
         if self._guard is None:
@@ -264,73 +241,22 @@ class Store:
 
     def _rowwise(self, arrays: Arrays) -> set[str]:
         """The names of the arrays that are saved by rows."""
-        n = self._identity.get("n")
-        return {name for name, array in arrays.items() if array.ndim >= 2 and array.shape[0] == n}
-
-    def _scans(self, generations: dict[int, Path], layout: Layout) -> tuple[list[Scan], list[str]]:
-        """The generations from the newest back to the first with an intact save, and why those after it have none."""
-        scans: list[Scan] = []
-        refused: list[str] = []
-        for number, path in sorted(generations.items(), reverse=True):
-            try:
-                scan = scan_file(path, number)
-            except OtherFormat:
-                raise
-            except BadFile as error:
-                refused.append(str(error))
-                continue
-            compare(path, scan.header, self._identity, layout)
-            scans.append(scan)
-            if scan.saves:
-                return scans, refused
-            refused.append(f"{path}: {scan.damage or 'cut short'}, no save in it is intact")
-        raise BadFile(f"{'; '.join(refused)}; put back a copy, or move what is there away to start afresh")
-
-    def _go_on(self, scan: Scan) -> None:
-        """Log to the file that was recovered until the first save, without the torn record at its end."""
-        try:
-            self._file = os.open(scan.path, OPEN)
-            os.ftruncate(self._file, scan.end)
-            os.fsync(self._file)
-        except OSError as error:
-            self._error = error
-            return
-        self._salt, self._end, self._sound = scan.salt, scan.end, True
+        return saved_by_rows({name: array.shape for name, array in arrays.items()}, self._identity.get("n"))
 
     def _flushed(self) -> bool:
         """Force all entries to disk; False if the file is in no state to take them."""
         with self._disk:
-            if self._file is None or not self._sound or self._lost > self._covered:
+            if not self._writer.ready or self._log.broken:
                 return False
-            with self._brief:
-                batch, self._pending = self._pending, []
+            batch = self._log.take()
             if not batch:
                 return True
-            if self._carry is not None:
-                self._carry += batch
             try:
-                self._extend(self._file, make_entries(batch, self._salt))
+                self._writer.extend(make_entries(batch, self._writer.salt))
             except OSError as error:
-                self._error, self._lost = error, batch[-1][0]
+                self._error, self._log.lost = error, batch[-1][0]
                 raise
             return True
-
-    def _extend(self, file: int, parts: Iterable[Part]) -> None:
-        """Add to the file and force it to disk, or leave it as it was; the caller holds `_disk`."""
-        try:
-            size = write_parts(file, parts)
-        except BaseException:
-            try:
-                os.ftruncate(file, self._end)  # part of a record would hide those after it
-            except OSError:
-                self._sound = False
-            raise
-        try:
-            os.fsync(file)
-        except BaseException:
-            self._sound = False  # the system may have dropped what it could not write, and will not tell again
-            raise
-        self._end += size
 
     def _write_jobs(self) -> None:
         """The thread that writes."""
@@ -344,59 +270,26 @@ class Store:
                 self._owed = np.empty(0, np.int64)
             except Exception as error:
                 self._error, self._owed = error, job.rows
-            self._carry = None
+            self._log.carry(False)
             job.parts.clear()
             self._idle.set()
 
     def _append(self, job: _Job) -> None:
         """Add a save to the generation in use."""
         with self._disk:
-            if self._file is None or not self._sound:
+            if not self._writer.ready:
                 raise self._error or OSError(errno.EIO, os.strerror(errno.EIO))
-            self._extend(self._file, make_record(CHANGE, job.covers, job.parts, self._salt))
-            self._covered = job.covers
+            self._writer.extend(make_record(CHANGE, job.covers, job.parts, self._writer.salt))
+            self._log.covered = job.covers
 
     def _begin(self, job: _Job) -> None:
         """Write a new generation beside the old one, then go over to it."""
-        path = self._folder / f"state-{self._next:06d}.siag"
-        header, salt = make_header(self._identity, job.layout, self._next)
-        part = path.with_name(path.name + ".part")
-        file = os.open(part, OPEN | os.O_CREAT | os.O_TRUNC, 0o666)
-        try:
-            size = write_parts(file, [header, *make_record(FULL, job.covers, job.parts, salt)])
-            os.fsync(file)
-            with self._disk:  # entries logged meanwhile went to the old file, which may be gone one day
-                if self._carry:
-                    size += write_parts(file, make_entries(self._carry, salt))
-                    os.fsync(file)
-                os.replace(part, path)
-                self._sound = False  # if the folder cannot be forced to disk, it is uncertain which file is the last
-                previous, self._current, self._next = self._current, self._next, self._next + 1
-                try:
-                    force_folder(self._folder)
-                except BaseException:
-                    self._current = previous
-                    with contextlib.suppress(OSError):
-                        path.unlink()
-                    raise
-                old, self._file = self._file, file
-                self._salt, self._end, self._limit = salt, size, 2 * size + self._spare
-                self._covered, self._sound, self._fresh, self._carry = job.covers, True, False, None
-        except BaseException:
-            os.close(file)
-            with contextlib.suppress(OSError):
-                part.unlink()
-            raise
-        if old is not None:
-            os.close(old)
-        self._remove_before(previous)
-
-    def _remove_before(self, number: int | None) -> None:
-        """Delete the generations before one."""
-        with contextlib.suppress(OSError):
-            for other, path in generations_in(self._folder).items():
-                if number is not None and other < number:
-                    path.unlink()
+        draft = self._writer.draft(job.layout, job.covers, job.parts)
+        with self._disk:  # entries logged meanwhile went to the old file, which may be gone one day
+            self._writer.adopt(draft, make_entries(self._log.carried, draft.salt))
+            self._log.covered = job.covers
+            self._log.carry(False)
+        self._writer.tidy()
 
 
 def _lock(folder: Path) -> int:

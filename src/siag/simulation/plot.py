@@ -1,4 +1,4 @@
-"""One curve on axes: a mean with its band."""
+"""One curve on axes: a mean with its band, or the pace of a run of which nothing was measured."""
 
 from __future__ import annotations
 
@@ -11,29 +11,89 @@ from siag.foundations import check
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from siag.foundations.types import Floats, Integers
     from siag.simulation.run import Run
 
 LABELS = {"t": "iteration t", "time": "time", "samples": "gradients computed", "bytes": "bytes sent"}
+SECONDS = "seconds"
+WIDE = 56  # characters of a title that fit above a figure
+NO_ERROR = "no loss was recorded: this is the pace of the run"
+NO_STEP = "no step was taken"
+NO_NUMBER = "diverged before the first point"
 
 
-def draw(run: Run, ax: Axes | None = None, x: str = "t", **style: Any) -> Axes:
-    """The mean error of a run against x, both logarithmic, and a band of two standard errors around it."""
-    check.choice("x", x, tuple(LABELS))
+def draw(run: Run, ax: Axes | None = None, x: str | None = None, **style: Any) -> Axes:
+    """The mean error of a run against x, both logarithmic, and a band of two standard errors around it.
+
+    Without an error, its pace. A loss that is negative somewhere gets a linear axis.
+    """
+    if x is not None:
+        check.choice("x", x, tuple(LABELS))
     if ax is None:
         from matplotlib import pyplot
 
         ax = pyplot.subplots()[1]
-        ax.set_xlabel(LABELS[x])
-        ax.set_ylabel("‖wᵗ − w*‖², mean over repeats")
-        ax.set_title(" · ".join(str(run.about[key]) for key in ("method", "activity") if key in run.about))
-    ax.set_xscale("log")
-    ax.set_yscale("log")
+        label(run, ax, x)
+    if run.measure:
+        _draw_error(run, ax, "t" if x is None else x, style)
+    elif ax.has_data():  # errors of others: numbers of another kind do not belong there
+        ax.plot([], [], **style)
+    else:
+        _draw_pace(run, ax, x, style)
+    return ax
+
+
+def label(run: Run, ax: Axes, x: str | None = None) -> None:
+    """Say on both axes what `draw` shows, and in the title what was run."""
+    along, up = _shown(run, x)
+    ax.set_xlabel(_name(run, along))
+    ax.set_ylabel(_name(run, up))
+    facts = [str(run.about[key]) for key in ("method", "activity") if key in run.about]
+    ax.set_title(("\n" if len(" · ".join(facts)) > WIDE else " · ").join(facts))
+
+
+def _shown(run: Run, x: str | None) -> tuple[str, str]:
+    """The columns of the table that are drawn, right and up."""
+    if run.measure:
+        return "t" if x is None else x, "error"
+    along = "time" if x is None else x
+    return along, "t" if along in ("samples", "bytes") else "samples"
+
+
+def _name(run: Run, column: str) -> str:
+    """What a column is; a live run's time is in seconds."""
+    if column == "error":
+        return run.measure + (", mean over repeats" if run.repeats > 1 else "")
+    return SECONDS if column == "time" and "ended" in run.about else LABELS[column]
+
+
+def _draw_error(run: Run, ax: Axes, x: str, style: dict[str, Any]) -> None:
     along = run.table()[x]
     shown = (along > 0) & np.isfinite(run.mean)
     t, mean = along[shown], run.mean[shown]
-    (line,) = ax.plot(t, mean, **style)
-    if run.repeats > 1:
+    negative = bool((mean < 0).any())
+    ax.set_xscale("log")
+    ax.set_yscale("linear" if negative else "log")
+    (line,) = ax.plot(t, mean, **_visible(t, style))
+    if not t.size:
+        _note(ax, NO_STEP if run.t[-1] == run.t[0] else NO_NUMBER)
+    elif run.repeats > 1:
         half = 2.0 * run.standard_error[shown]
-        low = np.maximum(mean - half, mean * 1e-3)  # a band may reach zero, a logarithmic axis not
+        low = mean - half if negative else np.maximum(mean - half, mean * 1e-3)  # a logarithmic axis has no zero
         ax.fill_between(t, low, mean + half, color=line.get_color(), alpha=0.25, linewidth=0)
-    return ax
+
+
+def _draw_pace(run: Run, ax: Axes, x: str | None, style: dict[str, Any]) -> None:
+    along, up = (run.table()[column] for column in _shown(run, x))
+    ax.plot(along, up, **_visible(along, style))
+    _note(ax, NO_STEP if run.t[-1] == run.t[0] else NO_ERROR)
+
+
+def _visible(points: Floats | Integers, style: dict[str, Any]) -> dict[str, Any]:
+    """A line of one point needs a mark to be seen."""
+    return {"marker": "o", **style} if points.size == 1 else style
+
+
+def _note(ax: Axes, text: str) -> None:
+    """A line of text where a curve that rises leaves room."""
+    ax.text(0.02, 0.97, text, transform=ax.transAxes, va="top", style="italic")

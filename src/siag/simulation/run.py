@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 FORMAT = "siag-run-1"
 UNREADABLE = (OSError, ValueError, KeyError, EOFError, TypeError, RuntimeError, zipfile.BadZipFile, zlib.error)
+DISTANCE = "‖wᵗ − w*‖²"
 ARRAYS = ("t", "error", "samples", "time", "w", "diverged", "reads", "uploads")
 ADDED = ("reads", "uploads")  # since the first version of the format: as many as samples, where they are missing
 
@@ -31,9 +32,9 @@ class Run:
 
     Attributes:
         t: (points,) iterations recorded, first 0, last the number of iterations.
-        error: (repeats, points) ‖w^t − w*‖²; NaN after a divergence.
+        error: (repeats, points) ‖w^t − w*‖², or what `measure` says; NaN after a divergence, or if there is no loss.
         samples: (repeats, points) gradients computed so far.
-        time: (repeats, points) simulated seconds on a virtual clock; otherwise iterations.
+        time: (repeats, points) seconds, of a live run or on a virtual clock; otherwise iterations.
         w: (repeats, d) final iterates.
         diverged: (repeats,) the iteration at which a repeat left the range of numbers, or −1.
         about: what was run: problem, method, activity, step, seed and so on, as text and numbers.
@@ -64,6 +65,11 @@ class Run:
         return int(self.error.shape[0])
 
     @property
+    def measure(self) -> str:
+        """What `error` is: ‖wᵗ − w*‖², unless `about["measure"]` says otherwise; "" if there is none, but NaN only."""
+        return str(self.about.get("measure", DISTANCE)) if np.isfinite(self.error).any() else ""
+
+    @property
     def mean(self) -> Floats:
         """(points,) the mean error over the repeats, an estimate of E_t."""
         return np.asarray(self.error.mean(axis=0))
@@ -82,8 +88,16 @@ class Run:
         up, down = int(self.about.get("upload") or d), int(self.about.get("download") or d)
         return np.asarray(8 * (self.uploads * up + self.reads * down))
 
-    def plot(self, ax: Axes | None = None, x: str = "t", **style: Any) -> Axes:
-        """Draw the mean error against t, time, samples or bytes, with a band of 2 standard errors; return the axes."""
+    def plot(self, ax: Axes | None = None, x: str | None = None, **style: Any) -> Axes:
+        """Draw the mean error against t, time, samples or bytes, with a band of 2 standard errors; return the axes.
+
+        A live run without a loss has no error; then its pace is drawn: gradients against time.
+
+        Args:
+            ax: where to draw; its labels are left alone. By default new axes with labels.
+            x: "t", "time", "samples" or "bytes"; by default t, and time for a pace.
+            style: as of matplotlib's `plot`.
+        """
         from siag.simulation.plot import draw
 
         return draw(self, ax, x, **style)

@@ -7,7 +7,8 @@
 - `Stream`: what they have in common, and the class to derive your own from; `Stop` ends one from another thread.
 
 A worker goes through a stream with `for sample in stream`. Until then nothing is open and nothing runs, so a stream can
-be pickled and sent to the process that will read it. Each such loop starts at the beginning of the data.
+be pickled and sent to the process that will read it. Each such loop starts at the beginning of the data, or, if the
+stream was made by `after(k)`, after the first k samples of it.
 
 Example:
     >>> [sample * 10 for sample in Paced(Buffered([1, 2, 3], full="block"), seconds=0.001)]

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from siag.foundations import check
-from siag.streams.stream import Stop, Stream, check_stream, opened
+from siag.streams.stream import Stop, Stream, check_stream, opened, resumed
 
 T = TypeVar("T")
 
@@ -22,6 +22,10 @@ class Buffered(Stream[T]):
     iterator is closed or garbage collected. A stream that is not a `Stream` cannot be woken up while it waits for
     data; then the thread ends at the next sample. An exception of the stream is raised to the worker, after the samples
     that were read before it.
+
+    A worker that is started again goes on after as many samples as it has reported, if the stream can. With "block"
+    these are all that were read before, so none is used twice. With "drop oldest" more were read than reported: as many
+    as were dropped come again, the last ones reported among them; none is lost by it.
 
     Args:
         stream: where the samples come from.
@@ -46,6 +50,10 @@ class Buffered(Stream[T]):
         check_stream(self.stream)
         self.capacity = check.integer("capacity", self.capacity)
         check.choice("full", self.full, ("drop oldest", "block"))
+
+    def after(self, samples: int) -> Buffered[T]:
+        """The same queue, with the stream after so many samples, if it can begin there."""
+        return Buffered(resumed(self.stream, samples), self.capacity, self.full)
 
     def samples(self, stop: Stop) -> Generator[T, None, None]:
         """The samples of the stream that were not dropped, until `stop` is set."""

@@ -23,6 +23,10 @@ class Directory(LineStream):
     alone, then rename it. What is written to a file after it was read goes unnoticed; give new data a new name. Names
     of files that were deleted may be used again.
 
+    A worker that is started again goes on after the samples it has reported, counted over the files in order of name;
+    so let names be in order of time, and let files stay. If there are fewer samples in the folder, files were taken
+    away, and all that are there are read.
+
     Args:
         path: the folder. It need not exist yet if `wait` is true. Folders in it are left alone.
         pattern: which names to read, as in the shell: "*.csv".
@@ -57,23 +61,38 @@ class Directory(LineStream):
     def samples(self, stop: Stop) -> Generator[Any, None, None]:
         """The lines of all files, as samples, until `stop` is set."""
         done: set[str] = set()
+        skip = self._first
         while not stop.is_set():
             names = self._names()
             if names is None and not self.wait:
                 raise BadInput("path", self.path, "a folder that exists", "with wait=True it is waited for")
             new = sorted(names - done) if names else []
+            if skip > 0 and names is not None and not self._has(skip, new, stop):
+                skip = 0
             for name in new:
                 path = os.path.join(self.path, name)
                 file = open_file(path)
                 if file is not None:  # else somebody has taken it away
                     with file:
-                        yield from self.convert(_blocks(file, path, stop), path)
+                        skip = yield from self.convert(_blocks(file, path, stop), path, skip)
             if names is not None:
                 done = names
             if not new:
                 if not self.wait:
                     return
                 stop.wait(self.poll)
+
+    def _has(self, samples: int, names: list[str], stop: Stop) -> bool:
+        """Whether there are so many samples in these files."""
+        for name in names:
+            path = os.path.join(self.path, name)
+            file = open_file(path)
+            if file is not None:
+                with file:
+                    samples -= self.count(_blocks(file, path, stop), samples)
+            if samples == 0:
+                return True
+        return False
 
     def _names(self) -> set[str] | None:
         """The finished files that are there now; `None` if the folder is not."""

@@ -26,6 +26,9 @@ class Follow(LineStream):
     shorter than what was read; one that has already grown beyond that at the next look goes unnoticed. So it is safer
     to rotate than to truncate.
 
+    A worker that is started again goes on after the samples it has reported, counted from the beginning of the file.
+    If there are fewer in it, it is another file by now, and is read from its beginning.
+
     Args:
         path: the file, UTF-8. It need not exist yet if `wait` is true.
         format: "csv", the numbers of the line, separated by commas, as a float64 array, all finite; "json", what
@@ -53,12 +56,16 @@ class Follow(LineStream):
 
     def samples(self, stop: Stop) -> Generator[Any, None, None]:
         """The lines from the beginning of the file, as samples, until `stop` is set."""
-        path = os.fspath(self.path)
+        path, skip = os.fspath(self.path), self._first
         while not stop.is_set():
             file = open_file(path)
             if file is not None:
                 with file:
-                    yield from self.convert(self._blocks(file, path, stop), path)
+                    if skip > 0:
+                        skip = skip if self.count(read_blocks(file, path, stop), skip) == skip else 0
+                        file.seek(0)
+                    yield from self.convert(self._blocks(file, path, stop), path, skip)
+                skip = 0
             elif self.wait:
                 stop.wait(self.poll)
             else:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import codecs
+import copy
 import json
 import os
 import stat
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass, field
 from io import FileIO
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -33,6 +34,7 @@ class LineStream(Stream[Any]):
     header: bool = field(default=False, kw_only=True)
     bad: str = field(default="raise", kw_only=True)
     skipped: int = field(default=0, init=False, repr=False)
+    _first: int = field(default=0, init=False, repr=False)  # the number of the first sample to give
 
     def __post_init__(self) -> None:
         self.path = check_path(self.path)
@@ -44,24 +46,61 @@ class LineStream(Stream[Any]):
         check.truth("header", self.header)
         check.choice("bad", self.bad, ("raise", "skip"))
 
-    def convert(self, blocks: Iterable[bytes], path: str) -> Iterator[Any]:
-        """The samples of a file that is read in blocks; what follows its last line break is left out."""
-        for number, line in enumerate(split(blocks), 1):
-            if number == 1:
-                if self.header:
-                    continue
-                line = line.removeprefix(codecs.BOM_UTF8)  # noqa: PLW2901  # the same line, without its mark
-            if self.format != "lines" and not line.strip():
+    def after(self, samples: int) -> Self:
+        """The same stream without so many samples at its beginning."""
+        later = copy.copy(self)
+        later._first += check.integer("samples", samples, low=0)
+        return later
+
+    def count(self, blocks: Iterable[bytes], most: int) -> int:
+        """How many samples there are, counted up to `most`."""
+        found = 0
+        for _, line in self._lines(blocks):
+            found += self.bad == "raise" or self._is_good(line)
+            if found == most:
+                break
+        return found
+
+    def convert(self, blocks: Iterable[bytes], path: str, skip: int = 0) -> Generator[Any, None, int]:
+        """The samples of a file that is read in blocks; what follows its last line break is left out.
+
+        The first `skip` samples are passed over, without a look at them unless bad lines must be told from good ones;
+        returned is how many of these there were too few.
+        """
+        for number, line in self._lines(blocks):
+            if skip > 0 and self.bad == "raise":
+                skip -= 1
                 continue
             try:
-                sample = self._sample(line.removesuffix(b"\r"))
+                sample = self._sample(line)
             except _Bad as error:
                 if self.bad == "raise":
                     message = f"{path}, line {number}: {error}; mend it, or leave such lines out with bad='skip'"
                     raise BadFile(message) from error.__cause__
                 self.skipped += 1
             else:
-                yield sample
+                if skip > 0:
+                    skip -= 1
+                else:
+                    yield sample
+        return skip
+
+    def _lines(self, blocks: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
+        """The lines that should be samples, with their numbers."""
+        for number, line in enumerate(split(blocks), 1):
+            if number == 1:
+                if self.header:
+                    continue
+                line = line.removeprefix(codecs.BOM_UTF8)  # noqa: PLW2901  # the same line, without its mark
+            if self.format == "lines" or line.strip():
+                yield number, line.removesuffix(b"\r")
+
+    def _is_good(self, line: bytes) -> bool:
+        try:
+            self._sample(line)
+        except _Bad:
+            return False
+        return True
 
     def _sample(self, line: bytes) -> Any:
         try:

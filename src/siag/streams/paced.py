@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from siag.foundations import check
-from siag.streams.stream import Stop, Stream, check_stream, opened
+from siag.streams.stream import Stop, Stream, check_stream, opened, resumed
 
 T = TypeVar("T")
 
@@ -35,6 +35,10 @@ class Paced(Stream[T]):
     def __post_init__(self) -> None:
         check_stream(self.stream)
         self.seconds = check.real("seconds", self.seconds, above=0)
+
+    def after(self, samples: int) -> Paced[T]:
+        """The same pace, with the stream after so many samples, if it can begin there."""
+        return Paced(resumed(self.stream, samples), self.seconds)
 
     def samples(self, stop: Stop) -> Generator[T, None, None]:
         """The samples of the stream, in time, until `stop` is set."""

@@ -58,6 +58,9 @@ class Stream(ABC, Generic[T]):
     Any iterable will do as a stream. One derived from this class can also be ended while it waits for data, so it
     should sleep by `stop.wait`. Constructors open nothing and start nothing; `samples`, a generator, does.
 
+    A stream may also have a method `after(samples)`, which returns the stream without so many samples at its beginning.
+    A worker that is started again goes on with those not reported yet, then. Without it the stream begins anew.
+
     Example:
         >>> class Countdown(Stream[int]):
         ...     def samples(self, stop):
@@ -86,6 +89,17 @@ def opened(stream: Iterable[T], stop: Stop) -> Iterator[Iterator[T]]:
     finally:
         if iterator is not stream and isinstance(iterator, Generator):
             iterator.close()
+
+
+def resumed(stream: T, samples: int) -> T:
+    """The stream after so many samples, if it can begin there; else the stream as it is.
+
+    Example:
+        >>> resumed([1, 2, 3], 2)
+        [1, 2, 3]
+    """
+    after = getattr(stream, "after", None) if samples > 0 else None
+    return after(samples) if callable(after) else stream
 
 
 def check_stream(stream: object) -> None:

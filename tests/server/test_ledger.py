@@ -1,0 +1,164 @@
+"""The ledger: reports taken at once are taken as one by one; what needs no closer look is what the guard lets pass."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import siag
+from siag.activity import EveryArrivals, Tick
+from siag.server import Departed, Diverged, Guard, ParameterServer, Refused, ledger
+
+quick = settings(deadline=None, max_examples=100)
+N, D = 3, 4
+ANY = 10**9
+
+
+def make(**options):
+    step = siag.steps.Harmonic(beta=0.6, gamma=60)
+    server = ParameterServer(siag.methods.SIAG(), step, np.zeros(D), N, **options)
+    for row in range(N):
+        server.join(row, now=0.0)
+    return server
+
+
+def known(server):
+    """All there is to know of a server."""
+    arrays = {name: array.tobytes() for name, array in server.arrays().items()}
+    return arrays, server.meta(10.0), server.ledger.tobytes(), [member.state for member in server.members]
+
+
+def one_by_one(server, rows, messages, notes, squares, now):
+    """Push; return what happened to each."""
+    happened = []
+    for row in rows.tolist():
+        try:
+            server.push(row, int(notes[row, 0]), messages[row], int(notes[row, 1]), now, float(squares[row]))
+            happened.append("taken")
+        except Refused as refusal:
+            happened.append(refusal.reason)
+    return happened
+
+
+def at_once(server, rows, messages, notes, squares, now, stop):
+    """The same with `push_many`, what it leaves being pushed."""
+    happened, at = [], 0
+    while at < len(rows):
+        taken = server.push_many(rows[at:], messages, notes, squares, now, ANY, max(stop, server.version + 1))
+        happened += ["taken"] * taken
+        at += taken
+        if at < len(rows):
+            happened += one_by_one(server, rows[at : at + 1], messages, notes, squares, now)
+            at += 1
+    return happened
+
+
+reports = st.tuples(
+    st.integers(0, N - 1), st.integers(-1, 3), st.integers(-1, 1), st.sampled_from([0.5, 1.0, 30.0, math.nan, math.inf])
+)
+
+
+@quick
+@given(
+    batches=st.lists(st.lists(reports, min_size=1, max_size=5), max_size=12),
+    k=st.integers(1, 4),
+    guard=st.sampled_from([Guard(), Guard(age=1), Guard(norm=2.0, strikes=3), Guard(jump=None)]),
+    stop=st.integers(1, 9),
+)
+def test_reports_taken_at_once_leave_what_reports_taken_one_by_one_leave(batches, k, guard, stop):
+    one, other = (make(server=EveryArrivals(k), guard=guard) for _ in range(2))
+    messages, notes, squares = np.zeros((N, D)), np.zeros((N, 2), np.int64), np.zeros(N)
+    for now, batch in enumerate(batches):
+        rows = []
+        for row, back, ahead, size in batch:
+            if row in rows:  # a worker rings once and waits
+                continue
+            rows.append(row)
+            messages[row] = size * np.cos(np.arange(D) + now)
+            notes[row] = max(0, one.version - back), one.members[row].samples + ahead
+            squares[row] = size**2
+        what = np.array(rows, np.int32), messages, notes, squares, float(now)
+        assert one_by_one(one, *what) == at_once(other, *what, stop)
+        assert known(one) == known(other)
+
+
+@quick
+@given(
+    seen=st.integers(0, 40),
+    largest=st.floats(0.0, 1e3),
+    last=st.integers(0, 20),
+    samples=st.integers(0, 20),
+    stamp=st.integers(-3, 25),
+    sample=st.integers(-3, 25),
+    square=st.one_of(st.floats(0.0, 1e12), st.sampled_from([math.nan, math.inf])),
+    guard=st.sampled_from([Guard(), Guard(age=3), Guard(norm=10.0), Guard(jump=2.0), Guard(jump=None)]),
+)
+def test_what_needs_no_closer_look_is_what_the_guard_lets_pass(
+    seen, largest, last, samples, stamp, sample, square, guard
+):
+    line = ledger.blank(1)[0]
+    line[[ledger.REPORTS, ledger.LARGEST, ledger.LAST, ledger.SAMPLES]] = seen, largest, last, samples
+    line[ledger.HERE] = 1.0
+    version = 20
+    try:
+        guard.check_stamp(stamp, version, last)
+        guard.check_sample(sample, samples)
+        guard.check_norm(square, largest, seen)
+        passes = True
+    except Refused:
+        passes = False
+    assert ledger.unsuspicious(line, guard.bounds, version, stamp, sample, square) == passes
+    assert ledger.unsuspicious.plain(line, guard.bounds, version, stamp, sample, square) == passes
+    line[ledger.HERE] = 0.0
+    assert not ledger.unsuspicious(line, guard.bounds, version, stamp, sample, square)
+
+
+def everyone_reports(server, most=ANY, stop=ANY, rows=range(N)):
+    notes = np.array([[server.version, member.samples] for member in server.members])
+    what = np.ones((N, D)), notes, np.full(N, float(D))
+    return server.push_many(np.array(list(rows), np.int32), *what, 1.0, most, stop)
+
+
+def test_it_stops_where_it_is_told_to():
+    server = make()
+    assert everyone_reports(server, most=2) == 2
+    assert everyone_reports(server, stop=server.version + 1) == 1
+    assert everyone_reports(server, most=0) == 0
+    assert everyone_reports(server, stop=server.version) == 0
+    assert everyone_reports(server, rows=(0, N, 1)) == 1
+    assert everyone_reports(server, rows=(-1, 1)) == 0
+    assert server.version == server.reports == 4
+
+
+def test_what_must_be_seen_one_by_one_is_left(tmp_path):
+    fading = make(departed=Departed(half_life=10.0))
+    assert everyone_reports(fading) == N
+    fading.leave(2, now=2.0)
+    assert everyone_reports(fading) == 0
+    trace = siag.activity.TraceWriter(tmp_path / "trace.csv", {})
+    assert everyone_reports(make(trace=trace)) == 0
+    trace.close(0)
+
+
+def test_with_a_ticking_server_reports_are_taken_and_no_step_is():
+    server = make(server=Tick(1.0))
+    assert everyone_reports(server) == N
+    assert (server.version, server.arrived, server.w.tolist()) == (0, N, [0.0] * D)
+
+
+def test_a_w_beyond_all_numbers_is_noticed():
+    server = ParameterServer(siag.methods.SGD(), siag.steps.Constant(1e6), np.zeros(D), N, guard=Guard(jump=None))
+    for row in range(N):
+        server.join(row, now=0.0)
+
+    def follow():
+        for _ in range(200):
+            notes = np.array([[server.version, member.samples] for member in server.members])
+            messages = np.tile(1.0 - server.w, (N, 1))
+            squares = np.square(messages).sum(axis=1)
+            server.push_many(np.arange(N, dtype=np.int32), messages, notes, squares, 1.0, ANY, ANY)
+
+    with np.errstate(over="ignore"), pytest.raises(Diverged):
+        follow()

@@ -13,12 +13,11 @@ from siag.methods.averaged import Averaged
 from siag.methods.prox import Prox
 
 quick = settings(deadline=None, max_examples=60)
+METHODS = [Averaged(SIAG()), Averaged(IAG(wait=1.0), start=7), Averaged(Prox(SIAG()))]
 PROBLEM = siag.problems.LeastSquares.random(n=5, d=3, p=2, noise=0.1)
 
 
-@pytest.mark.parametrize(
-    "method", [Averaged(SIAG()), Averaged(IAG(wait=1.0), start=7), Averaged(Prox(SIAG()))], ids=repr
-)
+@pytest.mark.parametrize("method", METHODS, ids=repr)
 def test_it_conforms(method):
     # The mean of gradient descent's iterates is not its last one.
     conform(method, skip=["all_active_is_gradient_descent"])

@@ -1,6 +1,7 @@
 """`Prox`: the proximal map of an ℓ₁ norm and of bounds, after the steps of another method."""
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -8,11 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import siag
-from siag.checks import Bowl, conform
+from siag.checks import conform
 from siag.foundations.errors import BadInput, Unsuitable
 from siag.methods import IAG, SIAG, Method, advance, fade, ready, receive, shown
 from siag.methods.averaged import Averaged
-from siag.methods.lag import LAG
 from siag.methods.piag import PIAG
 from siag.methods.prox import Prox
 
@@ -125,16 +125,40 @@ def test_what_the_method_refuses_is_refused():
         siag.simulate(problem, method, siag.activity.Everyone(), siag.steps.Constant(0.1), iterations=2)
 
 
-def test_a_method_that_shows_more_than_w_still_may():
-    method = Prox(LAG(), l1=0.05)
-    state = method.init(np.ones(3), 4)
-    assert shown(state).size == 4
-    assert np.shares_memory(shown(state), state.w)
-    bowl = Bowl(np.random.default_rng(4).random((4, 3)), np.array([0.5, 1.0, 2.0]))
-    run = siag.simulate(bowl, method, siag.activity.Everyone(), siag.steps.Constant(0.3), iterations=400)
-    mean, curvature = bowl.optimum, bowl.curvature
-    expected = np.sign(mean) * np.maximum(np.abs(mean) - 0.05 / curvature, 0.0)
-    np.testing.assert_allclose(run.w[0], expected, atol=1e-8)
+class Wide(NamedTuple):
+    w: np.ndarray  # the first two of model
+    model: np.ndarray
+
+
+class Telling(Method):
+    """Shows how often it has stepped, behind w."""
+
+    def init(self, w0, n):
+        model = np.append(w0, 0.0)
+        return Wide(model[:-1], model)
+
+
+@receive.when(Wide)
+def ignore(state, i, message, age):
+    pass
+
+
+@advance.when(Wide)
+def count(state, eta):
+    state.model[-1] += 1.0
+
+
+@shown.when(Wide)
+def whole(state):
+    return state.model
+
+
+def test_a_method_that_shows_more_than_w_still_does():
+    method = Prox(Telling(), l1=0.5)
+    state = method.init(np.ones(2), 3)
+    advance(state, 1.0)
+    assert shown(state).tolist() == [0.5, 0.5, 1.0]
+    assert method.traffic(2, 3) == (2, 3)
 
 
 @pytest.mark.parametrize(

@@ -45,8 +45,8 @@ class LAG(Aggregated):
         weight: ξ. The theory wants ξ < 1/D; the authors ran LAG-WK with 1/D and LAG-PS with 10/D. 0 is IAG.
         depth: D, how many steps the right-hand side looks back.
         smoothness: for `"server"`, the L_i: one number, or one for each worker, as `problem.smoothness` has them.
-        gradients: `"exact"`; or `"sample"`, with which the noise alone soon exceeds the right-hand side and everybody
-            always sends.
+        gradients: `"exact"`; or `"sample"`, which saves little, since noise alone exceeds the right-hand side most of
+            the time.
 
     Reference:
         T. Chen, G. Giannakis, T. Sun, W. Yin, "LAG: Lazily aggregated gradient for communication-efficient distributed

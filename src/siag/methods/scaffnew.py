@@ -18,7 +18,7 @@ from siag.methods.local import GRADIENTS, Local, local, walk
 from siag.methods.method import Method, advance, compute, cost, forget, ready, receive, shown
 from siag.problems import Problem
 
-COIN = 5  # what a key of random numbers is for, beside data, activity and clock
+COIN = 3  # what a key of random numbers is for, beside data, activity and clock
 MOST = 2.0**53  # local steps; larger whole numbers are not exact as floating-point ones
 
 

@@ -9,8 +9,8 @@ from siag.methods.fedavg import FedAvg
 from siag.methods.fedbuff import FedBuff
 from siag.methods.mifa import MIFA
 
-# Only those of fedbuff and fedasync depend on a seed. Over 40 others the bias of fedasync without damping had a standard
-# deviation of 1.6 % of the prediction, 5 % being allowed: it would fail with 2 seeds in 1000, all the rest with fewer.
+# Only those of fedbuff and fedasync depend on a seed. Over 40 other seeds the bias of fedasync without damping had a
+# standard deviation of 1.6 % of the prediction, 5 % being allowed: 2 seeds in 1000 would fail, of the others fewer.
 CLAIMS = {name: getattr(federated, name) for name in ("fedavg", "fedprox", "mifa", "fedbuff", "fedasync")}
 
 

@@ -28,9 +28,9 @@ def another_coin(p, size):
     return Scaffnew(p=p, size=size, seed=1)
 
 
-@pytest.mark.parametrize("claim", scaffold(), ids=lambda claim: claim.statement[:40])
-def test_scaffold_keeps_its_promises(claim):
-    assert claim.holds, claim
+def test_scaffold_keeps_its_promises():
+    for claim in scaffold():
+        assert claim.holds, claim
 
 
 @pytest.mark.parametrize("method", [Scaffnew, another_coin])

@@ -21,7 +21,7 @@ from siag.foundations.rng import SAMPLES, fresh
 from siag.foundations.schedule import points
 from siag.foundations.types import Floats, Record, Rng
 from siag.methods import Method, advance, compute, forget, receive, shown
-from siag.problems import LeastSquares, Problem, exact, sample
+from siag.problems import LeastSquares, Problem, exact, hessian, sample
 from siag.simulation.simulate import Job
 from siag.steps import Constant, Harmonic, Step
 
@@ -225,6 +225,14 @@ def slope(oracle: Sides, i: int, w: Floats, out: Floats) -> None:
     """a ∘ (w − c_i)."""
     for j in range(w.size):
         out[j] = oracle.curvature[j] * (w[j] - oracle.centers[i, j])
+
+
+@hessian.when(Sides)
+def sides(oracle: Sides, i: int, w: Floats, out: Floats) -> None:
+    """diag(a)."""
+    for j in range(w.size):
+        for k in range(w.size):
+            out[j, k] = oracle.curvature[j] if j == k else 0.0
 
 
 @sample.when(Sides)

@@ -154,7 +154,7 @@ def parts():
     for method in (*EXACT, *CHOSEN):
         kind = type(method).__name__
         inexact = run(method, Sequential() if kind in ("SAG", "SAGA") else Everyone(), Opaque(Sampled()))
-        yield refusal(f"{kind}-inexact", inexact, Unsuitable, f"^{kind} needs exact gradients.*use SIAG")
+        yield refusal(f"{kind}-inexact", inexact, Unsuitable, f"^{kind} needs exact gradients.*use (SIAG|gradients='sample')")
     yield refusal("no-hessian", run(CurvatureIAG(), problem=Opaque(Sloped())), Unsuitable, "needs Hessians.*use IAG")
     for method in (SAG(), SAGA()):
         for activity in (Everyone(), Cyclic(), Uniform(3), clock):
@@ -185,7 +185,7 @@ def steps():
     known = functools.partial(siag.theory.exact_error, siag.problems.LeastSquares.random(n=N, d=D, p=2, noise=0.1))
     moments = functools.partial(known, siag.methods.SIAG(), Uniform(3), aged, iterations=10)
     yield refusal("DelayAdaptive-exact_error", moments, Unsuitable, "Constant")
-    yield refusal("DelayAdaptive-LAG", run(LAG(), step=aged), Unsuitable, "Constant", LATER["LAG"])
+    yield refusal("DelayAdaptive-LAG", run(LAG(), step=aged), Unsuitable, "Constant")
 
 
 def compositions():
@@ -196,7 +196,7 @@ def compositions():
     yield refusal("Averaged-Averaged", functools.partial(Averaged, Averaged(IAG())), Unsuitable, "leave one out")
     for method in (SCAFFOLD(steps=1, size=0.1), Scaffnew(p=0.5, size=0.1), LOCAL[FedAsync](), ADPSGD()):
         kind = type(method).__name__
-        yield refusal(f"Prox-{kind}", functools.partial(Prox, method), Unsuitable, "use PIAG", LATER.get(kind, ""))
+        yield refusal(f"Prox-{kind}", functools.partial(Prox, method), Unsuitable, "use PIAG")
 
 
 def live():
@@ -210,9 +210,6 @@ def live():
 
 
 LATER = {
-    "LAG": "check_fit does not look at the step yet",
-    "FedAsync": "it has no NO_PROX yet",
-    "ADPSGD": "it has no NO_PROX yet",
     "stream": "check_method does not look into the parts of a memory yet",
 }
 

@@ -144,10 +144,10 @@ def test_gradients_and_numbers_are_counted():
     assert run.bytes[0, -1] == 30 * N * 8 * (D + (D + 1))
 
 
-def test_the_servers_step_plays_no_part():
-    method = Scaffnew(p=0.3, size=SIZE)
-    ends = [siag.simulate(PROBLEM, method, Everyone(), Constant(eta), iterations=30).w for eta in (1.0, 0.1)]
-    assert np.array_equal(*ends)
+def test_any_step_but_1_is_refused():
+    for step in (Constant(0.1), siag.steps.Harmonic(1.0, 1.0)):
+        with pytest.raises(siag.Unsuitable, match=r"use Constant\(1.0\)"):
+            siag.simulate(PROBLEM, Scaffnew(p=0.3, size=0.1), siag.activity.Everyone(), step, iterations=3)
 
 
 def test_waiting_for_all_on_a_clock_is_everyone_in_every_round():

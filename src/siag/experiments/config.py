@@ -47,14 +47,63 @@ from siag.activity import (
 )
 from siag.foundations import check
 from siag.foundations.errors import BadFile, BadInput, Missing, SiagError
-from siag.methods import IAG, SAG, SGD, SIAG, Method, check_fit
-from siag.problems import LeastSquares, LogisticRegression, Problem
+from siag.methods import (
+    ACE,
+    ADPSGD,
+    IAG,
+    LAG,
+    MIFA,
+    PIAG,
+    SAG,
+    SAGA,
+    SCAFFOLD,
+    SGD,
+    SIAG,
+    AsyncSGD,
+    CurvatureIAG,
+    DuDe,
+    FedAsync,
+    FedAvg,
+    FedBuff,
+    FedProx,
+    Incremental,
+    Method,
+    Scaffnew,
+    check_fit,
+)
+from siag.problems import LeastSquares, LogisticRegression, Problem, Ridge
 from siag.simulation import MOST, Run, Sweep, simulate, sweep
-from siag.steps import Constant, Harmonic, Step, theorem
+from siag.steps import Constant, DelayAdaptive, Harmonic, Step, theorem
 
+METHODS: tuple[type[Method], ...] = (
+    SIAG,
+    SGD,
+    IAG,
+    PIAG,
+    Incremental,
+    SAG,
+    SAGA,
+    CurvatureIAG,
+    LAG,
+    AsyncSGD,
+    ADPSGD,
+    FedAvg,
+    FedProx,
+    SCAFFOLD,
+    Scaffnew,
+    MIFA,
+    FedBuff,
+    FedAsync,
+    DuDe,
+    ACE,
+)
 KINDS: dict[str, dict[str, Callable[..., Any]]] = {
-    "problem": {"LeastSquares": LeastSquares.random, "LogisticRegression": LogisticRegression.random},
-    "method": {"SIAG": SIAG, "SGD": SGD, "IAG": IAG, "SAG": SAG},
+    "problem": {
+        "LeastSquares": LeastSquares.random,
+        "LogisticRegression": LogisticRegression.random,
+        "Ridge": Ridge.random,
+    },
+    "method": {kind.__name__: kind for kind in METHODS},
     "activity": {
         "Everyone": Everyone,
         "Cyclic": Cyclic,
@@ -66,14 +115,14 @@ KINDS: dict[str, dict[str, Callable[..., Any]]] = {
         "Clock": Clock,
         "Trace": Trace.read,
     },
-    "step": {"Constant": Constant, "Harmonic": Harmonic, "theorem": theorem},
+    "step": {"Constant": Constant, "Harmonic": Harmonic, "DelayAdaptive": DelayAdaptive, "theorem": theorem},
 }
 PIECES: dict[str, Callable[..., Any]] = {
     kind.__name__: kind
     for kind in (Arrivals, Fixed, Exponential, LogNormal, Pareto, EveryArrivals, Tick, WaitForAll, OnOff)
 }
 BASES = {"problem": Problem, "method": Method, "activity": Activity, "step": Step}
-LISTS = ("rates", "slowness", "trace")  # arguments that are lists by themselves
+LISTS = ("rates", "slowness", "trace", "smoothness", "graph")  # arguments that are lists by themselves
 RUN = ("iterations", "repeats", "seed", "record", "threads")
 WORDS = {int: "a whole number", float: "a number", str: "a text in quotes", bool: "true or false"}
 

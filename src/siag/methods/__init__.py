@@ -1,7 +1,19 @@
 """Methods: Algorithm 1 and its relatives, one file each."""
 
+from siag.methods.ace import ACE
+from siag.methods.adpsgd import ADPSGD
+from siag.methods.async_sgd import AsyncSGD
+from siag.methods.averaged import Averaged
+from siag.methods.curvature import CurvatureIAG
+from siag.methods.dude import DuDe
+from siag.methods.fedasync import FedAsync
+from siag.methods.fedavg import FedAvg
+from siag.methods.fedbuff import FedBuff
+from siag.methods.fedprox import FedProx
 from siag.methods.fit import check_fit
 from siag.methods.iag import IAG
+from siag.methods.incremental import Incremental
+from siag.methods.lag import LAG
 from siag.methods.method import (
     Exact,
     Method,
@@ -18,20 +30,44 @@ from siag.methods.method import (
     receive,
     shown,
 )
+from siag.methods.mifa import MIFA
+from siag.methods.piag import PIAG
+from siag.methods.prox import Prox
 from siag.methods.sag import SAG
+from siag.methods.saga import SAGA
+from siag.methods.scaffnew import Scaffnew
+from siag.methods.scaffold import SCAFFOLD
 from siag.methods.sgd import NORMALIZATIONS, SGD, Fresh
 from siag.methods.siag import SIAG
 from siag.methods.table import Table, table
 
 __all__ = [
+    "ACE",
+    "ADPSGD",
     "IAG",
+    "LAG",
+    "MIFA",
     "NORMALIZATIONS",
+    "PIAG",
     "SAG",
+    "SAGA",
+    "SCAFFOLD",
     "SGD",
     "SIAG",
+    "AsyncSGD",
+    "Averaged",
+    "CurvatureIAG",
+    "DuDe",
     "Exact",
+    "FedAsync",
+    "FedAvg",
+    "FedBuff",
+    "FedProx",
     "Fresh",
+    "Incremental",
     "Method",
+    "Prox",
+    "Scaffnew",
     "Streaming",
     "Table",
     "advance",

@@ -48,6 +48,8 @@ class ADPSGD(Method):
         2018, Algorithm 1.
     """
 
+    NO_PROX = "it has no server; use PIAG"
+
     graph: str | Sequence[tuple[int, int]] = "ring"
     gradients: str = "sample"
 

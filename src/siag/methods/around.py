@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from siag.activity import Activity
@@ -10,6 +10,7 @@ from siag.foundations.errors import BadInput
 from siag.foundations.types import Floats, Record
 from siag.methods.method import Method, fade, ready, receive, shown
 from siag.problems import Problem
+from siag.steps import Step
 
 Kind = TypeVar("Kind", bound=type)
 
@@ -43,6 +44,15 @@ class Around(Method):
     def serve(self) -> None:
         """Refuse what the method refuses."""
         self.method.serve()
+
+    def tuned(self, eta: float, gamma: float) -> tuple[Method, Step]:
+        """As the method is, with the same around it."""
+        inner, step = self.method.tuned(eta, gamma)
+        return replace(self, method=inner), step
+
+    def pair(self, step: Step) -> None:
+        """Refuse what the method refuses."""
+        self.method.pair(step)
 
     def suit(self, problem: Problem, activity: Activity) -> None:
         """Refuse what the method refuses."""

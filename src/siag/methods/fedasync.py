@@ -12,8 +12,9 @@ from siag.foundations import check
 from siag.foundations.dispatch import compiled
 from siag.foundations.errors import BadInput
 from siag.foundations.types import Floats, Integers, Record
-from siag.methods.local import MODEL, check_local, local
+from siag.methods.local import MODEL, check_local, local, tuned_local
 from siag.methods.method import Method, advance, receive
+from siag.steps import Step
 
 DAMPINGS = ("constant", "polynomial", "hinge")  # their numbers are their kinds
 
@@ -46,6 +47,8 @@ class FedAsync(Method):
         C. Xie, S. Koyejo, I. Gupta, "Asynchronous federated optimization", arXiv 1903.03934, 2019, Algorithm 1.
     """
 
+    NO_PROX = "its server moves by local steps, not by η times a gradient; use PIAG"
+
     steps: int
     size: float
     pull: float = 0.0
@@ -61,6 +64,10 @@ class FedAsync(Method):
             object.__setattr__(self, name, check.real(name, getattr(self, name), low=0))
         if self.damp == "hinge" and self.a == 0:
             raise BadInput("a", self.a, "above 0 with damp='hinge'", "use damp='constant' for no damping")
+
+    def tuned(self, eta: float, gamma: float) -> tuple[Method, Step]:
+        """The size of the local steps is chosen."""
+        return tuned_local(self, eta, gamma, self.steps)
 
     def init(self, w0: Floats, n: int) -> Record:
         """Nothing received yet."""

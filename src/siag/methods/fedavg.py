@@ -8,9 +8,10 @@ import numpy as np
 
 from siag.foundations import check
 from siag.foundations.types import Floats, Record
-from siag.methods.local import check_local, local
+from siag.methods.local import check_local, local, tuned_local
 from siag.methods.method import Method
 from siag.methods.sgd import NORMALIZATIONS, Fresh
+from siag.steps import Step
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +43,8 @@ class FedAvg(Method):
         networks from decentralized data", AISTATS 2017, Algorithm 1.
     """
 
+    NO_PROX = "its server moves by local steps, not by η times a gradient; use PIAG"
+
     steps: int
     size: float
     gradients: str = "sample"
@@ -50,6 +53,10 @@ class FedAvg(Method):
     def __post_init__(self) -> None:
         check_local(self)
         check.choice("normalization", self.normalization, NORMALIZATIONS)
+
+    def tuned(self, eta: float, gamma: float) -> tuple[Method, Step]:
+        """The size of the local steps is chosen."""
+        return tuned_local(self, eta, gamma, self.steps)
 
     def init(self, w0: Floats, n: int) -> Record:
         """Nothing received yet."""

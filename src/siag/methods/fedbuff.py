@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 from siag.foundations import check
 from siag.foundations.types import Floats, Record
-from siag.methods.local import check_local, local
+from siag.methods.local import check_local, local, tuned_local
 from siag.methods.method import Method
 from siag.methods.weighted import EVEN, ROOT, weighted
+from siag.steps import Step
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +34,8 @@ class FedBuff(Method):
         asynchronous aggregation", AISTATS 2022, Algorithms 1 and 2.
     """
 
+    NO_PROX = "its server moves by local steps, not by η times a gradient; use PIAG"
+
     steps: int
     size: float
     damp: bool = True
@@ -41,6 +44,10 @@ class FedBuff(Method):
     def __post_init__(self) -> None:
         check_local(self)
         check.truth("damp", self.damp)
+
+    def tuned(self, eta: float, gamma: float) -> tuple[Method, Step]:
+        """The size of the local steps is chosen."""
+        return tuned_local(self, eta, gamma, self.steps)
 
     def init(self, w0: Floats, n: int) -> Record:
         """An empty buffer."""

@@ -8,9 +8,10 @@ import numpy as np
 
 from siag.foundations import check
 from siag.foundations.types import Floats, Record
-from siag.methods.local import check_local, local
+from siag.methods.local import check_local, local, tuned_local
 from siag.methods.method import Method
 from siag.methods.sgd import NORMALIZATIONS, Fresh
+from siag.steps import Step
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +38,8 @@ class FedProx(Method):
         networks", MLSys 2020, Algorithm 2.
     """
 
+    NO_PROX = "its server moves by local steps, not by η times a gradient; use PIAG"
+
     steps: int
     size: float
     pull: float
@@ -47,6 +50,10 @@ class FedProx(Method):
         check_local(self)
         object.__setattr__(self, "pull", check.real("pull", self.pull, low=0))
         check.choice("normalization", self.normalization, NORMALIZATIONS)
+
+    def tuned(self, eta: float, gamma: float) -> tuple[Method, Step]:
+        """The size of the local steps is chosen."""
+        return tuned_local(self, eta, gamma, self.steps)
 
     def init(self, w0: Floats, n: int) -> Record:
         """Nothing received yet."""

@@ -23,3 +23,4 @@ def check_fit(problem: Problem, method: Method, activity: Activity, step: Step, 
     lasts(activity, iterations)
     activity.bound(problem.n)  # refuses what is meant for another number of workers
     method.suit(problem, activity)
+    method.pair(step)

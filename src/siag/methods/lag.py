@@ -13,6 +13,7 @@ from siag.foundations.errors import BadInput, Missing, Unsuitable
 from siag.foundations.types import Booleans, Floats, Integers, Record, Rng
 from siag.methods.method import Exact, Streaming, advance, compute, cost, fade, forget, ready, receive, shown
 from siag.methods.table import Aggregated, Table, table
+from siag.steps import Step
 
 TRIGGERS = ("worker", "server")
 GRADIENTS = ("exact", "sample")
@@ -53,6 +54,8 @@ class LAG(Aggregated):
         learning", NeurIPS 2018, Algorithms 1 and 2.
     """
 
+    NO_PROX = "it measures how far w moved before the proximal step; use PIAG"
+
     trigger: str = "worker"
     weight: float = 0.1
     depth: int = 10
@@ -69,6 +72,11 @@ class LAG(Aggregated):
             object.__setattr__(self, "smoothness", _positive(self.smoothness))
         elif self.trigger == "server":
             raise Missing("smoothness", "give problem.smoothness where it is known, or use trigger='worker'")
+
+    def pair(self, step: Step) -> None:
+        """Refuse steps that depend on ages: what a silent worker last said is older than its last report."""
+        if step.rule(1) is not None:
+            raise Unsuitable(f"LAG's workers may be silent, so {step!r} would not see how old rows are; use Constant")
 
     def init(self, w0: Floats, n: int) -> Record:
         """An empty table, and w with a threshold of 0 behind it."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from dataclasses import replace
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -10,6 +11,9 @@ from siag.foundations import check
 from siag.foundations.dispatch import compiled
 from siag.foundations.types import Floats, Record, Rng
 from siag.methods.method import Exact, Streaming, compute, cost
+from siag.steps import Harmonic, Step
+
+Tunable = TypeVar("Tunable", bound=Any)
 
 GRADIENTS = ("sample", "exact")
 DELTA, MODEL = 0, 1  # what a worker sends: how far it went, or where it got to
@@ -48,6 +52,11 @@ def check_local(method: Any) -> None:
     object.__setattr__(method, "steps", check.integer("steps", method.steps, high=2**31))
     object.__setattr__(method, "size", check.real("size", method.size, above=0))
     check.choice("gradients", method.gradients, GRADIENTS)
+
+
+def tuned_local(method: Tunable, eta: float, gamma: float, steps: int) -> tuple[Tunable, Step]:
+    """K local steps make η; the server begins with 1, and its steps fall as 1/t after γ iterations."""
+    return replace(method, size=eta / steps), Harmonic(beta=gamma, gamma=gamma)
 
 
 @compiled

@@ -7,7 +7,7 @@ simulator's loop, runs as plain Python, and can be saved, shared and printed wit
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from siag.foundations.dispatch import optional_verb, verb
 from siag.foundations.errors import Unsuitable
 from siag.foundations.types import Floats, Record, Rng
 from siag.problems import Problem, exact, sample
+from siag.steps import Harmonic, Step
 
 
 class Method(ABC):
@@ -46,6 +47,18 @@ class Method(ABC):
         """How many numbers travel for a report, and how many when a worker reads: what bytes are counted by."""
         return self.message(d, n), int(shown(self.init(np.zeros(d), n)).size)
 
+    NO_PROX: ClassVar[str] = ""  # why `Prox` cannot stand around it, and what to do instead
+
+    def tuned(self, eta: float, gamma: float) -> tuple[Method, Step]:
+        """The method, and a step that begins with η and falls as 1/t after γ iterations, for a search for a good η.
+
+        A method with local steps has their size chosen, so that K of them make η, and the server begins with 1.
+        """
+        return self, Harmonic(beta=eta * gamma, gamma=gamma)
+
+    def pair(self, step: Step) -> None:  # noqa: B027  # most have nothing to refuse
+        """Raise `Unsuitable`, naming what would work, where the method cannot take such a step."""
+
     def serve(self) -> None:  # noqa: B027  # most have nothing to refuse
         """Raise `Unsuitable`, naming what would work, if a live server cannot run the method."""
 
@@ -53,9 +66,10 @@ class Method(ABC):
         """Raise `Unsuitable`, naming what would work, where the method cannot run."""
         memory = self.recruit(problem.optimum, problem.n)
         if needs(memory, Exact) and not exact.knows(type(problem.oracle())):
+            remedy = "gradients='sample'" if hasattr(self, "gradients") else "SIAG"
             raise Unsuitable(
                 f"{type(self).__name__} needs exact gradients, which {type(problem).__name__} does not offer; "
-                f"use SIAG, or give `exact` a meaning for {type(problem.oracle()).__name__}"
+                f"use {remedy}, or give `exact` a meaning for {type(problem.oracle()).__name__}"
             )
 
 
@@ -109,7 +123,7 @@ def answer(state: Record) -> Floats:
 
 @optional_verb
 def ready(state: Record) -> bool:
-    """Server: whether it steps at all yet; one that waits for more workers does not."""
+    """Server: whether `advance` will step; one that waits for more workers, or has heard nobody, does not."""
     return True
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from siag.foundations.types import Floats, Record
-from siag.methods.local import check_local, local
+from siag.methods.local import check_local, local, tuned_local
+from siag.methods.method import Method
 from siag.methods.table import Aggregated
+from siag.steps import Step
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +35,8 @@ class MIFA(Aggregated):
         unavailability", NeurIPS 2021, Algorithm 1.
     """
 
+    NO_PROX = "its server moves by local steps, not by η times a gradient; use PIAG"
+
     steps: int
     size: float
     gradients: str = "sample"
@@ -40,6 +44,10 @@ class MIFA(Aggregated):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_local(self)
+
+    def tuned(self, eta: float, gamma: float) -> tuple[Method, Step]:
+        """The size of the local steps is chosen."""
+        return tuned_local(self, eta, gamma, self.steps)
 
     def recruit(self, w0: Floats, n: int) -> Record:
         """Workers that send w − y."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -17,6 +17,7 @@ from siag.foundations.types import Booleans, Floats, Integers, Record, Rng
 from siag.methods.local import GRADIENTS, Local, local, walk
 from siag.methods.method import Method, advance, compute, cost, forget, ready, receive, shown
 from siag.problems import Problem
+from siag.steps import Constant, Step
 
 COIN = 3  # what a key of random numbers is for, beside data, activity and clock
 MOST = 2.0**53  # local steps; larger whole numbers are not exact as floating-point ones
@@ -66,6 +67,10 @@ class Scaffnew(Method):
         check.choice("gradients", self.gradients, GRADIENTS)
         object.__setattr__(self, "seed", check.seed(self.seed))
 
+    def tuned(self, eta: float, gamma: float) -> tuple[Method, Step]:
+        """The size of the local steps is chosen, 1/p of them on average between two rounds; the server moves by 1."""
+        return replace(self, size=eta * self.p), Constant(1.0)
+
     def init(self, w0: Floats, n: int) -> Record:
         """The first number of local steps is drawn."""
         d, rng = w0.size, fresh(self.seed, 0, COIN)
@@ -78,6 +83,11 @@ class Scaffnew(Method):
         own, sent = np.zeros((n, w0.size)), np.zeros((n, w0.size))
         ever, steps = np.zeros(n, np.bool_), np.zeros(1, np.int64)
         return Skipping(walker, own, sent, ever, np.zeros(w0.size), steps, self.p)
+
+    def pair(self, step: Step) -> None:
+        """Refuse any step but 1: the h_i add up to 0 only if w moves to the mean."""
+        if step != Constant(1.0):
+            raise Unsuitable(f"Scaffnew's server moves to the mean of what it gets, not by {step!r}; use Constant(1.0)")
 
     def suit(self, problem: Problem, activity: Activity) -> None:
         """Refuse rounds in which not everyone takes part."""

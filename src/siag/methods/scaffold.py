@@ -9,10 +9,11 @@ import numpy as np
 
 from siag.foundations import check
 from siag.foundations.types import Floats, Record, Rng
-from siag.methods.local import Local, check_local, descend, local
+from siag.methods.local import Local, check_local, descend, local, tuned_local
 from siag.methods.method import Method, advance, compute, cost, fade, forget, ready, receive, shown
 from siag.methods.sgd import Fresh
 from siag.methods.table import Table, table
+from siag.steps import Step
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,6 +60,10 @@ class SCAFFOLD(Method):
     def message(self, d: int, n: int) -> int:
         """Both x − y_i and c_i⁺."""
         return 2 * d
+
+    def tuned(self, eta: float, gamma: float) -> tuple[Method, Step]:
+        """The size of the local steps is chosen."""
+        return tuned_local(self, eta, gamma, self.steps)
 
     def init(self, w0: Floats, n: int) -> Record:
         """No control variate yet."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from siag.foundations import check
 from siag.foundations.types import Floats, Integers, Record
-from siag.methods.method import Method, advance, receive
+from siag.methods.method import Method, advance, ready, receive
 
 NORMALIZATIONS = ("mean", "sum")
 
@@ -53,6 +53,12 @@ def add(state: Fresh, i: int, message: Floats, age: int) -> None:
     for j in range(message.size):
         state.total[j] += message[j]
     state.arrived[0] += 1
+
+
+@ready.when(Fresh)
+def anything_arrived(state: Fresh) -> bool:
+    """Whether there is anything to step along."""
+    return bool(state.arrived[0] > 0)
 
 
 @advance.when(Fresh)

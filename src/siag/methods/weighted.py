@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from siag.foundations.types import Floats, Integers
-from siag.methods.method import advance, receive
+from siag.methods.method import advance, ready, receive
 
 EVEN, CAPPED, ROOT = 0, 1, 2  # the kinds of weight
 
@@ -42,6 +42,12 @@ def add_weighted(state: Weighted, i: int, message: Floats, age: int) -> None:
     for j in range(message.size):
         state.total[j] += weight * message[j]
     state.arrived[0] += 1
+
+
+@ready.when(Weighted)
+def anything_came(state: Weighted) -> bool:
+    """Whether there is anything to step along."""
+    return bool(state.arrived[0] > 0)
 
 
 @advance.when(Weighted)

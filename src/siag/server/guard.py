@@ -43,7 +43,7 @@ class Refused(SiagError):
 class Guard:
     """What a report must be like.
 
-    What is always asked: finite numbers, as many as w has; a version that exists, read after the worker's last report;
+    What is always asked: finite numbers, as many as the method's messages have; a version that exists, read after the worker's last report;
     a sample that was not reported before.
 
     Args:

@@ -89,6 +89,18 @@ def admit(
 
 
 @compiled
+def note_silence(
+    lines: Floats, ages: Integers, bounds: Bounds, i: int, stamp: int, sample: int, version: int, now: float
+) -> bool:
+    """Write down that worker i has nothing to send, if that needs no closer look; otherwise do nothing, and say so."""
+    line = lines[i]
+    if not unsuspicious(line, bounds, version, stamp, sample, 0.0):
+        return False
+    enter(line, ages, version, stamp, sample, 0.0, now)
+    return True
+
+
+@compiled
 def admit_all(
     state: Record,
     lines: Floats,
@@ -113,7 +125,7 @@ def admit_all(
         ages: the histogram.
         bounds: of the guard.
         rows: whose reports have come, in order; what is no row ends it.
-        messages: (n, d) the reports.
+        messages: (n, their length) the reports.
         notes: (n, 2) their stamps and samples.
         squares: (n,) their squared norms.
         version: of w.

@@ -16,15 +16,15 @@ import numpy as np
 from siag.activity import EveryArrivals, Tick, TraceWriter, checked_sizes
 from siag.foundations import check
 from siag.foundations.dispatch import compiled
-from siag.foundations.errors import BadInput, SiagError
+from siag.foundations.errors import BadInput, SiagError, Unsuitable, shorten
 from siag.foundations.types import Floats, Integers, Record
-from siag.methods import Method, advance, fade
+from siag.methods import Method, advance, answer, fade, forget, shown
 from siag.server import ledger
 from siag.server.guard import Guard, Refused, square_norm
-from siag.server.ledger import GO, HOLD, admit, admit_all
+from siag.server.ledger import GO, HOLD, admit, admit_all, note_silence
 from siag.server.members import KEEP, Departed, Member
 from siag.server.snapshot import Snapshot, WorkerView
-from siag.steps import Step
+from siag.steps import Step, heard, left, size
 
 AHEAD = 4096  # step sizes worked out at a time
 LIMIT = 1e15  # a coordinate so many times larger than where it began is on its way out of the range of numbers
@@ -54,6 +54,24 @@ def move(state: Record, eta: float) -> None:
 def fade_away(state: Record, i: int, factor: float) -> None:
     """Let the row of a departed worker count for less."""
     fade(state, i, factor)
+
+
+@compiled
+def hear(rule: Record, i: int, stamp: int) -> None:
+    """Let a step that looks at ages know of a report."""
+    heard(rule, i, stamp)
+
+
+@compiled
+def miss(rule: Record, i: int) -> None:
+    """Let it know that nothing is left of a worker's."""
+    left(rule, i)
+
+
+@compiled
+def aged_size(rule: Record, t: int) -> float:
+    """Its η_t, asked once."""
+    return size(rule, t)
 
 
 class ParameterServer:
@@ -94,6 +112,7 @@ class ParameterServer:
     ) -> None:
         if not isinstance(server, EveryArrivals | Tick):
             raise BadInput("server", server, "EveryArrivals(k) or Tick(seconds)", "a live server waits for nobody")
+        method.serve()
         names = [str(i) for i in range(workers)] if isinstance(workers, int) else list(workers)
         if not names or len(set(names)) < len(names):
             raise BadInput("workers", workers, "at least one, and no name twice")
@@ -107,19 +126,26 @@ class ParameterServer:
                 member.patience = check.real("patience", patience, above=0)
         self.n, self.d = len(names), int(w0.size)
         self.state: Record = method.init(w0, self.n)
-        self.version, self.reports, self.arrived, self.fades = 0, 0, 0, 0
+        self.shown: Floats = _checked(method, shown(self.state), self.state.w)  # what workers read
+        self.message_size = method.message(self.d, self.n)
+        self.version, self.reports, self.arrived = 0, 0, 0
+        self.skips = 0  # reports that there was nothing to send
+        self.fades = 0  # times a row faded or a memory was lost: lines of a trace that are no reports
+        self.remembers = forget.knows(type(method.recruit(w0, self.n)))  # whether workers do, between reports
         self.changed: Floats = self.ledger[:, ledger.CHANGED]  # which rows, since they were last saved
         self.trace = trace
         self._ages = np.zeros(ledger.BINS, np.int64)
-        self._shape, self._kind = (self.d,), np.dtype(np.float64)
+        self._shape, self._kind = (self.message_size,), np.dtype(np.float64)
         self._k = server.k if isinstance(server, EveryArrivals) else sys.maxsize
         self._admit: Callable[..., bool] = admit
         self._admit_all: Callable[..., int] = admit_all
         self._by_name = {name: row for row, name in enumerate(names)}
         self._limit = LIMIT * (1.0 + float(np.abs(w0).max(initial=0.0)))
         self._look = max(64, w0.size // 1000)  # whether w is still finite is looked at after so many versions
+        self._rule = step.rule(self.n)  # of a step that looks at ages
         self._sizes = np.empty(0)
         self._sizes_from = 0
+        self._known: set[int] = set()  # rows whose workers may have computed something before
         self._fading: dict[int, int] = {}  # rows of the departed, and how often each was faded
         self._started: float | None = None
         self._rate, self._counted, self._counted_at = 0.0, 0, 0.0
@@ -140,21 +166,27 @@ class ParameterServer:
 
     @property
     def w(self) -> Floats:
-        """(d,) the current w, to be read only, and only by the thread that calls `push`."""
-        view: Floats = self.state.w.view()
+        """(d,) the result so far, w for most methods, to be read only, and only by the thread that calls `push`."""
+        view: Floats = answer(self.state).view()
         view.setflags(write=False)
         return view
 
     def warm_up(self) -> None:
         """Have the machine code made, or found on disk, before anybody waits for it."""
         small, one = self.method.init(np.zeros(1), 1), np.zeros(1)
+        message = np.zeros(self.method.message(1, 1))
         kept = ledger.blank(1), np.zeros(ledger.BINS, np.int64), self._bounds
         kept[0][0, ledger.HERE] = 1.0
-        self._admit(small, *kept, 0, one, 0, 0, 0.0, 0, 0.0, GO, 0.0)
+        self._admit(small, *kept, 0, message, 0, 0, 0.0, 0, 0.0, GO, 0.0)
         rows, notes = np.zeros(1, np.int32), np.zeros((1, 2), np.int64)
-        self._admit_all(small, *kept, rows, np.zeros((1, 1)), notes, one, 0, 0.0, 0, 1, one, 0)
+        self._admit_all(small, *kept, rows, message[None], notes, one, 0, 0.0, 0, 1, one, 0)
+        note_silence(*kept, 0, 0, 0, 0, 0.0)
         move(small, 0.0)
         square_norm(one)
+        rule = self.step.rule(1)
+        if rule is not None:
+            hear(rule, 0, 0)
+            aged_size(rule, 0)
 
     def begin(self, now: float) -> None:
         """Start the clock from which seconds are counted."""
@@ -166,7 +198,7 @@ class ParameterServer:
         return 0.0 if self._started is None else now - self._started
 
     def join(self, name: str | int, now: float) -> Ticket:
-        """A worker is here, for the first time or again; it is given its row."""
+        """A worker is here, for the first time or again, with nothing in its memory; it is given its row."""
         row = name if isinstance(name, int) else self._by_name.get(name, -1)
         if not 0 <= row < self.n:
             raise Refused(f"worker {name!r}: not among the {self.n} workers of this server", final=True)
@@ -174,13 +206,17 @@ class ParameterServer:
         if member.state == "refused":
             raise Refused(f"worker {member.name}: refused {member.refused} times, last: {member.reason}", final=True)
         member.state, member.heard, member.joined, member.reason = "working", now, now, ""
+        if row in self._known:
+            self.forgotten(row, now)
+        self._known.add(row)
         return Ticket(row, self.version, member.samples)
 
     def push(self, row: int, stamp: int, message: Floats, sample: int, now: float, square: float | None = None) -> None:
         """Worker `row` reports what it computed, with its `sample`-th sample, from w of version `stamp`.
 
-        Raises `Refused`, having changed nothing but the worker's count of refusals, if the guard does not like it. A
-        runtime that trusts its workers may pass on ‖message‖² as they found it, and save the server the look.
+        Raises `Refused`, having changed nothing but the worker's count of refusals, if the guard does not like it; the
+        worker has to forget what it remembers then. A runtime that trusts its workers may pass on ‖message‖² as they
+        found it, and save the server the look.
         """
         if not 0 <= row < self.n:
             raise Refused(f"row {row}: there are rows 0 to {self.n - 1}", final=True)
@@ -188,23 +224,45 @@ class ParameterServer:
         if right and square is None:
             square = square_norm(message)
         go = self.arrived + 1 >= self._k
+        if self._rule is not None:
+            self._look_closer(row, stamp, message, sample, now, square)
+            hear(self._rule, row, stamp)
         eta = self._eta() if go else 0.0
         what: Any = message, stamp, sample, square, self.version, now, GO if go else HOLD, eta
         if not right or not self._admit(self.state, self.ledger, self._ages, self._bounds, row, *what):
             self._look_closer(row, stamp, message, sample, now, square)
             self._admit(self.state, self.ledger, self._ages, self._bounds, row, *what)
-        if self._started is None:
-            self.begin(now)
-        if self.trace is not None:
-            self.trace.report(self.version, row, stamp, sample, self.seconds(now))
-        if self.reports == 0:
+        if self._admit is admit:
             self._admit = admit.settled(self.state, self.ledger, self._ages, self._bounds, row, *what)
-        self.reports += 1
-        self.arrived += 1
-        if self._fading:
-            self._fading.pop(row, None)
+        self._arrive(row, stamp, sample, now)
         if go:
             self._stepped(now)
+
+    def skip(self, row: int, stamp: int, sample: int, now: float) -> None:
+        """Worker `row` has nothing to send, of its `sample`-th sample at w of version `stamp`: a report all the same.
+
+        Raises `Refused` as `push` does.
+        """
+        if not 0 <= row < self.n:
+            raise Refused(f"row {row}: there are rows 0 to {self.n - 1}", final=True)
+        what: Any = self.ledger, self._ages, self._bounds, row, stamp, sample, self.version, now
+        if not note_silence(*what):
+            self._look_closer(row, stamp, None, sample, now, 0.0)
+            note_silence(*what)
+        self.skips += 1
+        if self._rule is not None:
+            hear(self._rule, row, stamp)
+        self._arrive(row, stamp, sample, now)
+        if self.arrived >= self._k:
+            move(self.state, self._eta())
+            self._stepped(now)
+
+    def forgotten(self, row: int, now: float) -> None:
+        """A worker's memory is as it was at the beginning: it was started anew, or a report of its was refused."""
+        if self.remembers:
+            if self.trace is not None:
+                self.trace.forget(self.version, row, self.seconds(now))
+            self.fades += 1
 
     def push_many(
         self, rows: Integers, messages: Floats, notes: Integers, squares: Floats, now: float, most: int, stop: int
@@ -213,18 +271,18 @@ class ParameterServer:
 
         It stops at the first that needs a closer look, which is left to `push`, at what is no row, after `most`
         reports, and at version `stop`. What must be seen one by one, for a trace or a row that fades, is left to
-        `push`, too.
+        `push`, too; so is everything with a step that looks at ages.
 
         Args:
             rows: whose reports have come, in order.
-            messages: (n, d) the reports of all rows.
+            messages: (n, their length) the reports of all rows.
             notes: (n, 2) their stamps and samples.
             squares: (n,) their squared norms.
             now: the time.
             most: how many to take.
             stop: the version to stop at.
         """
-        if self.trace is not None or self._fading:
+        if self.trace is not None or self._fading or self._rule is not None:
             return 0
         self._eta()  # there are sizes for this version and some more
         first = self.version - self._sizes_from
@@ -248,8 +306,8 @@ class ParameterServer:
         return taken
 
     def pull(self, out: Floats) -> int:
-        """Copy w, which nobody is writing now, to `out`; return its version, the stamp of what is computed from it."""
-        out[:] = self.state.w
+        """Copy what workers read, which nobody is writing now, to `out`; return its version, the stamp to report."""
+        out[:] = self.shown
         return self.version
 
     def tick(self, now: float) -> None:
@@ -294,12 +352,12 @@ class ParameterServer:
             self._fading[row] = 0
 
     def arrays(self) -> dict[str, np.ndarray[Any, Any]]:
-        """The method's arrays by name: all that must be kept, beside `meta`."""
+        """The method's arrays by name, and the step's if it has any: all that must be kept, beside `meta`."""
         found: dict[str, np.ndarray[Any, Any]] = {}
         for name, value in _arrays_within(self.state):
             if not any(value is other for other in found.values()):
                 found[name] = value
-        return found
+        return found if self._rule is None else found | dict(_arrays_within(self._rule, "step."))
 
     def meta(self, now: float) -> dict[str, Any]:
         """Versions and membership, to be saved with the arrays."""
@@ -307,6 +365,7 @@ class ParameterServer:
             "version": self.version,
             "reports": self.reports,
             "arrived": self.arrived,
+            "skips": self.skips,
             "fades": self.fades,
             "started": self._started is not None,
             "seconds": self.seconds(now),
@@ -319,6 +378,8 @@ class ParameterServer:
         """Go on where another server was, its arrays having been put in place."""
         counts = ("version", "reports", "arrived", "fades")
         self.version, self.reports, self.arrived, self.fades = (int(meta[what]) for what in counts)
+        self.skips = int(meta.get("skips", 0))
+        self._known = set(range(self.n))
         self._fading = {int(row): int(done) for row, done in meta["fading"]} if self.departed.times > 0 else {}
         self._ages[:] = 0
         self._ages[: len(meta["ages"])] = meta["ages"]
@@ -360,8 +421,24 @@ class ParameterServer:
             problems=tuple(problems),
         )
 
+    def _arrive(self, row: int, stamp: int, sample: int, now: float) -> None:
+        """What follows a report."""
+        if self._started is None:
+            self.begin(now)
+        if self.trace is not None:
+            self.trace.report(self.version, row, stamp, sample, self.seconds(now))
+        self.reports += 1
+        self.arrived += 1
+        if self._fading:
+            self._fading.pop(row, None)
+
     def _eta(self) -> float:
-        """η of this version."""
+        """η of this version; a step that looks at ages must be asked once only, when all that has come is heard."""
+        if self._rule is not None:
+            eta = float(aged_size(self._rule, self.version))
+            if not 0.0 <= eta < math.inf:
+                raise BadInput("step", eta, "finite and not negative", "mend what `size` means for it")
+            return eta
         k = self.version - self._sizes_from
         if not 0 <= k < len(self._sizes):
             self._sizes_from, k = self.version, 0
@@ -383,21 +460,23 @@ class ParameterServer:
             self._look_at_w()
 
     def _look_closer(
-        self, row: int, stamp: int, message: Floats, sample: int, now: float, square: float | None
+        self, row: int, stamp: int, message: Floats | None, sample: int, now: float, square: float | None
     ) -> None:
         """Raise `Refused` with the reason if there is one; if not, the worker is here again, and in good standing."""
         member = self.members[row]
         try:
             if member.state == "refused":
                 raise Refused(f"worker {member.name}: refused too often, last: {member.reason}", final=True)
-            if message.shape != self._shape or message.dtype != self._kind or square is None:
-                raise Refused(f"{message.size} numbers of type {message.dtype}: {self.d} of type float64 are expected")
+            if message is not None and (message.shape != self._shape or message.dtype != self._kind):
+                expected = f"{self.message_size} of type float64 are expected"
+                raise Refused(f"{message.size} numbers of type {message.dtype}: {expected}")
             self.guard.check_stamp(stamp, self.version, member.last)
             self.guard.check_sample(sample, member.samples)
-            self.guard.check_norm(square, member.largest, member.reports)
+            self.guard.check_norm(math.nan if square is None else square, member.largest, member.reports)
         except Refused as refusal:
             self._look_at_w()  # if that is beyond all numbers no worker is to blame
             self.strike(row, refusal, now)
+            self.forgotten(row, now)
             raise
         member.accepted()
 
@@ -411,8 +490,19 @@ class ParameterServer:
         if self.trace is not None:
             self.trace.fade(self.version, row, factor, self.seconds(now))
         fade_away(self.state, row, factor)
+        if self._rule is not None and factor == 0.0:
+            miss(self._rule, row)
         self.fades += 1
         self.changed[row] = True
+
+
+def _checked(method: Method, whole: Floats, w: Floats) -> Floats:
+    """What workers read, if it can be sent as it is."""
+    right = isinstance(whole, np.ndarray) and whole.dtype == np.float64 and whole.ndim == 1
+    if not right or not whole.flags.c_contiguous or not np.shares_memory(whole, w):
+        what = "an array of float64 that begins with the state's own w"
+        raise Unsuitable(f"{method!r}: what is shown to workers must be {what}, not {shorten(whole)}")
+    return whole
 
 
 def _arrays_within(record: Record, place: str = "") -> Iterator[tuple[str, np.ndarray[Any, Any]]]:

@@ -272,12 +272,19 @@ def test_a_problem_of_ones_own_is_named_by_its_module_and_replayed_with_it(desk)
     assert np.array_equal(siag.load(desk.folder / "again" / "run.npz").w[0], np.load(desk.folder / "out" / "w.npy"))
 
 
-def test_a_worker_of_another_problem_is_told_so(desk):
-    server = desk.serve(model=("--problem", "problem.toml"))
+@pytest.mark.parametrize(
+    ("model", "status", "words"),
+    [
+        (("--problem", "problem.toml"), 2, "the server's problem is LeastSquares.random("),
+        (("--dimension", 3, "--workers", 2), 1, "must be one of 2 workers and 3 parameters, as the server's"),
+    ],
+)
+def test_a_worker_of_another_problem_is_told_so(desk, model, status, words):
+    server = desk.serve(model=model)
     other = desk.terminal("work", server.address, "--problem", "job:problem", "--quiet")
-    assert other.end() == 1
+    assert other.end() == status
     (line,) = other.err
-    assert "must be one of 2 workers and 3 parameters, as the server's" in line
+    assert words in line
 
 
 def test_a_worker_that_was_killed_goes_on_in_its_file_and_no_sample_counts_twice(desk):

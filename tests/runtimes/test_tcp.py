@@ -61,13 +61,23 @@ def test_a_worker_of_a_problem_draws_its_own_samples():
     ("given", "why"),
     [
         ({"seed": 4}, "the server's seed is 3, this worker's 4; give both ends the same --seed"),
-        ({"problem": siag.problems.LeastSquares.random(n=2, d=D, p=3, noise=0.2)}, "the server's problem is 'LeastSq"),
+        (
+            {"problem": siag.problems.LeastSquares.random(n=2, d=D, p=3, noise=0.2)},
+            "noise=0.1, .* this worker's LeastSquares.* noise=0.2",
+        ),
         ({"problem": None, "gradient": pull, "stream": target(1)}, "this worker's none"),
     ],
 )
 def test_a_worker_with_another_problem_or_seed_than_the_servers_gives_up(given, why):
     problem, place = siag.problems.LeastSquares.random(n=2, d=D, p=3, noise=0.1), []
-    options = {"problem": problem, "seed": 3, "step": siag.steps.Constant(0.01), "port": 0, "progress": False}
+    options = {
+        "problem": problem,
+        "seed": 3,
+        "step": siag.steps.Constant(0.01),
+        "port": 0,
+        "progress": False,
+        "linger": 5.0,
+    }
     ready = {"ready": lambda host, port: place.append(f"{host}:{port}"), "until": siag.Until(reports=40)}
     server = threading.Thread(target=lambda: serve(**options, **ready))
     server.start()

@@ -163,8 +163,8 @@ class Worker:
         for what, remedy in (("problem", "give both ends the same one"), ("seed", "give both ends the same --seed")):
             there, here = content.get(what), self._origin.get(what)
             if there is not None and there != here:
-                own = "none" if here is None else shorten(here)
-                raise Dismissed(f"the server's {what} is {shorten(there)}, this worker's {own}; {remedy}")
+                theirs, own = wire.words(str(there)), "none" if here is None else here
+                raise Dismissed(f"the server's {what} is {theirs}, this worker's {own}; {remedy}")
 
     def _ready(self, method: Any, samples: int) -> Task:
         task = self._make(method if isinstance(method, dict) else {}, self._w.copy())

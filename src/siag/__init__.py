@@ -11,6 +11,7 @@ from siag.simulation import Run, Sweep, load, simulate, sweep
 
 if TYPE_CHECKING:
     from siag import runtimes, server, streams
+    from siag.experiments.comparison import compare
     from siag.experiments.replay import replay
     from siag.runtimes import Until, serve, train, work
 
@@ -23,6 +24,7 @@ LATER = {  # what a simulation does not need, and is imported only when it is fi
     "train": "siag.runtimes",
     "work": "siag.runtimes",
     "replay": "siag.experiments.replay",
+    "compare": "siag.experiments.comparison",
 }
 
 __all__ = [
@@ -36,6 +38,7 @@ __all__ = [
     "Until",
     "__version__",
     "activity",
+    "compare",
     "compiled",
     "load",
     "methods",

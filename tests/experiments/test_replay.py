@@ -12,8 +12,8 @@ from siag.activity import EveryArrivals, Tick, TraceWriter
 from siag.experiments.replay import made_again, replay
 from siag.foundations.errors import BadFile, BadInput
 from siag.foundations.rng import SAMPLES, blank, key, rewind
-from siag.methods import compute
-from siag.server import Departed, Guard, ParameterServer
+from siag.methods import compute, forget
+from siag.server import Departed, Guard, ParameterServer, Refused
 
 N, D = 5, 3
 LEAST_SQUARES = siag.problems.LeastSquares.random(n=N, d=D, p=2, noise=0.1, seed=2)
@@ -217,3 +217,112 @@ def test_from_the_shell_an_error_is_one_line_and_a_status(tmp_path):
     assert result.returncode not in (0, 1)
     assert len(result.stderr.splitlines()) == 1
     assert "not a trace of format siag-trace-1" in result.stderr
+
+
+RIDGE = siag.problems.Ridge.random(n=N, d=D, m=8, spread=0.5, tilt=0.3, regularization=0.1, batch=2, seed=3)
+REMEMBERING = [
+    (siag.methods.LAG(), siag.steps.Constant(0.1)),
+    (siag.methods.LAG(gradients="sample", weight=3.0), siag.steps.Constant(0.05)),
+    (siag.methods.SCAFFOLD(steps=2, size=0.02), siag.steps.Constant(0.5)),
+    (siag.methods.Averaged(siag.methods.SCAFFOLD(steps=2, size=0.02, option=1)), siag.steps.Constant(0.5)),
+    (siag.methods.SIAG(), siag.steps.DelayAdaptive(0.1)),
+    (siag.methods.SGD(), siag.steps.DelayAdaptive(0.05, variant="second", ages="arrivals", horizon=8)),
+]
+
+
+class Fallible:
+    """A server and its workers, moved by hand: reports are refused, workers and the server start anew."""
+
+    def __init__(self, path, method, step, server, seed=5):
+        self.method, self.step, self.when, self.seed = method, step, server, seed
+        about = {"workers": N, "seed": seed, "w0": "0"}
+        self.trace = TraceWriter(path, about)
+        self.oracle, self.rng, self.key = RIDGE.oracle(), blank(), key(seed, 0, SAMPLES)
+        self.memory = method.recruit(np.zeros(D), N)
+        self.drawn, self.flying, self.forgets = [0] * N, {}, 0
+        self.server = self.made()
+        for i in range(N):
+            self.server.join(i, 0.0)
+
+    def made(self):
+        options = {"departed": Departed(0), "guard": Guard(jump=None, strikes=10**6), "trace": self.trace}
+        return ParameterServer(self.method, self.step, np.zeros(D), N, server=self.when, **options)
+
+    def compute(self, i):
+        read, out = np.empty(self.server.shown.size), np.empty(self.server.message_size)
+        stamp = self.server.pull(read)
+        rewind(self.rng, self.key, i, self.drawn[i])
+        send = compute(self.memory, self.oracle, self.rng, i, read, out)
+        self.flying[i] = stamp, send, out, self.drawn[i]
+        self.drawn[i] += 1
+
+    def deliver(self, i, now):
+        stamp, send, out, sample = self.flying.pop(i)
+        if send:
+            self.server.push(i, stamp, out, sample, now)
+        else:
+            self.server.skip(i, stamp, sample, now)
+
+    def spoil(self, i, now):
+        stamp, _, out, sample = self.flying.pop(i)
+        with pytest.raises(Refused):
+            self.server.push(i, stamp, np.full_like(out, np.nan), sample, now)
+        forget(self.memory, i)
+
+    def crash(self, i, now):
+        self.flying.pop(i, None)
+        forget(self.memory, i)
+        self.server.join(i, now)
+
+    def restart(self, now):
+        arrays, meta = {name: a.copy() for name, a in self.server.arrays().items()}, self.server.meta(now)
+        self.server = self.made()
+        for name, array in self.server.arrays().items():
+            array[...] = arrays[name]
+        self.server.restore(json.loads(json.dumps(meta)), now)
+        for i in range(N):
+            self.crash(i, now)
+
+    def run(self, count):
+        chance = np.random.default_rng(1)
+        for k in range(count):
+            i, luck, now = int(chance.integers(N)), chance.random(), 0.01 * k
+            if k == count // 2:
+                self.restart(now)
+            elif i == 2 and k > 3 * count // 4:
+                self.server.leave(i, now)
+            elif i not in self.flying:
+                self.compute(i)
+            elif luck < 0.8:
+                self.deliver(i, now)
+            else:
+                (self.spoil if luck < 0.9 else self.crash)(i, now)
+            if isinstance(self.when, Tick) and k % 3 == 0:
+                self.server.tick(now)
+        self.trace.close(self.server.version)
+
+
+@pytest.mark.parametrize("server", [EveryArrivals(), EveryArrivals(2), Tick(0.03)], ids=repr)
+@pytest.mark.parametrize(("method", "step"), REMEMBERING, ids=repr)
+def test_what_workers_forget_is_forgotten_again_bit_for_bit(tmp_path, method, step, server):
+    made = Fallible(tmp_path / "run.trace", method, step, server)
+    made.run(600)
+    run = replay(tmp_path / "run.trace", RIDGE, method, step)
+    assert np.array_equal(run.w[0], made.server.w)
+    assert run.t[-1] == made.server.version
+    assert made.server.w.any()
+    lines = (tmp_path / "run.trace").read_text().splitlines()
+    assert any(line.endswith(",-1.0") for line in lines) == made.server.remembers
+    if isinstance(method, siag.methods.LAG):
+        assert 0 < made.server.skips < made.server.reports
+        assert run.uploads[0, -1] <= made.server.reports - made.server.skips
+
+
+def test_a_replay_without_the_lines_of_what_was_forgotten_is_another_run(tmp_path):
+    method, step = REMEMBERING[2]
+    made = Fallible(tmp_path / "run.trace", method, step, EveryArrivals())
+    made.run(600)
+    lines = (tmp_path / "run.trace").read_text().splitlines(keepends=True)
+    (tmp_path / "less.trace").write_text("".join(line for line in lines if not line.endswith(",-1.0\n")))
+    run = replay(tmp_path / "less.trace", RIDGE, method, step)
+    assert not np.array_equal(run.w[0], made.server.w)

@@ -98,6 +98,8 @@ def test_a_welcome_says_all_that_a_worker_needs():
             "name": "a",
             "workers": 2,
             "d": D,
+            "message": D,
+            "shown": D,
             "samples": 0,
             "method": {"kind": "SIAG", "resum": 64, "wait": 0.0, "rows": "float64"},
         }
@@ -116,23 +118,52 @@ def test_each_report_is_answered_with_the_new_model():
             kind, version, w = client.frame()
             assert (kind, version) == (wire.MODEL, k + 1)
             assert w.tolist() == [-0.5 * (k + 1)] * D
-        client.send(wire.head(wire.SKIP))
-        assert client.frame()[:2] == (wire.MODEL, 3)
         client.send(wire.head(wire.ALIVE))
+        client.report(np.zeros(D), 3, 3)
+        assert client.frame()[:2] == (wire.MODEL, 4)
+        assert served.state()[:2] == (4, 4)
+
+
+def test_that_there_is_nothing_to_send_is_a_report_and_lets_the_server_step():
+    with Served(1, step=0.5) as served, Client(served.port) as client:
+        client.join()
+        client.report(np.ones(D))
+        assert client.frame()[2].tolist() == [-0.5] * D
+        client.send(wire.head(wire.SKIP, 0, 1, 1))
+        kind, version, w = client.frame()
+        assert (kind, version, w.tolist()) == (wire.MODEL, 2, [-1.0] * D)
+        assert served.state()[:2] == (2, 2)
+        assert served.ask(lambda: (served.server.skips, served.server.members[0].samples)) == (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("stamp", "sample", "reason"),
+    [(7, 1, "stamp 7"), (0, 1, "from before"), (1, 0, "sample 0"), (1, 1 << 53, "fewer than")],
+)
+def test_a_skip_must_have_a_stamp_and_a_sample_as_a_report(stamp, sample, reason):
+    with Served(1) as served, Client(served.port) as client:
+        client.join()
         client.send(wire.head(wire.SKIP))
-        assert client.frame()[:2] == (wire.MODEL, 3)
-        assert served.state()[:2] == (3, 3)
+        client.frame()
+        client.report(np.ones(D), 1, 1)
+        client.frame()
+        before = served.state()
+        client.send(wire.head(wire.SKIP, 0, stamp, sample))
+        kind, _, content = client.frame()
+        assert kind == wire.REFUSAL
+        assert reason in content["reason"]
+        assert served.state() == before
 
 
 def test_frames_may_come_in_any_pieces():
     with Served(1) as served, Client(served.port) as client:
-        frames = wire.text(wire.HELLO, {"protocol": 1}) + wire.head(wire.SKIP) + wire.head(wire.SKIP)
+        frames = wire.text(wire.HELLO, {"protocol": 1}) + wire.head(wire.SKIP) + wire.head(wire.SKIP, 0, 0, 1)
         for k in range(len(frames)):
             client.send(frames[k : k + 1])
         assert [client.frame()[0] for _ in range(4)] == [wire.WELCOME, wire.MODEL, wire.MODEL, wire.MODEL]
-        client.report(np.ones(D))
-        client.report(np.ones(D), 0, 1)
-        assert [client.frame()[1] for _ in range(2)] == [1, 2]
+        client.report(np.ones(D), 1, 2)
+        client.report(np.ones(D), 2, 3)
+        assert [client.frame()[1] for _ in range(2)] == [3, 4]
 
 
 @pytest.mark.parametrize("d", [509, 510, 512, 20_000])

@@ -295,7 +295,8 @@ def test_three_hundred_idle_connections_cost_little_and_slow_nobody_down():
 def test_a_worker_that_stops_reading_does_not_fill_the_servers_memory(monkeypatch):
     d = 50_000
     monkeypatch.setattr(tcp_hub, "SLOWEST", 1 << 30)
-    with Served(2, d, limits=Limits(frame=0.5)) as served, Client(served.port) as deaf, Client(served.port) as good:
+    options = {"limits": Limits(frame=0.5), "guard": Guard(strikes=10**9)}
+    with Served(2, d, **options) as served, Client(served.port) as deaf, Client(served.port) as good:
         deaf.join(), good.join()
         deaf.socket.settimeout(0.2)
         sent = 0

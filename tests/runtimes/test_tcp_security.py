@@ -480,7 +480,7 @@ def frames(chance):
     """
     good = [
         wire.head(wire.REPORT, len(NONSENSE), 0, chance.randrange(100)) + NONSENSE,
-        wire.head(wire.SKIP),
+        wire.head(wire.SKIP, 0, -1, -1),
         wire.head(wire.ALIVE),
         wire.text(wire.HELLO, {"protocol": 1, "worker": str(chance.randrange(1, 8))}),
         wire.head(wire.MODEL, 8 * D) + NONSENSE,

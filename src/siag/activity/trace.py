@@ -5,9 +5,11 @@
     0,3,0,0,0.0131,
     1,5,0,0,0.0138,
 
-Worker 5's first sample was computed from w⁰ and arrived when the server was at w¹. A line with a factor is no report:
-the worker had left for good, and its row counts for `factor` as much from then on. Any tool that reads CSV reads it (a
-name that ends in .gz is compressed); a torn last line, left by a crash, is ignored.
+Worker 5's first sample was computed from w⁰ and arrived when the server was at w¹. That a worker had nothing to send
+is a report, too. A line with a factor is none: the worker had left for good, and its row counts for `factor` as much
+from then on; or, if that is −1, the worker had lost what it remembered, because it was started anew or a report of its
+was refused. Any tool that reads CSV reads it (a name that ends in .gz is compressed); a torn last line, left by a
+crash, is ignored.
 """
 
 from __future__ import annotations
@@ -20,13 +22,13 @@ from typing import Any
 
 import numpy as np
 
-from siag.activity.agenda import FADE, STEP, Events
+from siag.activity.agenda import FADE, FORGET, STEP, Events
 from siag.activity.recorded import Recorded, Tape
 from siag.activity.timed import Timed
-from siag.activity.trace_writer import COLUMNS, FORMAT, TraceWriter, text_of
+from siag.activity.trace_writer import COLUMNS, FORGOTTEN, FORMAT, TraceWriter, text_of
 from siag.foundations.errors import BadFile, BadInput, shorten
 from siag.foundations.memory import check_fits
-from siag.foundations.types import Floats, Integers
+from siag.foundations.types import Booleans, Floats, Integers
 
 __all__ = ["COLUMNS", "FORMAT", "Trace", "TraceWriter"]
 
@@ -44,7 +46,8 @@ class Trace(Timed):
         stamp: (reports,) the version it was computed from.
         sample: (reports,) which of the worker's samples it was computed from, the first being 0.
         seconds: (reports,) since the start.
-        factor: (reports,) NaN for a report; otherwise by how much the row of a departed worker counts from now on.
+        factor: (reports,) NaN for a report; otherwise by how much the row of a departed worker counts from now on, or
+            −1 if a worker has lost what it remembered.
         versions: how many steps the server took.
         about: what was run.
     """
@@ -101,24 +104,31 @@ class Trace(Timed):
     def _events(self) -> Events:
         """All there is, in order: within a version first reads, then arrivals, each followed by its worker's next read.
 
-        A sample that never arrived was drawn all the same: it is one more read, whose result is thrown away.
+        A sample that never arrived was drawn all the same: it is one more read, whose result is thrown away. If its
+        worker has lost its memory since, that read comes before.
         """
         count = len(self.version)
         place = np.arange(count)
         reports = np.flatnonzero(np.isnan(self.factor))
-        before = self._before()
+        forgotten = self.factor == FORGOTTEN
+        before, last = self._before(), self._last(forgotten)
         drawn = np.where(before >= 0, self.sample - self.sample[before], self.sample + 1)[reports]
         total = float(drawn.sum(dtype=np.float64)) + count + self.versions
         check_fits(int(EVENT * total), f"a trace of {total:.3g} events", "its samples may be numbered wrongly")
-        at_once = (before >= 0) & (self.version[before] == self.stamp)
+        at_once = (last >= 0) & (self.version[last] == self.stamp)
         phase = np.where(at_once, ARRIVING, READING)[reports]
-        position = np.where(at_once, before + 0.5, place)[reports]
+        position = np.where(at_once, last + 0.5, place)[reports]
         reads = np.repeat(np.arange(len(reports)), drawn)
         rest = len(reads) + self.versions
-        arriving = np.where(np.isnan(self.factor), self.worker, FADE + self.worker)
-        versions = np.concatenate([self.version, self.stamp[reports][reads], np.arange(self.versions)])
-        phases = np.concatenate([np.full(count, ARRIVING), phase[reads], np.full(self.versions, STEPPING)])
-        positions = np.concatenate([place, position[reads], np.zeros(self.versions)])
+        read_at, phase, position = self.stamp[reports][reads], phase[reads], position[reads]
+        lost = (np.diff(reads, append=-1) == 0) & ((last >= 0) & forgotten[last])[reports][reads]
+        until = last[reports][reads][lost]
+        read_at[lost], phase[lost], position[lost] = self.version[until], ARRIVING, until - 0.25
+        arriving = np.where(forgotten, FORGET + self.worker, FADE + self.worker)
+        arriving[reports] = self.worker[reports]
+        versions = np.concatenate([self.version, read_at, np.arange(self.versions)])
+        phases = np.concatenate([np.full(count, ARRIVING), phase, np.full(self.versions, STEPPING)])
+        positions = np.concatenate([place, position, np.zeros(self.versions)])
         keys = np.lexsort((positions, phases, versions))
         code = np.concatenate([arriving, -1 - self.worker[reports][reads], np.full(self.versions, STEP)])
         age = np.concatenate([self.version - self.stamp, np.zeros(rest, np.int64)])
@@ -128,8 +138,15 @@ class Trace(Timed):
 
     def _before(self) -> Integers:
         """(reports,) for each report the place of the one before it of the same worker, −1 if there is none."""
-        reports = np.flatnonzero(np.isnan(self.factor))
-        order = reports[np.argsort(self.worker[reports], kind="stable")]
+        return self._preceding(np.flatnonzero(np.isnan(self.factor)))
+
+    def _last(self, forgotten: Booleans) -> Integers:
+        """(reports,) the same, but a loss of memory counts, too."""
+        return self._preceding(np.flatnonzero(np.isnan(self.factor) | forgotten))
+
+    def _preceding(self, places: Integers) -> Integers:
+        """(reports,) for each of these places the one before it of the same worker, −1 elsewhere."""
+        order = places[np.argsort(self.worker[places], kind="stable")]
         before = np.full(len(self.version), -1)
         same = self.worker[order[1:]] == self.worker[order[:-1]]
         before[order[1:][same]] = order[:-1][same]
@@ -193,7 +210,7 @@ def _columns(lines: Sequence[str]) -> list[Any]:
     for k, text in enumerate(last):
         if text:
             factor[k] = float(text)
-            if stamp[k] or sample[k] or not 0.0 <= factor[k] <= 1.0:
+            if stamp[k] or sample[k] or not (0.0 <= factor[k] <= 1.0 or factor[k] == FORGOTTEN):
                 raise ValueError
             stamp[k] = sample[k] = "0"
     seconds = np.array(list(map(float, cells[4::6])), np.float64)

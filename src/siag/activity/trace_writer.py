@@ -23,6 +23,7 @@ from siag.foundations.files import write_bytes
 
 FORMAT = "siag-trace-1"
 COLUMNS = "version,worker,stamp,sample,seconds,factor"
+FORGOTTEN = -1.0  # in place of a factor
 GZIP = 31  # zlib's number for a gzip file
 BLOCK = 1 << 16
 TAIL = 1 << 20  # characters that a save of the state may carry for a trace
@@ -87,6 +88,10 @@ class TraceWriter:
     def fade(self, version: int, worker: int, factor: float, seconds: float) -> None:
         """The row of a worker that has left counts for `factor` as much from now on."""
         self._lines.append(f"{version},{worker},,,{seconds:.6f},{factor!r}\n")
+
+    def forget(self, version: int, worker: int, seconds: float) -> None:
+        """A worker has lost what it remembered: it was started anew, or what it sent was refused."""
+        self._lines.append(f"{version},{worker},,,{seconds:.6f},{FORGOTTEN!r}\n")
 
     @property
     def tail(self) -> str | None:
@@ -208,7 +213,7 @@ class Unwritten(TraceWriter):
 
     @property
     def lines(self) -> list[str]:
-        """One for each report and each fading."""
+        """One for each report, each fading and each memory that was lost."""
         return self._lines
 
 

@@ -30,6 +30,7 @@ EXAMPLES = """\b
 Examples:
   siag reproduce                      the paper's figures and claims, as one report
   siag run experiment.toml --out out  one experiment from a file
+  siag compare                        all methods on the paper's problem, on one footing
   siag theory --n 20 --T 15           Theorem 1's constants, and the steps to use
   siag serve --workers 2 --dimension 3 --eta 0.05
   siag work HOST:7460 --gradient job:gradient --stream job:stream
@@ -98,7 +99,7 @@ def reproduce(out: Path, as_json: bool) -> int:
 
     on_interrupt(NOTHING_HALF)
     began = time.perf_counter()
-    with _bar(not as_json and sys.stderr.isatty()) as show:
+    with bar(not as_json and sys.stderr.isatty()) as show:
         page, claims = make(out, progress=show)
     held = all(claim.holds for claim in claims)
     if as_json:
@@ -209,7 +210,7 @@ def _without_nan(value: Any) -> Any:
 
 
 @contextmanager
-def _bar(shown: bool) -> Iterator[Callable[[float, str], None]]:
+def bar(shown: bool) -> Iterator[Callable[[float, str], None]]:
     """A progress bar on the terminal; yields a function to be called with the fraction done and what is being done."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from siag.experiments.agreement import LAWS, agreement
 from siag.experiments.bound import bound
+from siag.experiments.comparison.chapter import methods
 from siag.experiments.convergence import METHODS, nonuniform, uniform
 from siag.experiments.cyclic import cyclic
 from siag.experiments.inequalities import inequalities
@@ -77,6 +78,7 @@ def _parts(scale: Scale) -> list[tuple[str, Callable[[Scale, Tick], Chapter], in
         ("lemmas", inequalities, 1),
         ("exact gradients", relatives, len(RELATIVES)),
         ("virtual clock", waiting, len(SERVERS) * len(TIMES)),
+        ("other methods", methods, 1),
         ("agreement", agreement, len(METHODS) + len(LAWS)),
         ("real processes", live, 2 * len(PROCESSES)),
     ]

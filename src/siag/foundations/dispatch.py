@@ -3,7 +3,8 @@
 A *verb* is a function whose meaning depends on the type of its first argument, a `NamedTuple`:
 `@receive.when(Table)`. A *compiled* function is an ordinary function in the subset of Python that Numba compiles:
 called from Python it runs as machine code, `.plain` is the function itself. Compiled functions may call
-verbs and each other, and are specialised and cached for the types they meet.
+verbs and each other, and are specialised and cached for the types they meet. Given an *interpreted* `NamedTuple`,
+which holds what machine code cannot bear, such as a user's function, they run as plain Python.
 
 Numba's own cache looks only at the file of the outermost function and would run stale code after an edit
 elsewhere. Here the name under which machine code is cached holds a fingerprint of all code it was made from
@@ -25,12 +26,14 @@ from siag.foundations.fingerprint import fingerprint
 P = ParamSpec("P")
 R = TypeVar("R")
 F = TypeVar("F", bound=Callable[..., Any])
+K = TypeVar("K", bound=type)
 
 INLINED = {"forceinline": True}  # a call with a dozen arrays costs as much as the work on twenty numbers
 
 _lock = threading.RLock()
 _unregistered: list[Verb[Any, Any] | Compiled[Any, Any]] = []
 _verbs: list[Verb[Any, Any]] = []
+_interpreted: set[type] = set()
 
 
 class Verb(Generic[P, R]):
@@ -121,9 +124,12 @@ class Compiled(Generic[P, R]):
 
     def _specialise(self, structure: tuple[Any, ...], args: tuple[Any, ...]) -> Any:
         """Machine code for arguments of this structure; Numba makes it at the first call, or finds it in its cache."""
-        _register_all()
         source: Any = self.plain
         kinds = _kinds_within(args)
+        if kinds & _interpreted:
+            self._for[structure] = source
+            return source
+        _register_all()
         for known in _verbs:  # machine code from the cache asks no verb for its meaning
             known._settled |= kinds if known.otherwise is not None else kinds & known.meanings.keys()
         parts = sorted(kinds, key=lambda kind: (kind.__module__, kind.__qualname__))
@@ -218,6 +224,12 @@ def compiled(plain: Callable[P, R]) -> Compiled[P, R]:
 def rarely(plain: Callable[P, R]) -> Compiled[P, R]:
     """Make a function compiled that is seldom needed, and so is better kept out of line."""
     return Compiled(plain, inlined=False)
+
+
+def interpreted(kind: K) -> K:
+    """Have compiled functions run as plain Python where they meet this `NamedTuple` class."""
+    _interpreted.add(kind)
+    return kind
 
 
 def _register_all() -> None:

@@ -20,17 +20,34 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def write_report(folder: Path, title: str, facts: Mapping[str, str], chapters: Sequence[Chapter]) -> Path:
-    """Write everything; return the page. Each file is whole or not there, and the page comes last."""
+def write_report(
+    folder: Path,
+    title: str,
+    facts: Mapping[str, str],
+    chapters: Sequence[Chapter],
+    *,
+    name: str = "report.html",
+    paper: bool = True,
+) -> Path:
+    """Write everything; return the page. Each file is whole or not there, and the page comes last.
+
+    Args:
+        folder: where.
+        title: of the page.
+        facts: what is known of its making.
+        chapters: what it says.
+        name: of the page's file.
+        paper: whether it is about the paper, so that its slips belong on it, and its claims into files.
+    """
     pictures = {}
     for chapter in chapters:
         pictures[chapter.name] = write_figure(folder, chapter.name, chapter.figure)
-        for name, columns in chapter.tables.items():
-            write_csv(folder / f"{name}.csv", columns)
-    claims = [claim for chapter in chapters for claim in chapter.claims]
-    write_claims(folder, claims)
-    page = folder / "report.html"
-    write_text(page, render(title, facts, chapters, pictures))
+        for table, columns in chapter.tables.items():
+            write_csv(folder / f"{table}.csv", columns)
+    if paper:
+        write_claims(folder, [claim for chapter in chapters for claim in chapter.claims])
+    page = folder / name
+    write_text(page, render(title, facts, chapters, pictures, paper=paper))
     return page
 
 

@@ -11,22 +11,47 @@ from siag.report.chapter import Chapter, Claim
 from siag.report.slips import SLIPS
 
 
-def render(title: str, facts: Mapping[str, str], chapters: Sequence[Chapter], pictures: Mapping[str, str]) -> str:
-    """Chapters and claims as HTML; `pictures` are data URLs by chapter name."""
+def render(
+    title: str,
+    facts: Mapping[str, str],
+    chapters: Sequence[Chapter],
+    pictures: Mapping[str, str],
+    *,
+    paper: bool = True,
+) -> str:
+    """Chapters and claims as HTML; `pictures` are data URLs by chapter name.
+
+    A page about the paper opens with what it claims and how much of that holds, and ends with its slips.
+    """
     claims = [claim for chapter in chapters for claim in chapter.claims]
-    held = sum(claim.holds for claim in claims)
     source = files("siag.report")
     return Template((source / "page.html").read_text()).substitute(
         title=escape(title),
+        kicker="reproduction report" if paper else "comparison",
         style=(source / "page.css").read_text(),
-        verdict=f"{held} of {len(claims)} claims hold",
-        mood="good" if held == len(claims) else "bad",
+        opening=_opening(claims) if paper else "",
         contents="\n".join(f'<a href="#{chapter.name}">{escape(chapter.title)}</a>' for chapter in chapters),
-        claims=_claims(claims),
+        claims=_section("claims", "What the paper claims, and what was measured", _claims(claims)) if paper else "",
         chapters="\n".join(_chapter(chapter, pictures[chapter.name]) for chapter in chapters),
-        slips="\n".join(f"<li>{escape(slip)}</li>" for slip in SLIPS),
+        slips=_section("slips", "Where this follows a corrected form of the paper", _slips()) if paper else "",
         facts="\n".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in facts.items()),
     )
+
+
+def _opening(claims: Sequence[Claim]) -> str:
+    """What the paper is about, and how much of it holds."""
+    held = sum(claim.holds for claim in claims)
+    return Template((files("siag.report") / "paper.html").read_text()).substitute(
+        verdict=f"{held} of {len(claims)} claims hold", mood="good" if held == len(claims) else "bad"
+    )
+
+
+def _section(name: str, heading: str, content: str) -> str:
+    return f'<section id="{name}">\n<h2>{escape(heading)}</h2>\n{content}\n</section>'
+
+
+def _slips() -> str:
+    return "<ol>\n" + "\n".join(f"<li>{escape(slip)}</li>" for slip in SLIPS) + "\n</ol>"
 
 
 def _claims(claims: Iterable[Claim]) -> str:

@@ -18,7 +18,7 @@ from siag.foundations.errors import BadInput, DivergenceWarning, Missing
 from siag.foundations.memory import check_fits, size
 from siag.foundations.types import Floats
 from siag.foundations.version import __version__
-from siag.methods import SIAG, Method
+from siag.methods import SIAG, Method, cost
 from siag.runtimes.session import Session
 from siag.runtimes.until import Curve, Until
 from siag.runtimes.watch import Watcher, watcher_of
@@ -85,12 +85,14 @@ class Assembly:
         options: Options,
         about: dict[str, Any],
     ) -> None:
+        method.serve()
+        d, n = int(w0.size), len(workers)
         self._about = {
             "siag": __version__,
             "method": repr(method),
             "step": repr(step),
             "w0": w0.tolist() if w0.any() and w0.size <= 1000 else "0" if not w0.any() else "not kept",
-            "workers": len(workers),
+            "workers": n,
             **about,
         }
         _check_kinds(options)
@@ -98,15 +100,16 @@ class Assembly:
         with ExitStack() as stack:
             store = None
             if options.folder is not None:
-                identity = {"method": repr(method), "step": repr(step), "n": len(workers), "d": int(w0.size)}
+                identity = {"method": repr(method), "step": repr(step), "n": n, "d": d}
                 identity |= {"server": repr(options.server), "workers": list(workers)}
                 identity |= {what: about[what] for what in ("problem", "seed") if " at 0x" not in str(about[what])}
                 store = Store(options.folder, identity, durable=options.durable)
                 stack.callback(store.close)
             elif options.durable:
                 raise Missing("folder", "say where a durable run is to be kept")
-            needed = size(method.init(w0[:1], len(workers))) * w0.size
-            check_fits(needed, f"{method!r} with {len(workers)} workers and d = {w0.size}", "use fewer workers")
+            length = method.message(d, n)
+            needed = size(method.init(w0[:1], n)) * max(d, length // method.message(1, n)) + 8 * n * length
+            check_fits(needed, f"{method!r} with {n} workers and d = {d}", "use fewer workers")
             self.server = ParameterServer(
                 method,
                 step,
@@ -117,6 +120,8 @@ class Assembly:
                 departed=options.departed,
                 patience=options.patience,
             )
+            self._about["upload"], self._about["download"] = method.traffic(d, n)
+            self._gradients = max(1, cost(method.recruit(w0, n)))
             self.server.warm_up()
             curve = Curve(until, check.integer("record", options.record), options.loss)
             watcher = watcher_of(options.progress)
@@ -144,7 +149,7 @@ class Assembly:
         about = {**self._about, "ended": self.session.why, "repeats": 1}
         if self.session.failures:
             about["failed"] = _some(self.session.failures)
-        run = self.session.curve.run(self.server.w, self.session.diverged, about)
+        run = self.session.curve.run(self.server.w, self.session.diverged, about, self._gradients)
         if self.session.diverged >= 0:
             warnings.warn(self.session.why, DivergenceWarning, stacklevel=3)
         for trouble in self.session.troubles:

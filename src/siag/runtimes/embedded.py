@@ -41,13 +41,20 @@ GRACE = 2.0  # seconds a worker has to end by itself
 
 
 class Memory:
-    """The shared memory of all workers."""
+    """The shared memory of all workers.
 
-    def __init__(self, context: Any, n: int, d: int) -> None:
-        self._n, self._d = n, d
+    Args:
+        context: of multiprocessing.
+        n: how many workers there are.
+        message: how many numbers each sends.
+        shown: how many each is sent.
+    """
+
+    def __init__(self, context: Any, n: int, message: int, shown: int) -> None:
+        self._n = n
         self._raw: list[Any] = [
-            context.RawArray(ctypes.c_double, n * d),
-            context.RawArray(ctypes.c_double, n * d),
+            context.RawArray(ctypes.c_double, n * message),
+            context.RawArray(ctypes.c_double, n * shown),
             context.RawArray(ctypes.c_int64, 2 * n),
             context.RawArray(ctypes.c_char, TEXT * n),
             context.RawArray(ctypes.c_double, n),
@@ -55,9 +62,9 @@ class Memory:
         self._look()
 
     def _look(self) -> None:
-        n, d = self._n, self._d
-        self.sent: Floats = np.frombuffer(self._raw[0], np.float64).reshape(n, d)
-        self.w: Floats = np.frombuffer(self._raw[1], np.float64).reshape(n, d)
+        n = self._n
+        self.sent: Floats = np.frombuffer(self._raw[0], np.float64).reshape(n, -1)
+        self.w: Floats = np.frombuffer(self._raw[1], np.float64).reshape(n, -1)
         self.notes: Integers = np.frombuffer(self._raw[2], np.int64).reshape(n, 2)
         self.squares: Floats = np.frombuffer(self._raw[4], np.float64)
 
@@ -72,7 +79,7 @@ class Memory:
         return content.partition(b"\0")[0].decode(errors="replace")
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"_n": self._n, "_d": self._d, "_raw": self._raw}
+        return {"_n": self._n, "_raw": self._raw}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -95,6 +102,7 @@ def work(
     memory: Memory,
     row: int,
     n: int,
+    d: int,
     task: Task,
     bell: connection.Connection,
     answers: connection.Connection,
@@ -112,7 +120,7 @@ def work(
         os.write(ring, codes[JOIN])
         if os.read(answer, 1) != GO:
             return
-        task.begin(row, n, w.size, int(notes[SAMPLE]))
+        task.begin(row, n, d, int(notes[SAMPLE]))
         square_norm(out)
         square, compute, read, write = square_norm.settled(out), task.compute, os.read, os.write
         while True:
@@ -120,7 +128,10 @@ def work(
             notes[SAMPLE] = task.sample
             squares[row] = square(out)  # here, where it costs the server nothing
             write(ring, report if send else codes[SKIP])
-            if read(answer, 1) not in ANSWERS:
+            reply = read(answer, 1)
+            if reply == REFUSED:
+                task.forget()
+            elif reply != GO:
                 return
     except StreamEnded:
         os.write(ring, codes[ENDED])
@@ -164,7 +175,7 @@ class Embedded:
         if "forkserver" in methods:
             self._context.set_forkserver_preload(["siag.runtimes.ready"])
         server = session.server
-        self._memory = Memory(self._context, server.n, server.d)
+        self._memory = Memory(self._context, server.n, server.message_size, server.shown.size)
         self._bell, self._ring = self._context.Pipe(duplex=False)
         self._notes, self._sent, self._w = (
             list(rows) for rows in (self._memory.notes, self._memory.sent, self._memory.w)
@@ -186,7 +197,8 @@ class Embedded:
         for row, task in enumerate(self._tasks):
             answers, answer = self._context.Pipe(duplex=False)
             name = f"siag-worker-{self._session.server.members[row].name}"
-            arguments = (self._memory, row, len(self._tasks), task, self._ring, answers, life_of_child)
+            sizes = len(self._tasks), self._session.server.d
+            arguments = (self._memory, row, *sizes, task, self._ring, answers, life_of_child)
             process = self._context.Process(target=work, args=arguments, name=name, daemon=True)
             with _without_the_script(task):
                 process.start()
@@ -255,31 +267,31 @@ class Embedded:
     def _heed(self, row: int, kind: int, now: float) -> bytes:
         """Do what a worker rings for; return what to answer, nothing if it has ended."""
         session, memory = self._session, self._memory
-        server = session.server
         reply = GO
-        if kind == REPORT:
+        if kind in (REPORT, SKIP):
             if session.over:
                 return STOP
             stamp, sample = self._notes[row].tolist()
             try:
-                session.push(row, stamp, self._sent[row], sample, now, float(memory.squares[row]))
+                if kind == REPORT:
+                    session.push(row, stamp, self._sent[row], sample, now, float(memory.squares[row]))
+                else:
+                    session.skip(row, stamp, sample, now)
             except Refused as refusal:
                 session.refused(row, refusal)
                 reply = STOP if refusal.final else REFUSED
         elif kind == JOIN:
             try:
-                memory.notes[row, SAMPLE] = server.join(row, now).samples
+                memory.notes[row, SAMPLE] = session.join(row, now).samples
             except Refused as refusal:
                 session.refused(row, refusal)
                 return STOP
         elif kind == ENDED:
             session.left(row, now, "its stream ended")
             return NOTHING
-        elif kind == FAILED:
+        else:
             session.failed(row, memory.said(row))
             return NOTHING
-        else:
-            server.alive(row, now)
         return reply
 
     def _answer(self, row: int, reply: bytes) -> None:

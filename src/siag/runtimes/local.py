@@ -24,7 +24,7 @@ from siag.problems import Problem
 from siag.runtimes.assembly import Assembly, Options, checked, distance_from, worker_names
 from siag.runtimes.embedded import Embedded
 from siag.runtimes.session import Session
-from siag.runtimes.task import FromProblem, FromStream, Gradient, Task, check_stream
+from siag.runtimes.task import FromProblem, FromStream, Gradient, Task, check_method, check_stream
 from siag.runtimes.until import Until, until_of
 from siag.runtimes.watch import Watcher
 from siag.server.guard import Guard
@@ -225,6 +225,7 @@ def _tasks(
         for k, stream in enumerate(streams):
             check_stream(f"streams[{k}]", stream)
             _sendable(f"streams[{k}]", stream, "give the function that makes it instead of a generator or an open file")
+        check_method(method, None, w0, len(streams))
         tasks = [FromStream(gradient, stream, method, w0) for stream in streams]
     _sendable("method", method, "define its class in a module")
     return tasks

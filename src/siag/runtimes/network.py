@@ -21,6 +21,7 @@ from siag.methods import Method
 from siag.problems import Problem
 from siag.runtimes.assembly import Assembly, Options, checked, distance_from, worker_names
 from siag.runtimes.security import Tokens, check_binding, client_context, is_loopback, read_token, server_context
+from siag.runtimes.session import Session
 from siag.runtimes.task import FromProblem, FromStream, Gradient, Task, check_method, check_stream
 from siag.runtimes.tcp_server import Limits, listen, serve_session
 from siag.runtimes.tcp_worker import Worker, made
@@ -103,7 +104,7 @@ def serve(
     """
     method, step = checked(method, step)
     start, names = _model(w0, problem), _workers(workers, problem)
-    check_method(method, problem, start)
+    check_method(method, problem, start, len(names))
     facts: dict[str, Any] = {
         "problem": "streams of the workers" if problem is None else repr(problem),
         "activity": f"live, {len(names)} workers",
@@ -146,9 +147,12 @@ def serve(
         for listener in listeners:  # a name may mean anything; this is where the socket is
             check_binding(str(listener.getsockname()[0]), *secure)
         assembly = Assembly(method, step, start, names, until_of(until, True), options, facts)
-        return assembly.run(
-            lambda session: asyncio.run(serve_session(session, listeners, **secrets, ready=ready, origin=origin))
-        )
+
+        def carry(session: Session) -> None:
+            _carried("method", max(session.server.message_size, session.server.shown.size))
+            asyncio.run(serve_session(session, listeners, **secrets, ready=ready, origin=origin))
+
+        return assembly.run(carry)
 
 
 def _origin(problem: Problem | None, seed: int) -> dict[str, Any]:
@@ -168,9 +172,14 @@ def _model(w0: Floats | None, problem: Problem | None) -> Floats:
         start = np.zeros(problem.d)
     else:
         start = check.floats("w0", w0, (None if problem is None else problem.d,))
-    if start.nbytes > LARGEST:
-        raise BadInput("w0", start.size, f"at most {LARGEST // 8} numbers, what a frame can carry")
+    _carried("w0", start.size)
     return start
+
+
+def _carried(what: str, numbers: int) -> None:
+    """Refuse what no frame can carry."""
+    if 8 * numbers > LARGEST:
+        raise BadInput(what, numbers, f"at most {LARGEST // 8} numbers, what a frame can carry")
 
 
 def _workers(workers: int | Sequence[str] | None, problem: Problem | None) -> list[str]:

@@ -17,7 +17,7 @@ from siag.runtimes.absence import Absence
 from siag.runtimes.until import Curve, Until
 from siag.runtimes.watch import Problems, Quiet, Watcher
 from siag.server.guard import Guard, Refused
-from siag.server.parameter_server import Diverged, ParameterServer
+from siag.server.parameter_server import Diverged, ParameterServer, Ticket
 from siag.server.store import Store
 
 SHOW = 0.25  # seconds between two looks at the server
@@ -30,7 +30,7 @@ ANYTHING = Guard(jump=None)
 ENTRY = struct.Struct(
     "<Bqqqd"
 )  # kind, row, stamp, sample, seconds: a line of the durable log; a report's numbers follow
-REPORTED, TICKED, LEFT = range(3)
+REPORTED, TICKED, LEFT, SKIPPED, FORGOT = range(5)
 
 
 class Session:
@@ -140,16 +140,39 @@ class Session:
         there = any(member.state in ("working", "expected") for member in self.server.members)
         return bool(self.failures) and not there and self.server.reports == self._reports0
 
+    def join(self, row: int, now: float) -> Ticket:
+        """A worker is here; see `ParameterServer.join`."""
+        before = self.server.fades
+        ticket = self.server.join(row, now)
+        self._log_loss(row, now, before)
+        return ticket
+
     def push(self, row: int, stamp: int, message: Floats, sample: int, now: float, square: float | None = None) -> None:
         """A report; see `ParameterServer.push`."""
-        server = self.server
+        server, before = self.server, self.server.fades
         try:
             server.push(row, stamp, message, sample, now, square)
         except Diverged as error:
             self._diverge(error)
+        except Refused:
+            self._log_loss(row, now, before)
+            raise
         if self.durable and self.store is not None:
             self.store.log(ENTRY.pack(REPORTED, row, stamp, sample, server.seconds(now)), message.data.cast("B"))
             self._uncommitted = True
+        self._moved(now)
+
+    def skip(self, row: int, stamp: int, sample: int, now: float) -> None:
+        """A report that there is nothing to send; see `ParameterServer.skip`."""
+        before = self.server.fades
+        try:
+            self.server.skip(row, stamp, sample, now)
+        except Diverged as error:
+            self._diverge(error)
+        except Refused:
+            self._log_loss(row, now, before)
+            raise
+        self._log(SKIPPED, row, stamp, sample, now)
         self._moved(now)
 
     def push_many(self, rows: Integers, messages: Floats, notes: Integers, squares: Floats, now: float) -> int:
@@ -221,7 +244,7 @@ class Session:
             self._shown = now
             self.watcher.show(self.snapshot(now))
         if self.diverged < 0:
-            self.curve.refresh(server.version, server.w, server.reports, server.seconds(now))
+            self.curve.refresh(server.version, server.w, server.reports, server.seconds(now), server.skips)
         if now - self._flushed >= SAVE:
             self._flushed = now
             self._flush(force=self.store is None)
@@ -283,9 +306,7 @@ class Session:
         """A worker has left, or counts as one that has."""
         self._departures += 1
         self.server.leave(row, now, reason)
-        if self.durable and self.store is not None:
-            self.store.log(ENTRY.pack(LEFT, row, 0, 0, self.server.seconds(now)))
-            self._uncommitted = True
+        self._log(LEFT, row, 0, 0, now)
         self.watcher.event(f"worker {self.server.members[row].name} left: {reason}")
         self._due = 0.0
 
@@ -305,10 +326,19 @@ class Session:
             self.server.tick(now)
         except Diverged as error:
             self._diverge(error)
-        if self.durable and self.store is not None:
-            self.store.log(ENTRY.pack(TICKED, 0, 0, 0, self.server.seconds(now)))
-            self._uncommitted = True
+        self._log(TICKED, 0, 0, 0, now)
         self._moved(now)
+
+    def _log(self, kind: int, row: int, stamp: int, sample: int, now: float) -> None:
+        """In durable mode: a line of the log without numbers."""
+        if self.durable and self.store is not None:
+            self.store.log(ENTRY.pack(kind, row, stamp, sample, self.server.seconds(now)))
+            self._uncommitted = True
+
+    def _log_loss(self, row: int, now: float, before: int) -> None:
+        """The same, if a worker has lost its memory."""
+        if self.server.fades > before:
+            self._log(FORGOT, row, 0, 0, now)
 
     def _moved(self, now: float) -> None:
         """After a report or a step: a point of the curve, and whether this was the last."""
@@ -331,8 +361,13 @@ class Session:
             message = np.frombuffer(entry, np.float64, offset=ENTRY.size)
             self.server.push(row, stamp, message, sample, at)
             self.server.members[row].state = "away"
+        elif kind == SKIPPED:
+            self.server.skip(row, stamp, sample, at)
+            self.server.members[row].state = "away"
         elif kind == TICKED:
             self.server.tick(at)
+        elif kind == FORGOT:
+            self.server.forgotten(row, at)
         else:
             self.server.leave(row, at, "it had left before")
         return float(seconds)
@@ -383,7 +418,7 @@ class Session:
         """A point of the curve; after a divergence there is nothing to measure."""
         server = self.server
         measured = math.nan if self.diverged >= 0 else None
-        self.curve.note(server.version, server.w, server.reports, server.seconds(now), measured)
+        self.curve.note(server.version, server.w, server.reports, server.seconds(now), measured, server.skips)
 
     def _gone(self, row: int, text: str) -> None:
         """Remember who is gone, and see at once who is left."""

@@ -12,11 +12,12 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from siag.activity import Everyone
-from siag.foundations.dispatch import compiled
+from siag.foundations.dispatch import compiled, interpreted
 from siag.foundations.errors import BadInput, SiagError, Unsuitable, shorten
 from siag.foundations.rng import SAMPLES, blank, key, rewind
 from siag.foundations.types import Floats, Record, Rng
-from siag.methods import SAG, Exact, Method, Streaming, compute
+from siag.methods import SAG, SAGA, Exact, Method, Streaming, compute, forget, needs, shown
+from siag.methods.around import Around
 from siag.problems import Problem, sample
 from siag.streams.stream import resumed
 
@@ -42,22 +43,26 @@ class Task(Protocol):
     def compute(self, w: Floats, out: Floats) -> bool:
         """Draw the next sample, write the message for this w to `out`, and return whether to send it."""
 
+    def forget(self) -> None:
+        """What was sent was refused, or may never have arrived: remember nothing of it, as at the beginning."""
+
     @property
     def sample(self) -> int:
         """The number of the sample drawn last, the first being 0."""
 
 
+@interpreted
 class Given(NamedTuple):
-    """A user's gradient and the sample it is to be computed on, where compiled code has an oracle."""
+    """A user's gradient and where its samples come from, where compiled code has an oracle."""
 
     gradient: Gradient
-    current: list[Any]
+    pull: Callable[[], Any]  # the next sample; raises `StreamEnded`
 
 
 @sample.when(Given)
 def sample_given(oracle: Given, rng: Rng, i: int, w: Floats, out: Floats) -> None:
-    """gradient(w, sample), checked."""
-    found = oracle.gradient(w, oracle.current[0])
+    """gradient(w, sample) on the next sample, checked."""
+    found = oracle.gradient(w, oracle.pull())
     if type(found) is np.ndarray and found.dtype == np.float64 and found.shape == out.shape:
         out[:] = found
         return
@@ -79,15 +84,27 @@ def check_stream(parameter: str, stream: Any) -> None:
         raise BadInput(parameter, stream, "something to iterate over, or a function that makes it")
 
 
-def check_method(method: Method, problem: Problem | None, w0: Floats) -> None:
-    """Refuse a method whose messages live workers cannot make, of a problem or of streams."""
-    name = type(method).__name__
-    if isinstance(method, SAG):
+def check_method(method: Method, problem: Problem | None, w0: Floats, n: int) -> None:
+    """Refuse a method that no live server runs, or whose messages live workers cannot make of a problem or streams."""
+    method.serve()
+    inner = method
+    while isinstance(inner, Around):
+        inner = inner.method
+    if isinstance(inner, SAG | SAGA):
+        name = type(inner).__name__
         raise Unsuitable(f"{name} draws one sample per iteration, live workers report when they can; use IAG or SIAG")
     if problem is not None:
         method.suit(problem, Everyone())
-    elif isinstance(method.recruit(w0, 1), Exact):
-        raise Unsuitable(f"{name} needs exact gradients, a stream has none; use SIAG, or give a problem")
+    else:
+        _check_source(method, method.recruit(w0, n))
+
+
+def _check_source(method: Method, memory: Record) -> None:
+    """Refuse workers that need what streams do not have."""
+    if needs(memory, Exact):
+        sampled = 'gradients="sample", ' if hasattr(method, "gradients") else ""
+        what = f"{type(method).__name__} needs exact gradients, a stream has none"
+        raise Unsuitable(f"{what}; use {sampled}SIAG, or give a problem")
 
 
 class FromStream:
@@ -112,7 +129,6 @@ class FromStream:
     ) -> None:
         self._gradient, self._stream, self._method, self._w0 = gradient, stream, method, w0
         self._drawn, self._go_on = 0, go_on
-        check_method(method, None, w0)
 
     @property
     def sample(self) -> int:
@@ -123,6 +139,7 @@ class FromStream:
         """Open the stream, after the samples drawn before if it can begin there."""
         self._row, self._drawn = row, samples
         self._memory: Record = self._method.recruit(self._w0, n)
+        _check_source(self._method, self._memory)
         self._plain = isinstance(self._memory, Streaming)  # which sends the gradient as it is
         made = self._stream() if callable(self._stream) else self._stream
         if isinstance(made, str | bytes | os.PathLike):
@@ -131,15 +148,23 @@ class FromStream:
             self._iterator: Iterator[Any] = iter(resumed(made, samples) if self._go_on else made)
         except TypeError:
             raise BadInput("stream", made, "something to iterate over") from None
-        self._oracle, self._rng = Given(self._gradient, [None]), blank()
+        self._oracle, self._rng = Given(self._gradient, self._pull), blank()
 
-    def compute(self, w: Floats, out: Floats) -> bool:
-        """The gradient on the next sample."""
+    def _pull(self) -> Any:
+        """The next sample."""
         try:
-            self._oracle.current[0] = next(self._iterator)
+            item = next(self._iterator)
         except StopIteration:
             raise StreamEnded from None
         self._drawn += 1
+        return item
+
+    def forget(self) -> None:
+        """The method's own way."""
+        forget(self._memory, self._row)
+
+    def compute(self, w: Floats, out: Floats) -> bool:
+        """The message on the next sample, or as many as the method takes; if the stream ends before, there is none."""
         if self._plain:
             sample_given(self._oracle, self._rng, self._row, w, out)
             return True
@@ -167,12 +192,19 @@ class FromProblem:
     def __init__(self, problem: Problem, method: Method, seed: int, w0: Floats, pause: float = 0.0) -> None:
         self._problem, self._method, self._seed, self._w0, self._pause = problem, method, seed, w0, pause
         self._drawn = 0
-        check_method(method, problem, w0)
+        check_method(method, problem, w0, problem.n)
 
     def warm_up(self) -> None:
         """Have the machine code made here, so that the workers find it on disk."""
-        w, memory = np.zeros(self._problem.d), self._method.recruit(self._w0, self._problem.n)
-        draw(memory, self._problem.oracle(), blank(), key(self._seed, 0, SAMPLES), 0, 0, w, np.empty_like(w))
+        n, d = self._problem.n, self._problem.d
+        w, memory = shown(self._method.init(self._w0, n)), self._method.recruit(self._w0, n)
+        self._first(memory, self._problem.oracle(), w, np.empty(self._method.message(d, n)))
+
+    def _first(self, memory: Record, oracle: Record, w: Floats, out: Floats) -> None:
+        """A message that nobody gets, from w that is to be read only, as the workers'."""
+        w = w.view()
+        w.setflags(write=False)
+        draw(memory, oracle, blank(), key(self._seed, 0, SAMPLES), 0, 0, w, out)
 
     @property
     def sample(self) -> int:
@@ -187,10 +219,14 @@ class FromProblem:
         self._oracle, self._memory = self._problem.oracle(), self._method.recruit(self._w0, n)
         self._rng, self._key = blank(), key(self._seed, 0, SAMPLES)
         if samples == 0 and not self._memory:
-            draw(self._memory, self._oracle, self._rng, self._key, row, 0, np.zeros(d), np.empty(d))
+            self._first(self._memory, self._oracle, np.zeros(d), np.empty(d))
+
+    def forget(self) -> None:
+        """The method's own way."""
+        forget(self._memory, self._row)
 
     def compute(self, w: Floats, out: Floats) -> bool:
-        """The gradient on the next sample."""
+        """The message of the next sample."""
         if self._pause > 0.0:
             time.sleep(self._pause)
         self._drawn += 1

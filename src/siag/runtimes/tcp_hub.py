@@ -8,13 +8,15 @@ import socket
 import ssl
 import time
 from contextlib import suppress
-from dataclasses import asdict, is_dataclass
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 import numpy as np
 
 from siag.foundations.errors import shorten
+from siag.foundations.types import Floats
 from siag.foundations.version import __version__
+from siag.methods import Method
 from siag.runtimes import wire
 from siag.runtimes.security import Tokens
 from siag.runtimes.session import Session
@@ -52,15 +54,15 @@ class Hub:
         self._origin = origin or {}
         self.session, self.tokens, self.limits = session, tokens, limits
         self.server = session.server
-        self.d = self.server.d
+        sent, shown = 8 * self.server.message_size, 8 * self.server.shown.size
         self.before: wire.Expected = {wire.HELLO: wire.ASKED}
         self.after: wire.Expected = {
-            wire.REPORT: (8 * self.d, 8 * self.d),
+            wire.REPORT: (sent, sent),
             wire.SKIP: wire.NONE,
             wire.ALIVE: wire.NONE,
             wire.LEAVE: wire.ASKED,
         }
-        self.unread = max(UNREAD, 2 * (8 * self.d + wire.HEADER.size))
+        self.unread = max(UNREAD, 2 * (shown + wire.HEADER.size))
         self.connections: set[Connection] = set()
         self.by_row: dict[int, Connection] = {}
         self.garbage = 0  # connections that were closed for what they sent
@@ -73,11 +75,12 @@ class Hub:
         now = time.monotonic()
         self._lost = {member.row: now for member in self.server.members if member.state == "away"}
         self._method = described(self.server.method)
-        self._scratch = np.zeros(self.d)
+        self._scratch = np.zeros(self.server.message_size)
         square_norm(self._scratch)
         self._square = square_norm.settled(self._scratch)
-        self._small = 8 * self.d + wire.HEADER.size <= STAGE
-        self._w = self.server.state.w.data
+        self._small = sent + wire.HEADER.size <= STAGE
+        self._at_once = shown + wire.HEADER.size <= STAGE and wire.NATIVE
+        self._shown = self.server.shown.data
         self._model = (-1, memoryview(b""))  # a version, and its w as bytes
         self._answers: list[tuple[Connection, bytes, bool]] = []
         self._trouble = ""
@@ -205,8 +208,7 @@ class Hub:
         elif head.kind == wire.REPORT:
             self._report(connection, row, head, payload, now)
         elif head.kind == wire.SKIP:
-            self.server.alive(row, now)
-            self._answer(connection)
+            self._take(connection, row, head, now, None)
         elif head.kind == wire.ALIVE:
             self.server.alive(row, now)
         else:
@@ -229,7 +231,7 @@ class Hub:
                 remedy = f"this server, siag {__version__}, speaks {wire.PROTOCOL}; install the same version"
                 raise Refused(f"protocol {said}: {remedy}", final=True)
             row = self._row_of(hello, now)
-            ticket = self.server.join(row, now)
+            ticket = self.session.join(row, now)
         except Refused as refused:
             self.garbage += 1
             self._remark(connection, refused.reason, now)
@@ -250,7 +252,9 @@ class Hub:
             "row": row,
             "name": member.name,
             "workers": self.server.n,
-            "d": self.d,
+            "d": self.server.d,
+            "message": self.server.message_size,
+            "shown": self.server.shown.size,
             "samples": ticket.samples,
             "method": self._method,
             **self._origin,
@@ -300,15 +304,22 @@ class Hub:
                 old.refuse("another connection has taken over this worker's row", final=False)
 
     def _report(self, connection: Connection, row: int, head: wire.Head, payload: memoryview, now: float) -> None:
-        if head.sample >= wire.SAMPLES:
-            raise wire.BadFrame(f"sample {head.sample}: fewer than {wire.SAMPLES} are allowed")
         if self._small:
             self._scratch[:] = wire.numbers(payload)  # on the stage it may lie anywhere; compiled code wants it aligned
             message = self._scratch
         else:
             message = wire.numbers(payload)
+        self._take(connection, row, head, now, message)
+
+    def _take(self, connection: Connection, row: int, head: wire.Head, now: float, message: Floats | None) -> None:
+        """Have the session take a report, or that there is nothing to send; answer."""
+        if head.sample >= wire.SAMPLES:
+            raise wire.BadFrame(f"sample {head.sample}: fewer than {wire.SAMPLES} are allowed")
         try:
-            self.session.push(row, head.stamp, message, head.sample, now, self._square(message))
+            if message is None:
+                self.session.skip(row, head.stamp, head.sample, now)
+            else:
+                self.session.push(row, head.stamp, message, head.sample, now, self._square(message))
         except Refused as refused:
             self.session.refused(row, refused)
             self._answer(connection, refusal(refused.reason, refused.final), last=refused.final)
@@ -369,12 +380,12 @@ class Hub:
             connection.hang_up()
             return
         version = self.server.version
-        said += wire.head(wire.MODEL, 8 * self.d, version)
-        if self._small and wire.NATIVE:
-            write(said + self._w)
+        said += wire.head(wire.MODEL, self._shown.nbytes, version)
+        if self._at_once:
+            write(said + self._shown)
             return
         if self._model[0] != version:  # one copy for all who get it: w moves on while it is on its way
-            self._model = (version, memoryview(self.server.state.w.astype("<f8", copy=False).tobytes()))
+            self._model = (version, memoryview(self.server.shown.astype("<f8", copy=False).tobytes()))
         write(said)
         write(self._model[1])
 
@@ -394,10 +405,13 @@ class _Busy(Exception):
 def described(method: object) -> dict[str, Any]:
     """A method in words that a worker can make it from again; just its name, if its parameters have no words."""
     kind = {"kind": type(method).__name__}
-    fields = asdict(method) if is_dataclass(method) and not isinstance(method, type) else {}
+    content: dict[str, Any] = {}
+    if is_dataclass(method) and not isinstance(method, type):
+        given = {field.name: getattr(method, field.name) for field in fields(method)}
+        content = {name: described(value) if isinstance(value, Method) else value for name, value in given.items()}
     with suppress(TypeError, ValueError):
-        if len(wire.text(wire.WELCOME, fields)) < STAGE:
-            return {**kind, **fields}
+        if len(wire.text(wire.WELCOME, content)) < STAGE:
+            return {**kind, **content}
     return kind
 
 

@@ -74,6 +74,7 @@ class Worker:
         self._task: Task | None = None
         self._line: Line | None = None
         self._place = (0, 0, 0)  # row, workers, d
+        self._lengths = (0, 0)  # of what is sent, and of what is read
         self._ahead = 0  # how many samples others have reported in this worker's place
         self._joined = False
         self._failure: Exception | None = None
@@ -136,19 +137,21 @@ class Worker:
         content = line.text(head)
         if head.kind != wire.WELCOME:
             self._turned_away(head, content)
-        place, samples = _welcome(content)
+        place, lengths, samples = _welcome(content)
         self._compare(content)
-        row, workers, d = place
+        row, workers, _ = place
         self._expected: wire.Expected = {
-            wire.MODEL: (8 * d, 8 * d),
+            wire.MODEL: (8 * lengths[1], 8 * lengths[1]),
             wire.REFUSAL: wire.TOLD,
             wire.GOODBYE: wire.TOLD,
         }
         if self._task is None:
-            self._w, self._out, self._stamp = np.empty(d), np.empty(d), 0
-            self._place, self.name = place, str(content.get("name"))
-        elif place != self._place:
+            self._out, self._w, self._stamp = np.empty(lengths[0]), np.empty(lengths[1]), 0
+            self._place, self._lengths, self.name = place, lengths, str(content.get("name"))
+        elif place != self._place or lengths != self._lengths:
             there, here = (f"row {row} of {n}, d = {d}" for row, n, d in (place, self._place))
+            if there == here:
+                there, here = (f"reports of {sent} numbers" for sent, _ in (lengths, self._lengths))
             raise Dismissed(f"the server is another than before: {there}, not {here}")
         self._read_model()
         if self._task is None:
@@ -167,12 +170,16 @@ class Worker:
                 raise Dismissed(f"the server's {what} is {theirs}, this worker's {own}; {remedy}")
 
     def _ready(self, method: Any, samples: int) -> Task:
-        task = self._make(method if isinstance(method, dict) else {}, self._w.copy())
+        task = self._make(method if isinstance(method, dict) else {}, self._w[: self._place[2]].copy())
         task.begin(*self._place, samples)
         return task
 
     def _go_on(self, task: Task, samples: int) -> None:
-        """After another worker may have worked in this one's place: no sample is reported twice."""
+        """After another worker may have worked in this one's place: no sample is reported twice.
+
+        Whether what was sent last has arrived is not known, so nothing of it is remembered.
+        """
+        task.forget()
         if samples > task.sample + 1 + self._ahead:
             if isinstance(task, FromProblem):  # a sample's number says what it is
                 task.begin(*self._place, samples)
@@ -198,7 +205,7 @@ class Worker:
                     line.send(wire.head(wire.REPORT, out.nbytes, self._stamp, task.sample + self._ahead), out)
                     self.reports += 1
                 else:
-                    line.send(wire.head(wire.SKIP))
+                    line.send(wire.head(wire.SKIP, 0, self._stamp, task.sample + self._ahead))
             except OSError:
                 while line.waiting():  # perhaps it said goodbye before it hung up
                     self._read_frame()
@@ -206,6 +213,8 @@ class Worker:
             before = self.refused
             self._read_model()
             in_a_row = in_a_row + 1 if self.refused > before else 0
+            if in_a_row:
+                task.forget()
             if in_a_row == REJOIN:  # the two ends may disagree about what was before
                 raise ConnectionResetError(f"refused {REJOIN} times in a row; joining again")
 
@@ -286,7 +295,7 @@ class Worker:
 
 def made(description: dict[str, Any]) -> Method:
     """The method a server has described: one of this package's, by its name."""
-    content = dict(description)
+    content = {name: made(value) if _is_method(value) else value for name, value in description.items()}
     kind = getattr(methods, str(content.pop("kind", "")), None)
     if not (isinstance(kind, type) and issubclass(kind, Method) and kind is not Method):
         raise Dismissed(
@@ -304,13 +313,21 @@ def shown(address: tuple[str, int]) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-def _welcome(content: dict[str, Any]) -> tuple[tuple[int, int, int], int]:
-    """Row, workers and d, and the number of samples, of a welcome."""
+def _is_method(value: object) -> bool:
+    """Whether this describes a method that another is around."""
+    return isinstance(value, dict) and "kind" in value
+
+
+def _welcome(content: dict[str, Any]) -> tuple[tuple[int, int, int], tuple[int, int], int]:
+    """Row, workers and d, the lengths of what is sent and of what is read, and the number of samples, of a welcome."""
+    same = content.get("d")
     found = [content.get(name) for name in ("row", "workers", "d", "samples")]
-    row, workers, d, samples = (value if type(value) is int else -1 for value in found)
-    if not (0 <= row < workers and 0 < d <= wire.LARGEST // 8 and samples >= 0):
+    found += [content.get(name, same) for name in ("message", "shown")]
+    row, workers, d, samples, message, shown = (value if type(value) is int else -1 for value in found)
+    most = wire.LARGEST // 8
+    if not (0 <= row < workers and 0 < d <= shown <= most and 0 < message <= most and samples >= 0):
         raise wire.BadFrame("the server's welcome is not one")
-    return (row, workers, d), samples
+    return (row, workers, d), (message, shown), samples
 
 
 def _reason(error: Exception) -> str:

@@ -89,19 +89,21 @@ class Curve:
         self._open = not until.iterations
         ahead = points(until.iterations, record).tolist() if until.iterations else []
         self._ahead: list[int] = ahead[::-1]
-        self._rows: list[tuple[int, float, int, float]] = []
+        self._rows: list[tuple[int, float, int, float, int]] = []
         self._apart = REFRESH  # seconds after which an open end gets a point in any case
         self._measured, self._measured_at, self._cost = -1, 0.0, 0.0
         self.next = 0
         self.latest: float | None = None
 
-    def note(self, version: int, w: Floats, reports: int, seconds: float, measured: float | None = None) -> None:
-        """Write down a point, if it is time: `version` has reached `next`."""
+    def note(
+        self, version: int, w: Floats, reports: int, seconds: float, measured: float | None = None, skips: int = 0
+    ) -> None:
+        """Write down a point, if it is time: `version` has reached `next`. `skips` of the reports sent nothing."""
         self._look_at(w, version, seconds, measured)
         value = float("nan") if self.latest is None else self.latest
         if self._rows and self._rows[-1][0] == version:
             self._rows.pop()
-        self._rows.append((version, value, reports, seconds))
+        self._rows.append((version, value, reports, seconds, skips))
         while self._ahead and self._ahead[-1] <= version:
             self._ahead.pop()
         if len(self._rows) > self._most:  # an open end is far: every second point will do
@@ -110,7 +112,7 @@ class Curve:
             self._apart *= 2
         self.next = self._ahead[-1] if self._ahead else max(version + 1, int(version * self._growth))
 
-    def refresh(self, version: int, w: Floats, reports: int, seconds: float) -> None:
+    def refresh(self, version: int, w: Floats, reports: int, seconds: float, skips: int = 0) -> None:
         """Measure w if that was long ago; with an open end this may be a point of the curve, too.
 
         The points of a run with a known end are those of a simulation, and no others.
@@ -118,7 +120,7 @@ class Curve:
         if version == self._measured or seconds - self._measured_at < max(REFRESH, self._cost / SHARE):
             return
         if self._open and self._rows and seconds - self._rows[-1][3] >= self._apart:
-            self.note(version, w, reports, seconds)
+            self.note(version, w, reports, seconds, skips=skips)
         else:
             self._look_at(w, version, seconds)
 
@@ -129,15 +131,18 @@ class Curve:
             self.latest = float(self._measure(w)) if measured is None else measured
             self._cost = self._clock() - began
 
-    def run(self, w: Floats, diverged: int, about: dict[str, Any]) -> Run:
-        """The curve as a run."""
-        t, value, reports, seconds = (np.array(column) for column in zip(*self._rows, strict=True))
+    def run(self, w: Floats, diverged: int, about: dict[str, Any], gradients: int = 1) -> Run:
+        """The curve as a run, a report being made of so many gradients."""
+        t, value, reports, seconds, skips = (np.array(column) for column in zip(*self._rows, strict=True))
+        reports, skips = reports.astype(np.int64)[None], skips.astype(np.int64)[None]
         return Run(
             t.astype(np.int64),
             value.astype(float)[None],
-            reports.astype(np.int64)[None],
+            gradients * reports,
             seconds.astype(float)[None],
             w.copy()[None],
             np.array([diverged], np.int64),
             about,
+            reports,
+            reports - skips,
         )

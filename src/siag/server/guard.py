@@ -43,8 +43,8 @@ class Refused(SiagError):
 class Guard:
     """What a report must be like.
 
-    What is always asked: finite numbers, as many as the method's messages have; a version that exists, read after the worker's last report;
-    a sample that was not reported before.
+    What is always asked: finite numbers, as many as the method's messages have; a version that exists, read after the
+    worker's last report; a sample that was not reported before.
 
     Args:
         age: the most versions its w may be old; `None` for any.

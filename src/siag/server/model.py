@@ -88,6 +88,9 @@ def _newest(generations: dict[int, Path]) -> SavedModel:
     scan = scans[-1]
     try:
         meta, w = read_last(scan, "w")
+        result = str(meta.get("answer", "w"))  # some methods' is not the w that workers read
+        if result != "w":
+            w = read_last(scan, result)[1]
         return SavedModel(
             w=w,
             version=int(meta["version"]),

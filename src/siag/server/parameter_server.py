@@ -183,7 +183,7 @@ class ParameterServer:
         note_silence(*kept, 0, 0, 0, 0, 0.0)
         move(small, 0.0)
         square_norm(one)
-        rule = self.step.rule(1)
+        rule = None if self._rule is None else self.step.rule(1)
         if rule is not None:
             hear(rule, 0, 0)
             aged_size(rule, 0)
@@ -361,7 +361,9 @@ class ParameterServer:
 
     def meta(self, now: float) -> dict[str, Any]:
         """Versions and membership, to be saved with the arrays."""
+        result = answer(self.state)
         return {
+            "answer": next((name for name, array in self.arrays().items() if array is result), "w"),
             "version": self.version,
             "reports": self.reports,
             "arrived": self.arrived,

@@ -1,1 +1,59 @@
 """What the papers of the methods claim, as functions that put it to the test."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+
+from siag.experiments.claims.aggregated import averaged, delay_adaptive, iag, piag
+from siag.experiments.claims.arrivals import ace, async_sgd, dude
+from siag.experiments.claims.federated import fedasync, fedavg, fedbuff, fedprox, mifa
+from siag.experiments.claims.finite import curvature_iag, incremental, sag, saga
+from siag.experiments.claims.gossip import adpsgd
+from siag.experiments.claims.lazy import lag
+from siag.experiments.claims.streaming import siag
+from siag.experiments.claims.variates import scaffnew, scaffold
+from siag.report import Claim
+
+CLAIMS: Mapping[str, Callable[[], list[Claim]]] = {
+    "SIAG": siag,
+    "IAG": iag,
+    "PIAG": piag,
+    "Incremental": incremental,
+    "SAG": sag,
+    "SAGA": saga,
+    "CurvatureIAG": curvature_iag,
+    "LAG": lag,
+    "DelayAdaptive": delay_adaptive,
+    "AsyncSGD": async_sgd,
+    "ADPSGD": adpsgd,
+    "FedAvg": fedavg,
+    "FedProx": fedprox,
+    "SCAFFOLD": scaffold,
+    "Scaffnew": scaffnew,
+    "MIFA": mifa,
+    "FedBuff": fedbuff,
+    "FedAsync": fedasync,
+    "DuDe": dude,
+    "ACE": ace,
+    "Averaged": averaged,
+}
+
+
+@cache
+def claims_of(name: str) -> tuple[Claim, ...]:
+    """What the paper of a method, or a step, claims, put to the test once; nothing for one without an entry."""
+    return tuple(CLAIMS[name]()) if name in CLAIMS else ()
+
+
+def verdict(claims: Sequence[Claim]) -> str:
+    """Whether a method reaches what its paper claims: all of it, some, or none.
+
+    >>> verdict([Claim("", "", "", "", True), Claim("", "", "", "", False)])
+    'partly (1 of 2)'
+    """
+    held = sum(claim.holds for claim in claims)
+    if not claims:
+        return ""
+    word = "reaches" if held == len(claims) else "partly" if held else "not"
+    return f"{word} ({held} of {len(claims)})"

@@ -1,0 +1,124 @@
+"""`compare`: one problem, several activities, many methods, each with the best step one rule finds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from siag.activity import Activity, Clock, EveryArrivals, Exponential, Nonuniform, Recorded, Uniform
+from siag.experiments.claims import claims_of, verdict
+from siag.experiments.comparison.contenders import Contender, chosen
+from siag.experiments.comparison.result import Comparison, Entry
+from siag.experiments.comparison.tuning import rule, run_with, tune, unit_of
+from siag.experiments.comparison.warm import warm
+from siag.foundations import check
+from siag.foundations.errors import BadInput, Unsuitable
+from siag.methods import Method, check_fit
+from siag.problems import Problem
+from siag.simulation.run import Run
+
+Told = Callable[[float, str], None]
+SPREAD = 10.0  # how many times slower than the fastest the slowest worker of the default clock is
+
+
+def activities_of(problem: Problem) -> dict[str, Activity]:
+    """The paper's two, and a clock on which workers differ in speed and messages have ages."""
+    slowness = np.geomspace(1.0, SPREAD, problem.n) if problem.n > 1 else np.ones(1)
+    clock = Clock(compute=Exponential(1.0), slowness=slowness.tolist(), server=EveryArrivals(max(1, problem.n // 8)))
+    return {"uniform": Uniform(15), "non-uniform": Nonuniform(10, 20), "clock": clock}
+
+
+def compare(
+    problem: Problem,
+    methods: Sequence[Method | Contender | str] | None = None,
+    activities: Mapping[str, Activity] | None = None,
+    *,
+    iterations: int = 10_000,
+    repeats: int = 8,
+    seed: int = 0,
+    record: int = 100,
+    claims: bool = True,
+    progress: Told | None = None,
+) -> Comparison:
+    """Compare methods on one problem, each with the best step that one rule finds for it.
+
+    Args:
+        problem: what to minimise; its `constants` must be known, since the search for steps begins at 1/L.
+        methods: methods, contenders, or names of those in `siag.experiments.comparison.CONTENDERS`; by default all of
+            these. One that cannot run somewhere is listed with the reason.
+        activities: who reports when, by name; by default the paper's two and a virtual clock. All methods and repeats
+            see the same draw of the paper's two, so that a bias does not cancel over the repeats.
+        iterations: of every run, those of the search included.
+        repeats: of the runs that are shown.
+        seed: of the runs that are shown.
+        record: points of every curve.
+        claims: whether to put the claims of the methods' papers to the test, for the last column.
+        progress: called with the fraction done and what comes next.
+
+    Returns:
+        The comparison: a table (`table`, `markdown`), curves, figures, and `write` for all of it.
+
+    Example:
+        >>> import siag
+        >>> problem = siag.problems.LeastSquares.random(n=8, d=3, p=4, noise=0.1)
+        >>> calm = {"uniform": siag.activity.Uniform(4)}
+        >>> found = compare(problem, ["sIAG", "SAG"], calm, iterations=400, repeats=2, claims=False)
+        >>> [(entry.contender.name, entry.reason[:12]) for entry in found.entries]
+        [('sIAG', ''), ('SAG', 'SAG draws on')]
+    """
+    if not isinstance(problem, Problem):
+        raise BadInput("problem", problem, "a Problem")
+    iterations, repeats = check.integer("iterations", iterations, low=10), check.integer("repeats", repeats, low=2)
+    seed, record = check.seed(seed), check.integer("record", record)
+    unit, contenders = unit_of(problem), chosen(methods)
+    given = activities_of(problem) if activities is None else dict(activities)
+    if not given or not all(isinstance(activity, Activity) for activity in given.values()):
+        raise BadInput("activities", activities, "a dict of activities by name")
+    say = progress or (lambda fraction, what: None)
+    pairs = [(name, activity, contender) for name, activity in given.items() for contender in contenders]
+    reasons = {(name, who.name): _reason(who, problem, name, activity, iterations) for name, activity, who in pairs}
+    patterns = {name: _pattern(activity, problem.n, iterations, seed) for name, activity in given.items()}
+    suited = [(name, activity, who) for name, activity, who in pairs if not reasons[name, who.name]]
+    say(0.0, "machine code")
+    papers = [who.paper or type(who.method).__name__ for who in contenders] if claims else []
+    warm([(who, problem, patterns[name]) for name, _, who in _once(suited)], papers)
+    entries = []
+    for k, (name, _, contender) in enumerate(pairs):
+        activity = patterns[name]
+        say(0.1 + 0.8 * k / len(pairs), f"{contender.name}, {name}")
+        reason = reasons[name, contender.name]
+        if reason:
+            entries.append(Entry(contender, name, reason))
+            continue
+        found = tune(contender, problem, activity, iterations, seed, unit)
+        run: Run = run_with(contender, problem, activity, found.eta, iterations, repeats, seed, record)
+        entries.append(Entry(contender, name, "", found, run))
+    verdicts = {}
+    for k, paper in enumerate(papers):
+        say(0.9 + 0.1 * k / len(contenders), f"claims of {contenders[k].name}")
+        verdicts[contenders[k].name] = verdict(claims_of(paper))
+    return Comparison(problem, tuple(entries), rule(iterations, unit), verdicts)
+
+
+def _reason(contender: Contender, problem: Problem, name: str, activity: Activity, iterations: int) -> str:
+    """Why a contender cannot run there; nothing if it can."""
+    try:
+        method, step = contender.tuned(1.0, 1.0)
+        check_fit(problem, method, activity, step, iterations)
+    except Unsuitable as error:
+        return str(error).replace(repr(activity), f"the activity “{name}”")
+    return ""
+
+
+def _pattern(activity: Activity, n: int, iterations: int, seed: int) -> Activity:
+    """One draw of who reports when, for all methods and repeats: else one repeat's bias would cancel another's."""
+    return Recorded.of(activity, n, iterations, seed=seed) if isinstance(activity, Uniform | Nonuniform) else activity
+
+
+def _once(suited: list[tuple[str, Activity, Contender]]) -> list[tuple[str, Activity, Contender]]:
+    """One of each that needs machine code of its own."""
+    found: dict[tuple[type, type, bool], tuple[str, Activity, Contender]] = {}
+    for name, activity, contender in suited:
+        found.setdefault((type(contender.method), type(activity), contender.step is None), (name, activity, contender))
+    return list(found.values())

@@ -1,0 +1,113 @@
+"""Who takes part in a comparison: by default every method there is, with the parameters one would begin with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from siag.foundations.errors import BadInput
+from siag.methods import (
+    ACE,
+    ADPSGD,
+    IAG,
+    LAG,
+    MIFA,
+    SAG,
+    SAGA,
+    SCAFFOLD,
+    SGD,
+    SIAG,
+    AsyncSGD,
+    CurvatureIAG,
+    DuDe,
+    FedAsync,
+    FedAvg,
+    FedBuff,
+    FedProx,
+    Incremental,
+    Method,
+    Scaffnew,
+)
+from siag.steps import DelayAdaptive, Step
+
+K = 5  # local steps
+TABLE, FRESH, VARIATES, EXACT = (
+    "keeps every worker's latest",
+    "uses what arrives",
+    "control variates",
+    "exact gradients",
+)
+FAMILIES = (TABLE, FRESH, VARIATES, EXACT)
+
+
+@dataclass(frozen=True)
+class Contender:
+    """A method under the name it is shown by.
+
+    Attributes:
+        name: as shown.
+        method: its step, or the size of its local steps, is searched for.
+        family: what it has in common with others, for the figure.
+        paper: whose claims are shown beside it; by default those of the method's class.
+        step: a step made from η, where `Method.tuned` is not meant.
+    """
+
+    name: str
+    method: Method
+    family: str = ""
+    paper: str = ""
+    step: Callable[[float], Step] | None = None
+
+    def tuned(self, eta: float, gamma: float) -> tuple[Method, Step]:
+        """With η to begin with."""
+        return self.method.tuned(eta, gamma) if self.step is None else (self.method, self.step(eta))
+
+
+CONTENDERS: Sequence[Contender] = (
+    Contender("sIAG", SIAG(), TABLE),
+    Contender("sIAG, delay-adaptive", SIAG(wait=1.0), TABLE, "DelayAdaptive", DelayAdaptive),
+    Contender("DuDe-ASGD", DuDe(), TABLE),
+    Contender("ACE", ACE(), TABLE),
+    Contender("MIFA", MIFA(steps=K, size=1.0), TABLE),
+    Contender("LAG", LAG(gradients="sample"), TABLE),
+    Contender("SGD", SGD(), FRESH, "none"),
+    Contender("async SGD", AsyncSGD(), FRESH),
+    Contender("async SGD, delay-adaptive", AsyncSGD(adaptive=True), FRESH),
+    Contender("AD-PSGD", ADPSGD(), FRESH),
+    Contender("FedAvg", FedAvg(steps=K, size=1.0), FRESH),
+    Contender("FedProx", FedProx(steps=K, size=1.0, pull=1.0), FRESH),
+    Contender("FedBuff", FedBuff(steps=K, size=1.0), FRESH),
+    Contender("FedAsync", FedAsync(steps=K, size=1.0), FRESH),
+    Contender("SCAFFOLD", SCAFFOLD(steps=K, size=1.0), VARIATES),
+    Contender("Scaffnew", Scaffnew(p=1.0 / K, size=1.0, gradients="sample"), VARIATES),
+    Contender("IAG", IAG(), EXACT),
+    Contender("curvature-aided IAG", CurvatureIAG(), EXACT),
+    Contender("incremental gradient", Incremental(), EXACT),
+    Contender("SAG", SAG(), EXACT),
+    Contender("SAGA", SAGA(), EXACT),
+)
+
+
+def chosen(methods: Sequence[Method | Contender | str] | None) -> list[Contender]:
+    """Those a user has asked for: by name, as they are, or all."""
+    if methods is None:
+        return list(CONTENDERS)
+    if isinstance(methods, str | Method | Contender):
+        methods = [methods]
+    known = {contender.name.lower(): contender for contender in CONTENDERS}
+    known |= {type(contender.method).__name__.lower(): contender for contender in reversed(CONTENDERS)}
+    found = []
+    for each in methods:
+        if isinstance(each, Contender):
+            found.append(each)
+        elif isinstance(each, Method):
+            found.append(Contender(repr(each), each))
+        elif isinstance(each, str) and each.lower() in known:
+            found.append(known[each.lower()])
+        else:
+            names = ", ".join(contender.name for contender in CONTENDERS)
+            raise BadInput("methods", each, f"a method, or one of: {names}")
+    given = [contender.name for contender in found]
+    if not found or len(set(given)) < len(given):
+        raise BadInput("methods", given, "at least one, and none twice", "make a Contender with a name of its own")
+    return found

@@ -1,0 +1,232 @@
+"""What a comparison has shown: a table at equal budgets, curves, and how to write them down."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from siag.experiments.comparison.contenders import Contender
+from siag.experiments.comparison.tuning import Tuned
+from siag.foundations.files import writable_folder, write_text
+from siag.foundations.types import Floats, Record
+from siag.problems import Problem
+from siag.report import Columns, write_csv
+from siag.simulation import Run
+
+AXES = {"iterations": "t", "samples": "samples", "bytes": "bytes", "time": "time"}
+HEADINGS = {
+    "activity": "activity",
+    "method": "method",
+    "eta": "η",
+    "iterations": "error, same iterations",
+    "samples": "same samples",
+    "bytes": "same bytes",
+    "time": "same time",
+    "bias": "bias²",
+    "bias_error": "± (2 s.e.)",
+    "uploads": "uploads",
+    "server": "server, bytes",
+    "worker": "worker, bytes",
+    "claims": "its paper's claims",
+    "remark": "remark",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Entry:
+    """One method under one activity.
+
+    Attributes:
+        contender: the method.
+        activity: the name of the activity.
+        reason: why it could not run; nothing if it could.
+        tuned: the search for its step.
+        run: what it did.
+    """
+
+    contender: Contender
+    activity: str
+    reason: str
+    tuned: Tuned | None = None
+    run: Run | None = None
+
+    def along(self, axis: str) -> Floats:
+        """(points,) what had been spent, on average, at each point of the curve."""
+        if self.run is None:
+            return np.zeros(1)
+        spent = np.asarray(getattr(self.run, AXES[axis]), float)
+        return spent if axis == "iterations" else np.asarray(spent.mean(axis=0))
+
+    @property
+    def remark(self) -> str:
+        """What must be said of it."""
+        if self.reason or self.tuned is None or self.run is None:
+            return self.reason
+        if (self.run.diverged >= 0).any():
+            return f"{int((self.run.diverged >= 0).sum())} of {self.run.repeats} runs diverged"
+        return "η at the edge of the search" if self.tuned.edge else ""
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """Methods and activities on one problem.
+
+    Attributes:
+        problem: the problem.
+        entries: one for every method and activity.
+        rule: how steps were found, in words.
+        claims: by contender, whether it reaches what its paper claims.
+    """
+
+    problem: Problem
+    entries: tuple[Entry, ...]
+    rule: str
+    claims: Mapping[str, str]
+
+    @property
+    def activities(self) -> list[str]:
+        """Their names, in order."""
+        return list(dict.fromkeys(entry.activity for entry in self.entries))
+
+    def ran(self, activity: str) -> list[Entry]:
+        """Those that could run under an activity."""
+        return [entry for entry in self.entries if entry.activity == activity and entry.run is not None]
+
+    @cached_property
+    def budgets(self) -> dict[str, dict[str, float]]:
+        """By activity and axis: what every method had at least, so that all can be read there."""
+        return {
+            activity: {
+                axis: min((float(entry.along(axis)[-1]) for entry in self.ran(activity)), default=0.0) for axis in AXES
+            }
+            for activity in self.activities
+        }
+
+    def table(self) -> Columns:
+        """A row for every method and activity; NaN where there is no number."""
+        rows = [self.row(entry) for entry in self.entries]
+        return {name: [row[name] for row in rows] for name in HEADINGS}
+
+    def curves(self) -> Columns:
+        """All curves, a row for every point: mean error against iterations, samples, bytes and time."""
+        columns: dict[str, list[Any]] = {}
+        for entry in self.entries:
+            if entry.run is not None:
+                table = entry.run.table()
+                columns.setdefault("activity", []).extend([entry.activity] * len(entry.run.t))
+                columns.setdefault("method", []).extend([entry.contender.name] * len(entry.run.t))
+                for name, values in table.items():
+                    columns.setdefault(name, []).extend(values.tolist())
+        return columns
+
+    def markdown(self) -> str:
+        """The tables as Markdown, one for each activity, the best error first."""
+        parts = [f"Problem: {self.problem!r}.", self.rule]
+        for activity in self.activities:
+            rows = [self.row(entry) for entry in self.entries if entry.activity == activity]
+            shown = [name for name in HEADINGS if name not in ("activity", "remark")]
+            lines = [
+                "| " + " | ".join(HEADINGS[name] for name in shown) + " |",
+                "|---|" + "---:|" * (len(shown) - 2) + "---|",
+            ]
+            able = sorted((row for row in rows if not math.isnan(row["iterations"])), key=lambda row: row["iterations"])
+            lines += ["| " + " | ".join(cell(name, row[name]) for name in shown) + " |" for row in able]
+            notes = [f"- {row['method']}: {row['remark']}" for row in rows if row["remark"]]
+            budget = self.budgets[activity]
+            same = ", ".join(f"{budget[axis]:,.0f} {axis}" for axis in AXES)
+            parts += [f"## {activity}", "\n".join(lines), f"Compared at {same}.", "\n".join(notes)]
+        return "\n\n".join(part for part in parts if part) + "\n"
+
+    def write(self, folder: str | os.PathLike[str]) -> Path:
+        """Write the page, tables, curves and figures to a folder; return the page."""
+        from siag.experiments.comparison.figures import chapters
+        from siag.report import write_report
+
+        place = writable_folder("out", folder)
+        write_text(place / "compare.md", self.markdown())
+        facts = {"problem": repr(self.problem), "steps": self.rule}
+        page = write_report(place, "Methods compared", facts, chapters(self), name="compare.html", paper=False)
+        write_csv(place / "compare.csv", self.table())
+        return page
+
+    def row(self, entry: Entry) -> dict[str, Any]:
+        """One row of the table."""
+        nan = float("nan")
+        row: dict[str, Any] = dict.fromkeys(HEADINGS, nan)
+        row |= {"activity": entry.activity, "method": entry.contender.name, "remark": entry.remark}
+        row["claims"] = self.claims.get(entry.contender.name, "")
+        if entry.run is not None and entry.tuned is not None:
+            row["eta"] = entry.tuned.eta
+            for axis, budget in self.budgets[entry.activity].items():
+                row[axis] = error_at(entry, axis, budget)
+            row["bias"], row["bias_error"] = bias(entry.run.w, self.problem.optimum)
+            row["uploads"] = float(entry.run.uploads[:, -1].mean())
+        row["server"], row["worker"] = memory(entry.contender, self.problem)
+        return row
+
+
+def error_at(entry: Entry, axis: str, budget: float) -> float:
+    """The mean error at the last point within a budget."""
+    if entry.run is None:
+        return float("nan")
+    within = np.flatnonzero(entry.along(axis) <= budget * (1.0 + 1e-9))
+    return float(entry.run.mean[within[-1]])
+
+
+def bias(w: Floats, optimum: Floats) -> tuple[float, float]:
+    """‖E w − w*‖², from independent final iterates, and two standard errors of it by the jackknife.
+
+    The mean of R iterates is off by noise, too, of which tr(cov)/R is expected; that much is taken off, so the result
+    may be negative where there is no bias.
+    """
+    repeats = len(w)
+
+    def square(rows: Floats) -> float:
+        noise = float(rows.var(axis=0, ddof=1).sum()) / len(rows)
+        return float(((rows.mean(axis=0) - optimum) ** 2).sum()) - noise
+
+    if repeats < 3:
+        return square(w), float("nan")
+    left_out = np.array([square(np.delete(w, k, axis=0)) for k in range(repeats)])
+    return square(w), 2.0 * float(np.sqrt((repeats - 1) * left_out.var()))
+
+
+def memory(contender: Contender, problem: Problem) -> tuple[int, int]:
+    """Bytes the server keeps, and a worker: of arrays with a row for each worker, its own."""
+    w0, n = np.zeros(problem.d), problem.n
+    server = sum(array.nbytes for array in _arrays(contender.method.init(w0, n)))
+    kept = _arrays(contender.method.recruit(w0, n))
+    return server, sum(array.nbytes // (n if array.ndim and len(array) == n else 1) for array in kept)
+
+
+def _arrays(record: Record) -> list[np.ndarray[Any, Any]]:
+    """The arrays of a record, those of records within it too, each once; a view counts as what it is a view of."""
+    found: dict[int, np.ndarray[Any, Any]] = {}
+    for array in _within(record):
+        whole = array if array.base is None else array.base
+        found.setdefault(id(whole), whole if isinstance(whole, np.ndarray) else array)
+    return list(found.values())
+
+
+def _within(record: Iterable[Any]) -> Iterable[np.ndarray[Any, Any]]:
+    for value in record:
+        if isinstance(value, np.ndarray):
+            yield value
+        elif isinstance(value, tuple):
+            yield from _within(value)
+
+
+def cell(name: str, value: Any) -> str:
+    """A number as people read it."""
+    if isinstance(value, str):
+        return value
+    if math.isnan(value):
+        return "–"
+    return f"{value:,.0f}" if name in ("uploads", "server", "worker") else f"{value:.2e}"

@@ -1,0 +1,15 @@
+"""sIAG's own claims: they hold, and would not for SGD."""
+
+from siag.experiments.claims.streaming import siag
+from siag.methods import SGD
+
+
+def test_they_hold():
+    for claim in siag():
+        assert claim.holds, claim
+
+
+def test_sgd_does_not_reach_them():
+    speedup, unbiased = siag(SGD())
+    assert speedup.holds  # under equal participation
+    assert not unbiased.holds

@@ -639,3 +639,64 @@ def test_a_run_that_goes_on_from_its_very_start_may_write_its_trace_anew(tmp_pat
     again.report(0, 0, 0, 0, 0.2)
     again.close(1)
     assert Trace.read(path).seconds.tolist() == [0.2]
+
+
+# What workers forget
+
+
+def test_a_memory_that_was_lost_is_a_line_of_its_own(tmp_path):
+    writer = TraceWriter(tmp_path / "a.trace", {"workers": 2})
+    writer.report(0, 1, 0, 0, 0.5)
+    writer.forget(1, 1, 0.75)
+    writer.close(1)
+    assert (tmp_path / "a.trace").read_text().splitlines()[2:] == ["0,1,0,0,0.500000,", "1,1,,,0.750000,-1.0", "# end 1"]
+    trace = Trace.read(tmp_path / "a.trace")
+    assert trace.factor.tolist()[1] == -1.0
+    assert trace.length == 1
+
+
+@pytest.mark.parametrize("factor", ["-0.5", "-2.0", "1.5", "-1.0000001"])
+def test_no_other_number_below_zero_is_a_factor(tmp_path, factor):
+    (tmp_path / "a.trace").write_text(f'# {FORMAT} {{"workers": 2}}\n{COLUMNS}\n0,1,,,0.5,{factor}\n# end 1\n')
+    with pytest.raises(BadFile, match="line 3"):
+        Trace.read(tmp_path / "a.trace")
+
+
+def codes_of(tmp_path, lines, versions):
+    text = "\n".join([f'# {FORMAT} {{"workers": 3}}', COLUMNS, *lines, f"# end {versions}", ""])
+    (tmp_path / "a.trace").write_text(text)
+    (events,) = Trace.read(tmp_path / "a.trace").events(3, versions, 0, 0, 1)
+    names = {STEP: "step"} | {-1 - i: f"read {i}" for i in range(3)} | {i: f"arrive {i}" for i in range(3)}
+    names |= {FORGET + i: f"forget {i}" for i in range(3)} | {FADE + i: f"fade {i}" for i in range(3)}
+    return [names[code] for code in events.code.tolist()]
+
+
+def test_what_was_lost_with_a_memory_is_read_before_and_the_next_read_comes_after(tmp_path):
+    lines = ["0,0,0,0,0.1,", "1,0,,,0.2,-1.0", "1,0,1,2,0.3,"]  # sample 1 was refused at version 1
+    events = ["read 0", "arrive 0", "step", "read 0", "forget 0", "read 0", "arrive 0", "step"]
+    assert codes_of(tmp_path, lines, 2) == events
+
+
+def test_a_read_some_versions_after_a_memory_was_lost_stays_where_its_stamp_says(tmp_path):
+    lines = ["0,0,0,0,0.1,", "0,1,,,0.2,-1.0", "1,0,1,1,0.3,", "2,1,1,1,0.4,"]
+    events = ["read 0", "arrive 0", "read 1", "forget 1", "step", "read 1", "read 0", "arrive 0", "step"]
+    found = codes_of(tmp_path, lines, 3)
+    assert sorted(found[:5]) == sorted(events[:5])
+    assert found.index("forget 1") < found.index("step")
+    assert found[found.index("forget 1") - 1] == "read 1"
+    assert found[-2:] == ["arrive 1", "step"]
+    assert found.count("read 1") == 2
+
+
+def test_a_memory_lost_twice_is_read_for_before_the_second_time(tmp_path):
+    lines = ["0,0,,,0.1,-1.0", "0,0,,,0.2,-1.0", "0,0,0,2,0.3,"]
+    assert codes_of(tmp_path, lines, 1) == ["forget 0", "read 0", "read 0", "forget 0", "read 0", "arrive 0", "step"]
+
+
+def test_a_sample_that_went_missing_without_a_word_is_read_as_before(tmp_path):
+    lines = ["0,0,0,0,0.1,", "1,1,,,0.2,-1.0", "1,0,1,2,0.3,"]  # it was another's memory
+    events = ["read 0", "arrive 0", "read 0", "step"]
+    found = codes_of(tmp_path, lines, 2)
+    assert [event for event in found if event != "forget 1"] == [
+        *events[:2], "step", "read 0", "read 0", "arrive 0", "step"
+    ]

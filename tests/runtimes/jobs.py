@@ -190,3 +190,21 @@ def send(name, number):
 def touch(path):
     """An action: make the file that streams wait for."""
     return lambda: open(path, "xb").close()
+
+
+class Mute:
+    """A task whose worker has something to send once, and never again."""
+
+    def __init__(self):
+        self.sample, self.forgot = -1, 0
+
+    def begin(self, row, n, d, samples):
+        self.sample = samples - 1
+
+    def forget(self):
+        self.forgot += 1
+
+    def compute(self, w, out):
+        self.sample += 1
+        out[:] = 1.0
+        return self.sample == 0

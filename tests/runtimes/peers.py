@@ -71,13 +71,24 @@ class Served:
     """A server in a thread of this process."""
 
     def __init__(
-        self, workers=2, d=D, *, port=0, until=None, step=0.01, tokens=None, limits=None, context=None, **options
+        self,
+        workers=2,
+        d=D,
+        *,
+        port=0,
+        until=None,
+        method=None,
+        step=0.01,
+        tokens=None,
+        limits=None,
+        context=None,
+        **options,
     ):
         self.notes = Notes()
         names = [str(i) for i in range(workers)] if isinstance(workers, int) else workers
         options = {"linger": None, "guard": Guard(norm=1e6, jump=None), "progress": self.notes, **options}
         self.assembly = Assembly(
-            SIAG(),
+            SIAG() if method is None else method,
             Constant(step),
             np.zeros(d),
             names,

@@ -137,14 +137,14 @@ def test_if_all_stay_silent_the_server_goes_on():
     [
         (0, 5, 1, "stamp 5"),
         (0, -1, 1, "stamp -1"),
-        (0, 0, 1, "from before this worker's last report, at version 1"),
+        (1, 1, 1, "from before this worker's last report, at version 2"),
         (0, 3, 0, "sample 0: this worker has reported sample 1 already"),
-        (0, 1, 2, "age 2"),
+        (0, 0, 2, "age 3"),
         (N, 0, 0, "there are rows 0 to 2"),
     ],
 )
 def test_a_report_of_nothing_is_guarded_too(row, stamp, sample, reason):
-    server = served(SIAG(), guard=Guard(age=1))
+    server = served(SIAG(), guard=Guard(age=2))
     server.skip(0, 0, 0, 0.1)
     server.skip(0, 1, 1, 0.2)
     server.skip(1, 2, 0, 0.3)

@@ -125,5 +125,7 @@ def _print(found: Comparison) -> None:
             if row["remark"]:
                 console.print(f"{row['method']}: {row['remark']}", style="dim", soft_wrap=True)
         console.print()
-    words = "error at the end, and at the samples, bytes and time that all had; bias² where it is beyond two standard errors"
-    console.print(f"Columns: {words}. {found.rule}", style="dim")
+    words = (
+        "Columns: error at the end, and at the samples, bytes and time that all had; bias² beyond two standard errors."
+    )
+    console.print(f"{words} {found.rule}", style="dim")

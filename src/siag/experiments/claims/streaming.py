@@ -30,7 +30,7 @@ def siag(method: Method | None = None) -> list[Claim]:
         Claim(
             "Workers that report more often do not bias the model",
             "Sec. I, IV",
-            f"non-aggregated SGD's error is at least {APART:g} times as large where one worker reports ten times as often",
+            f"SGD's error is at least {APART:g} times as large where some report up to ten times as often as others",
             f"{other / own:.1f} times",
             other >= APART * own,
         ),

@@ -1,0 +1,245 @@
+"""Comparisons: the same rule, budgets and random numbers for all; what cannot run is said, not run."""
+
+import csv
+import itertools
+import json
+import math
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import siag
+from siag.activity import Clock, EveryArrivals, Everyone, Exponential, Nonuniform, Recorded, Sequential, Uniform
+from siag.experiments.claims import CLAIMS, claims_of, verdict
+from siag.experiments.comparison import CONTENDERS, Contender, compare
+from siag.experiments.comparison.compare import activities_of
+from siag.experiments.comparison.contenders import chosen
+from siag.experiments.comparison.figures import _apart
+from siag.experiments.comparison.result import bias, memory
+from siag.experiments.comparison.tuning import COARSE, FINE, TRIES, tune
+from siag.experiments.comparison.warm import warm
+from siag.methods import LAG, SCAFFOLD, SIAG, FedAvg, Method
+from siag.report import Claim
+from siag.steps import Constant, DelayAdaptive, Harmonic
+
+PROBLEM = siag.problems.LeastSquares.random(n=8, d=3, p=4, noise=0.1)
+CLOCK = Clock(compute=Exponential(1.0), slowness=list(range(1, 9)), server=EveryArrivals(1))
+
+
+@pytest.fixture(scope="module")
+def found():
+    names = ["sIAG", "SGD", "FedAvg", "SAG", "LAG"]
+    activities = {"uneven": Nonuniform(2, 12), "clock": CLOCK}
+    return siag.compare(PROBLEM, names, activities, iterations=600, repeats=12, claims=False)
+
+
+def row_of(found, activity, method):
+    return next(found.row(e) for e in found.entries if (e.activity, e.contender.name) == (activity, method))
+
+
+def test_every_method_meets_every_activity_or_says_why_not(found):
+    assert len(found.entries) == 10
+    able = {entry.contender.name for entry in found.entries if entry.run is not None}
+    assert able == {"sIAG", "SGD", "FedAvg", "LAG"}
+    sag = [entry for entry in found.entries if entry.contender.name == "SAG"]
+    assert all("cannot follow the activity “" in entry.reason and "use Sequential()" in entry.reason for entry in sag)
+    assert math.isnan(row_of(found, "clock", "SAG")["iterations"])
+
+
+def test_budgets_are_what_everybody_had(found):
+    for activity in found.activities:
+        budget = found.budgets[activity]
+        for entry in found.ran(activity):
+            assert entry.run.t[-1] == budget["iterations"]
+            assert entry.run.samples[:, -1].mean() >= budget["samples"]
+            assert entry.run.bytes[:, -1].mean() >= budget["bytes"]
+    plain = row_of(found, "uneven", "sIAG")
+    assert plain["samples"] == plain["iterations"]
+    fedavg = next(entry for entry in found.ran("uneven") if entry.contender.name == "FedAvg")
+    within = fedavg.run.t[fedavg.along("samples") <= found.budgets["uneven"]["samples"]]
+    assert 100 <= within[-1] <= 120  # five gradients a report: a fifth of the way
+    assert found.row(fedavg)["samples"] == fedavg.run.mean[len(within) - 1]
+
+
+def test_sgd_has_a_bias_where_workers_differ_and_siag_has_none(found):
+    for activity in found.activities:
+        siag_, sgd = row_of(found, activity, "sIAG"), row_of(found, activity, "SGD")
+        assert sgd["bias"] > 2 * sgd["bias_error"]  # four standard errors
+        assert siag_["bias"] < 0.2 * sgd["bias"]
+
+
+def test_all_repeats_see_one_draw_of_who_reports_when(found):
+    entry = found.ran("uneven")[0]
+    assert (entry.run.samples == entry.run.samples[0]).all()
+
+
+def test_the_table_curves_and_page_are_written(found, tmp_path):
+    page = found.write(tmp_path)
+    assert {file.name for file in tmp_path.iterdir()} == {
+        *("compare.html", "compare.md", "compare.csv", "compare.png", "compare.svg"),
+        *("curves.csv", "curves.png", "curves.svg"),
+    }
+    with open(tmp_path / "compare.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["method"] for row in rows] == [entry.contender.name for entry in found.entries]
+    assert float(rows[0]["iterations"]) == row_of(found, "uneven", "sIAG")["iterations"]
+    text = page.read_text()
+    assert "Methods compared" in text
+    assert "paper claims, and what was measured" not in text
+    assert found.rule.split(".")[0] in text
+    markdown = (tmp_path / "compare.md").read_text()
+    assert markdown.count("| sIAG |") == 2
+    assert "SAG draws one sample per iteration" in markdown
+
+
+def test_the_search_tries_as_often_for_every_method_and_keeps_the_best():
+    for contender in (Contender("a", SIAG()), Contender("b", FedAvg(steps=2, size=1.0))):
+        found = tune(contender, PROBLEM, Uniform(4), 300, 0, 0.25)
+        assert len(found.tries) == TRIES + 2
+        assert found.eta == min(found.tries, key=lambda each: each[1])[0]
+        etas = [eta for eta, _ in found.tries]
+        assert etas == sorted(etas)
+        assert {0.25 / COARSE**k for k in range(TRIES)} <= set(etas)
+        assert any(math.isclose(eta, found.eta * FINE) or math.isclose(eta, found.eta / FINE) for eta in etas)
+
+
+def test_a_search_in_which_all_diverge_ends_with_infinite_errors():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = tune(Contender("a", SIAG()), PROBLEM, Uniform(4), 300, 0, 1e9)
+    assert all(math.isinf(error) for _, error in found.tries)
+
+
+@pytest.mark.parametrize("contender", CONTENDERS, ids=lambda contender: contender.name)
+def test_eta_is_the_first_move_of_every_contender(contender):
+    method, step = contender.tuned(0.01, 50.0)
+    if isinstance(step, DelayAdaptive):
+        assert step.gamma == 0.01
+        return
+    first = float(step.sizes(np.array([0]))[0])
+    local = getattr(method, "size", None)
+    steps = getattr(method, "steps", 1.0 / method.p if hasattr(method, "p") else 1)
+    assert first * (1.0 if local is None else local * steps) == pytest.approx(0.01)
+    assert isinstance(step, Constant | Harmonic)
+
+
+def test_contenders_are_found_by_name_or_class_or_given():
+    assert [each.name for each in chosen(["siag", "FedBuff", "async sgd"])] == ["sIAG", "FedBuff", "async SGD"]
+    own = SIAG(wait=1.0)
+    assert chosen([own])[0].method is own
+    assert chosen(None) == list(CONTENDERS)
+    with pytest.raises(siag.BadInput, match="methods = 'ADAM': must be a method, or one of: sIAG"):
+        chosen(["ADAM"])
+    with pytest.raises(siag.BadInput, match="none twice"):
+        chosen(["sIAG", "SIAG"])
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ({"problem": 3}, "problem = 3"),
+        ({"iterations": 0}, "iterations = 0"),
+        ({"repeats": 1}, "repeats = 1"),
+        ({"activities": {"x": 3}}, "activities = "),
+        ({"activities": {}}, "activities = "),
+    ],
+)
+def test_bad_input_is_refused_before_any_work(given, why):
+    with pytest.raises(siag.BadInput, match=why):
+        compare(**{"problem": PROBLEM, "iterations": 100, **given})
+
+
+def test_the_defaults_are_the_papers_two_and_a_clock():
+    found = activities_of(PROBLEM)
+    assert [type(activity) for activity in found.values()] == [Uniform, Nonuniform, Clock]
+    assert activities_of(siag.problems.LeastSquares.random(n=1, d=2, p=1, noise=0.1))["clock"].slowness == (1.0,)
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.integers(0, 2**32), st.floats(0.0, 3.0))
+def test_the_estimate_of_the_bias_is_unbiased_and_its_error_bar_right(seed, shift):
+    # False alarms: the mean of 400 estimates beyond 6 of its standard errors, 2e-9 for each example.
+    rng = np.random.default_rng(seed)
+    optimum = rng.random(5)
+    estimates = np.array(
+        [bias(optimum + shift / math.sqrt(5) + rng.standard_normal((8, 5)), optimum)[0] for _ in range(400)]
+    )
+    assert abs(estimates.mean() - shift**2) < 6 * estimates.std() / 20
+
+
+def test_the_error_bar_of_the_bias_covers_it():
+    rng, hits = np.random.default_rng(1), 0
+    for _ in range(500):
+        estimate, twice = bias(2.0 + rng.standard_normal((12, 4)), np.zeros(4))
+        hits += abs(estimate - 16.0) <= twice
+    assert hits > 430  # of 500; about 95 % are covered, so fewer by chance has a probability below 1e-6
+
+
+def test_memory_is_that_of_the_arrays_each_counted_once():
+    n, d = PROBLEM.n, PROBLEM.d
+    server, worker = memory(Contender("x", SIAG()), PROBLEM)
+    assert server == 8 * (d + n * d + d + 2) + n
+    assert worker == 0
+    server, worker = memory(Contender("x", SCAFFOLD(steps=2, size=0.1)), PROBLEM)
+    assert worker < 8 * 6 * d + 64  # its own row, not everybody's
+    assert memory(Contender("x", LAG()), PROBLEM)[1] < 8 * (2 * d + 4)
+
+
+@given(st.lists(st.floats(0.0, 1.0), max_size=15))
+def test_labels_are_kept_apart_in_order_and_inside(wanted):
+    places = _apart(sorted(wanted), 0.05)
+    assert all(b - a > 0.05 - 1e-9 for a, b in itertools.pairwise(places))
+    assert all(place <= 1.0 for place in places)
+
+
+class Opaque(siag.problems.LeastSquares):
+    """Cannot be sent to another process."""
+
+    def __reduce__(self):
+        raise TypeError("no")
+
+
+def test_what_cannot_be_sent_is_compiled_here():
+    own = Opaque(PROBLEM.centers, PROBLEM.p, PROBLEM.noise)
+    warm([(CONTENDERS[0], own, Everyone())])
+    found = compare(own, ["sIAG"], {"all": Everyone()}, iterations=50, repeats=2, claims=False)
+    assert found.ran("all")
+
+
+def test_verdicts_are_counted_from_claims():
+    yes, no = (Claim("", "", "", "", holds) for holds in (True, False))
+    assert [verdict(claims) for claims in ([], [yes], [yes, no], [no])] == [
+        "",
+        "reaches (1 of 1)",
+        "partly (1 of 2)",
+        "not (0 of 1)",
+    ]
+    assert claims_of("SGD") == ()
+
+
+def test_every_contender_but_sgd_has_claims_and_every_method_is_a_contender_or_a_part():
+    papers = {contender.paper or type(contender.method).__name__ for contender in CONTENDERS}
+    assert papers - set(CLAIMS) == {"none"}
+    assert set(CLAIMS) - papers == {"PIAG", "Averaged"}
+    kinds = {kind for kind in vars(siag.methods).values() if isinstance(kind, type) and issubclass(kind, Method)}
+    assert {kind.__name__ for kind in kinds} - {type(each.method).__name__ for each in CONTENDERS} == {
+        *("Method", "PIAG", "Prox", "Averaged"),
+    }
+
+
+def test_the_verdict_is_shown(tmp_path):
+    found = compare(PROBLEM, ["SAG", "SAGA"], {"one": Sequential()}, iterations=200, repeats=2)
+    assert [row_of(found, "one", name)["claims"] for name in ("SAG", "SAGA")] == [
+        verdict(claims_of("SAG")),
+        verdict(claims_of("SAGA")),
+    ]
+    assert json.dumps(found.claims)
+
+
+def test_a_recorded_activity_is_left_as_it_is():
+    tape = Recorded.of(Uniform(3), PROBLEM.n, 60, seed=2)
+    found = compare(PROBLEM, ["sIAG"], {"tape": tape}, iterations=60, repeats=2, claims=False)
+    assert found.ran("tape")[0].run.samples[0, -1] == tape.tape.start[60]

@@ -10,11 +10,11 @@ import platform
 import re
 import sys
 
-from benchmarks import live, simulator
+from benchmarks import live, methods, simulator
 from benchmarks.sides import HERE, PYTHON
 from siag.foundations.files import write_text
 
-CHAPTERS = {"simulator": simulator.chapter, "live": live.chapter}
+CHAPTERS = {"simulator": simulator.chapter, "methods": methods.chapter, "live": live.chapter}
 RESULTS = HERE / "RESULTS.md"
 
 
@@ -26,7 +26,8 @@ def main(wanted: list[str]) -> None:
     if unknown:
         raise SystemExit(f"{unknown.pop()}: not one of {', '.join(CHAPTERS)}")
     before = re.split(r"^(?=## )", RESULTS.read_text(), flags=re.M)[1:] if RESULTS.exists() else []
-    kept = dict(zip(CHAPTERS, before, strict=False))
+    titles = {"## The simulator": "simulator", "## The methods": "methods", "## The live server": "live"}
+    kept = {titles[text.partition("\n")[0]]: text for text in before if text.partition("\n")[0] in titles}
     for name, chapter in CHAPTERS.items():
         if not wanted or name in wanted:
             kept[name] = chapter()[0]

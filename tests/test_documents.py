@@ -84,7 +84,8 @@ def test_the_table_of_kinds_names_every_kind_and_every_option():
 
 
 @pytest.mark.parametrize(
-    "name", ["README.md", "CONTRIBUTING.md", "docs/theory.md", "docs/design.md", "docs/experiments.md"]
+    "name",
+    ["README.md", "CONTRIBUTING.md", "docs/theory.md", "docs/design.md", "docs/experiments.md", "docs/methods.md"],
 )
 def test_every_file_a_document_points_to_exists(name):
     text = (ROOT / name).read_text()

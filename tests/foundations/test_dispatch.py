@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from siag.foundations.dispatch import compiled, verb
+from siag.foundations.dispatch import compiled, part, verb
 from siag.foundations.errors import SiagError
 from siag.foundations.types import Floats
 
@@ -151,3 +151,17 @@ def test_a_function_made_in_a_function_keeps_what_it_closes_over():
         return scaled
 
     assert [by(factor)(2.0) for factor in (3.0, 5.0)] == [6.0, 10.0]
+
+
+def test_a_part_is_inlined_in_compiled_code_and_plain_elsewhere():
+    @part
+    def twice(x):
+        return 2.0 * x
+
+    @compiled
+    def four_times(x):
+        return twice(twice(x))
+
+    assert four_times(1.5) == four_times.plain(1.5) == 6.0
+    assert twice(3) == 6.0
+    assert not twice._for  # it was never compiled by itself

@@ -148,6 +148,7 @@ def test_silence_is_on_disk_before_it_is_acknowledged(tmp_path):
     assert second.tail[-1].endswith(",1,,,8.900000,-1.0\n")
     assert [member.samples for member in two.members] == [6, 7]
     store.close()
+    first.server.trace.close(4)
 
 
 # Memories

@@ -160,6 +160,14 @@ class Compiled(Generic[P, R]):
         overload(self, strict=False, jit_options=INLINED if self.inlined else {})(lambda *_: plain)
 
 
+class Part(Compiled[P, R]):
+    """A function that is compiled where compiled code calls it, and plain Python where that does."""
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Run as plain Python."""
+        return self.plain(*args, **kwargs)
+
+
 def _lasting(kinds: set[type]) -> bool:
     """Whether to keep machine code on disk: a class of a script has no name by which another process could find it."""
     return all(kind.__module__ != "__main__" for kind in kinds)
@@ -219,6 +227,11 @@ def optional_verb(example: Callable[P, R]) -> Verb[P, R]:
 def compiled(plain: Callable[P, R]) -> Compiled[P, R]:
     """Make a function compiled; where compiled code calls it, it is inlined."""
     return Compiled(plain)
+
+
+def part(plain: Callable[P, R]) -> Part[P, R]:
+    """Make a function a part of others: compiled code has it inlined, plain Python runs it as such."""
+    return Part(plain)
 
 
 def rarely(plain: Callable[P, R]) -> Compiled[P, R]:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from siag.foundations import check
-from siag.foundations.dispatch import compiled
+from siag.foundations.dispatch import compiled, part
 from siag.foundations.errors import BadInput, Unsuitable
 from siag.foundations.rng import below
 from siag.foundations.types import Booleans, Floats, Integers, Record, Rng
@@ -163,7 +163,7 @@ def send_to_neighbour(memory: Neighbours, oracle: Record, rng: Rng, i: int, w: F
     return compute(memory.source, oracle, rng, i, w[(i + 1) * d : (i + 2) * d], out[:d])
 
 
-@compiled
+@part
 def touch(state: Gossip, i: int) -> None:
     """Remember that the model of worker i will change."""
     if not state.changed[i]:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from siag.foundations import check
-from siag.foundations.dispatch import compiled
+from siag.foundations.dispatch import part
 from siag.foundations.errors import BadInput
 from siag.foundations.types import Floats, Integers, Record
 from siag.methods.local import MODEL, check_local, local, tuned_local
@@ -92,7 +92,7 @@ class Mixing(NamedTuple):
     b: float
 
 
-@compiled
+@part
 def trust(kind: int, a: float, b: float, age: int) -> float:
     """s(τ)."""
     if kind == 1:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from siag.foundations import check
-from siag.foundations.dispatch import compiled
+from siag.foundations.dispatch import part
 from siag.foundations.types import Floats, Record, Rng
 from siag.methods.method import Exact, Streaming, compute, cost
 from siag.steps import Harmonic, Step
@@ -59,7 +59,7 @@ def tuned_local(method: Tunable, eta: float, gamma: float, steps: int) -> tuple[
     return replace(method, size=eta / steps), Harmonic(beta=gamma, gamma=gamma)
 
 
-@compiled
+@part
 def walk(memory: Local, oracle: Record, rng: Rng, i: int, w: Floats, correction: Floats, steps: int) -> None:
     """Leave in `memory.y` where so many steps y ← y − η_l (g_i(y) + correction + ρ (y − w)) lead from y = w.
 
@@ -74,7 +74,7 @@ def walk(memory: Local, oracle: Record, rng: Rng, i: int, w: Floats, correction:
             y[j] -= memory.size * (g[j] + correction[j] + memory.pull * (y[j] - w[j]))
 
 
-@compiled
+@part
 def descend(memory: Local, oracle: Record, rng: Rng, i: int, w: Floats, correction: Floats) -> None:
     """`walk` the memory's own number of steps."""
     walk(memory, oracle, rng, i, w, correction, memory.steps)

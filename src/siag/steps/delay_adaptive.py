@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from siag.foundations import check
-from siag.foundations.dispatch import compiled
+from siag.foundations.dispatch import part
 from siag.foundations.errors import Unsuitable
 from siag.foundations.types import Floats, Integers, Record
 from siag.steps.step import Step, heard, left, size
@@ -115,7 +115,7 @@ def drop_stamp(rule: Delays, i: int) -> None:
         replace(rule, i, GONE)
 
 
-@compiled
+@part
 def replace(rule: Delays, i: int, stamp: int) -> None:
     """Replace a worker's stamp; if it may have been the oldest, that is looked for when it is needed."""
     before = rule.stamp[i]
@@ -152,7 +152,7 @@ def what_is_left(rule: Delays, t: int) -> float:
     return eta
 
 
-@compiled
+@part
 def add(sums: Floats, t: int, total: float) -> None:
     """Enter the sum before t + 1; once a round take off what all have in common, so that they stay small and exact."""
     at = (t + 1) % sums.size

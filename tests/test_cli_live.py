@@ -1,5 +1,6 @@
 """`siag serve` and `siag work` as users meet them: processes, in two or more terminals."""
 
+import inspect
 import json
 import os
 import shutil
@@ -17,6 +18,8 @@ import numpy as np
 import pytest
 
 import siag
+from siag.runtimes.tcp_server import Limits
+from siag.server import Guard, ParameterServer
 
 SIAG = shutil.which("siag", path=str(Path(sys.executable).parent)) or shutil.which("siag")
 PATIENCE = 60.0  # seconds; processes start slowly on a busy machine
@@ -95,11 +98,23 @@ def no_problem():
     raise KeyError("no data")
 
 
+def fails(w, sample):
+    raise OSError(5, "no sensor")
+
+
+def counts(w, sample, calls=[]):
+    calls.append(sample)
+    if len(calls) > 3:
+        raise OSError(5, "no sensor")
+    return w - sample
+
+
 def broken(w, sample):
     if w.any():
         raise OSError(2, "no such sensor")
     return w - sample
 """
+WORDS = f"OSError: [Errno 5] no sensor (job.py, line {JOB[: JOB.index('raise OSError')].count(chr(10)) + 1})"
 HELPER = "VALUE = 3.0\n"
 PROBLEM = """
 [problem]
@@ -211,6 +226,12 @@ def snapshots(server):
     return [document["snapshot"] for document in server.documents() if "snapshot" in document]
 
 
+def stop(server):
+    """Stop it; the exit status."""
+    server.process.send_signal(signal.SIGTERM)
+    return server.end()
+
+
 def wait_for(server, condition):
     """Wait until a snapshot is as it should be."""
     until = time.monotonic() + PATIENCE
@@ -231,6 +252,8 @@ def test_a_server_and_two_workers_in_three_terminals(desk):
     assert one.err[-1] == "siag: as many iterations or reports as asked\n"
     *lines, result = server.documents()
     assert all(set(line) in ({"seconds", "event"}, {"seconds", "snapshot"}) for line in lines)
+    assert result["result"] is True
+    assert result["w"] == np.load(desk.folder / "out" / "w.npy").tolist()
     assert result["t"][-1] == 2000
     assert result["ended"] == "as many iterations or reports as asked"
     assert np.abs(np.load(desk.folder / "out" / "w.npy") - 2.0).max() < 0.5
@@ -363,7 +386,7 @@ def test_workers_fail_leave_and_are_refused_each_with_one_clear_line(desk):
     assert few.err[-1] == "siag: the stream ended\n"
     assert broken.end() == 1
     place = (
-        f"(job.py, line {JOB[: JOB.index('raise OSError')].count(chr(10)) + 1}), in worker north of {server.address}"
+        f"(job.py, line {JOB[: JOB.rindex('raise OSError')].count(chr(10)) + 1}), in worker north of {server.address}"
     )
     assert broken.err[-1] == f"siag: FileNotFoundError: [Errno 2] no such sensor {place}\n"
     assert len(broken.err) == 2
@@ -436,7 +459,7 @@ def test_tls_and_tokens_from_certs_to_goodbye(desk):
     address = server.address.replace("0.0.0.0", "localhost")
     stranger = desk.work(address, "--ca", "secrets/ca.pem")
     plain = desk.work(address, "--give-up", 0.1, "--token", "secrets/worker-0.token")
-    assert (stranger.end(), plain.end()) == (2, 2)
+    assert (stranger.end(), plain.end()) == (2, 1)
     assert stranger.err == ["siag: the server refused: the token is missing; give the worker's .token file\n"]
     trusted = ("--ca", "secrets/ca.pem", "--token")
     workers = [desk.work(address, *trusted, f"secrets/worker-{k}.token", stream="job:few") for k in range(2)]
@@ -451,6 +474,99 @@ def test_a_run_that_diverges_says_so_and_ends_with_status_1(desk):
     assert server.err[-1].startswith("siag: w left the range of numbers")
     assert "what was recorded until then is kept" in server.err[-1]
     assert (desk.folder / "out" / "run.npz").exists()
+    assert server.out[-1] == "Written: out/w.npy, run.npz, run.csv, run.png, run.svg\n"
+
+
+def test_a_server_whose_workers_all_failed_before_any_report_ends_with_status_1(desk):
+    server = desk.serve("--workers", 1)
+    assert (desk.work(server, gradient="job:fails").end(), stop(server)) == (1, 1)
+    assert server.err == [f"siag: no worker has reported anything; worker 0 failed: {WORDS}\n"]
+    assert server.documents()[-1]["result"] is True
+
+
+def test_whoever_reported_before_does_not_count_in_a_session_without_reports(desk):
+    for gradient, status in (("job:broken", 0), ("job:fails", 1)):
+        server = desk.serve("--workers", 1, "--folder", "state")
+        assert (desk.work(server, gradient=gradient).end(), stop(server)) == (1, status)
+    assert server.documents()[-1]["samples"][-1] > 0
+    assert server.err == [f"siag: no worker has reported anything; worker 0 failed: {WORDS}\n"]
+
+
+def test_a_server_that_has_had_reports_but_no_step_ends_with_status_0(desk):
+    server = desk.serve("--workers", 1, "--every", 100)
+    assert (desk.work(server, gradient="job:counts").end(), stop(server)) == (1, 0)
+    assert server.documents()[-1]["samples"] == [3]
+
+
+def test_a_worker_that_is_terminated_tells_the_server_and_ends_with_status_143(desk):
+    server = desk.serve("--workers", 1)
+    worker = desk.work(server, "--quiet")
+    wait_for(server, lambda snapshot: snapshot["reports"] > 10)
+    worker.process.send_signal(signal.SIGTERM)
+    assert worker.end() == 143
+    assert worker.err == ["siag: ended by SIGTERM; what was reported stays with the server\n"]
+    server.says("worker 0 failed: it was interrupted", server.out)
+
+
+def test_a_worker_that_waits_for_its_stream_can_be_terminated(desk):
+    server = desk.serve("--workers", 1)
+    worker = desk.work(server, stream="job:quiet")
+    worker.says("joined as worker 0")
+    worker.process.send_signal(signal.SIGTERM)
+    assert worker.end() == 143
+    server.says("worker 0 failed: it was interrupted", server.out)
+
+
+def test_a_worker_that_gives_up_ends_with_status_1(desk):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    worker = desk.work(f"127.0.0.1:{port}", "--give-up", 0.1, "--quiet")
+    assert worker.end() == 1
+    (line,) = worker.err
+    assert line.startswith(f"siag: no server at 127.0.0.1:{port} for 0 seconds: ")
+
+
+def test_a_long_model_is_not_in_the_line_of_the_result(desk):
+    server = desk.serve("--workers", 1, "--linger", 0.1, model=("--dimension", 1001))
+    assert server.end() == 0
+    result = server.documents()[-1]
+    assert (result["result"], result["w"]) == (True, None)
+
+
+def test_what_siag_serve_takes_in_python_can_be_given(desk, monkeypatch):
+    from siag import runtimes
+
+    class Seen(Exception):
+        pass
+
+    def fake(**options):
+        seen.append(options)
+        raise Seen
+
+    seen, points = [], inspect.signature(runtimes.serve).parameters["record"].default
+    monkeypatch.setattr(runtimes, "serve", fake)
+    words = "--strikes 3 --patience 2 --record 50 --connections 9 --hello 4 --frame 5"
+    for more in (words, "--hello 4", "", "--workers 3000 --frame 6"):
+        with pytest.raises(Seen):
+            run(f"{SERVE} --quiet {more}", desk, monkeypatch)
+    full, hello, usual, many = seen
+    assert (full["guard"].strikes, full["patience"], full["record"]) == (3, 2.0, 50)
+    assert full["limits"] == Limits(connections=9, hello=4.0, frame=5.0)
+    assert hello["limits"] == Limits(hello=4.0)
+    assert (usual["guard"], usual["patience"], usual["limits"]) == (Guard(), None, None)
+    assert usual["record"] == points
+    assert many["limits"] == Limits(connections=6000, frame=6.0)
+
+
+def test_help_says_what_the_defaults_are():
+    from siag.cli import siag as group
+
+    told = {option.name: option.help for option in group.commands["serve"].params}
+    assert told["hello"].endswith(f"[default: {Limits.hello:g}]")
+    assert told["frame"].endswith(f"[default: {Limits.frame:g}]")
+    assert f"[default: {Limits.connections}," in told["connections"]
+    server = ParameterServer(siag.methods.SIAG(), siag.steps.Constant(1.0), np.zeros(1), 1)
+    assert told["patience"].endswith(f"[default: {server.members[0].patience:g}]")
 
 
 def test_a_metrics_port_in_use_is_named_as_it_was_typed(desk, monkeypatch, capsys):
@@ -468,7 +584,21 @@ POSED = "serve --problem problem.toml --eta 0.1"
     ("words", "says"),
     [
         ("serve --dimension 3 --eta 0.1", "workers is missing; give --workers N, or --name A"),
-        ("serve --workers 2 --name a --dimension 3 --eta 0.1", "workers is missing"),
+        (
+            "serve --workers 2 --name a --dimension 3 --eta 0.1",
+            "workers = 2: must be given alone; leave out --workers or --name",
+        ),
+        (f"{SERVE} --w0 w.npy", "dimension = 3: must be given alone; leave out --dimension or --w0"),
+        (f"{POSED} --workers 2 --name a", "workers = 2: must be given alone"),
+        ("serve --name= --dimension 3 --eta 0.1", "siag: name = '': must be not empty"),
+        ("work x --gradient job:gradient --stream job:ones --name=", "siag: name = '': must be not empty"),
+        (f"{SERVE} --patience 0 --port 0", "patience = 0.0: must be a finite number above 0; or leave it out"),
+        (f"{SERVE} --record 0 --port 0", "siag: record = 0: must be"),
+        (f"{SERVE} --strikes 0", "siag: strikes = 0: must be"),
+        (f"{SERVE} --connections 0", "siag: connections = 0: must be"),
+        (f"{SERVE} --hello 0", "siag: hello = 0.0: must be"),
+        (f"{SERVE} --frame -1", "siag: frame = -1.0: must be"),
+        ("certs secrets --workers 2 --host a_b:7", "siag: host = 'a_b:7': must be DNS names and IP addresses"),
         ("serve --workers 2 --eta 0.1", "dimension is missing; give --dimension D, or --w0 FILE.npy"),
         ("serve --workers 2 --dimension 3", "eta is missing; give --eta for a constant step"),
         ("serve --workers 2 --dimension 3 --eta 0.1 --every 2 --tick 1", "tick = 1.0: must be given without --every"),
@@ -476,7 +606,7 @@ POSED = "serve --problem problem.toml --eta 0.1"
         (f"{SERVE} --method IAG", "IAG needs exact gradients, a stream has none; use SIAG, or give a problem"),
         (f"{SERVE} --method SAG", "SAG draws one sample per iteration, live workers report when they can; use IAG"),
         (f"{SERVE} --method SIAG(wait=2)", "method.wait = 2: must be a finite number at least 0 and at most 1"),
-        (f"{SERVE} --method SIAG(0.5)", "method = 'SIAG(0.5)': must be one of SIAG, SGD, IAG, SAG, with arguments"),
+        (f"{SERVE} --method SIAG(0.5)", "method = 'SIAG(0.5)': must be one of SIAG, SGD, IAG, "),
         (f"{SERVE} --method open('x','w')", "must be one of SIAG"),
         (f"{SERVE} --every 0", "siag: every = 0: must be"),
         (f"{SERVE} --tick 0", "siag: tick = 0.0: must be"),
@@ -484,7 +614,10 @@ POSED = "serve --problem problem.toml --eta 0.1"
         (f"{SERVE} --max-norm 0", "siag: max-norm = 0.0: must be"),
         (f"{SERVE} --max-jump 1", "siag: max-jump = 1.0: must be"),
         (f"{SERVE} --linger -1", "siag: linger = -1.0: must be"),
-        (f"{SERVE} --forget -1 --port 0", "siag: forget = -1.0: must be"),
+        (
+            f"{SERVE} --forget -1 --port 0",
+            "siag: forget = -1.0: must be a finite number at least 0; or leave it out",
+        ),
         (f"{SERVE} --linger nan", "siag: linger = nan: must be"),
         (f"{SERVE} --seed 1", "seed = 1: must be given with --problem"),
         (f"{SERVE} --key job.py", "siag: cert is missing"),
@@ -525,19 +658,24 @@ def test_a_mistake_is_one_line_and_exit_status_2(words, says, desk, monkeypatch,
 
 
 def mistake(words, desk, monkeypatch, capsys):
-    """The line a mistake is answered with, in this process: so many more would take their time to start."""
+    """The line a mistake is answered with."""
+    with pytest.raises(SystemExit) as ended:
+        run(words, desk, monkeypatch)
+    assert ended.value.code == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("siag: ")
+    return line
+
+
+def run(words, desk, monkeypatch):
+    """The command line, in this process: so many more would take their time to start."""
     from siag.cli import main
 
     monkeypatch.chdir(desk.folder)
     monkeypatch.delitem(sys.modules, "job", raising=False)
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.setattr(sys, "argv", ["siag", *words.split()])
-    with pytest.raises(SystemExit) as ended:
-        main()
-    assert ended.value.code == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith("siag: ")
-    return line
+    main()
 
 
 @pytest.mark.parametrize("command", ["serve", "work", "certs", "replay"])

@@ -293,11 +293,11 @@ class Noting(Worker):
         )
         self.thread = threading.Thread(target=self._live, daemon=True)
 
-    def _read_frame(self):
-        kind = super()._read_frame()
-        if kind == wire.MODEL:
-            self.seen, self.models = max(self.seen, self._stamp), self.models + 1
-        return kind
+    def _read_frame(self, into):
+        head = super()._read_frame(into)
+        if head.kind == wire.MODEL:
+            self.seen, self.models = max(self.seen, head.stamp), self.models + 1
+        return head
 
     def _live(self):
         try:

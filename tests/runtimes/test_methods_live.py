@@ -287,7 +287,13 @@ def test_a_stream_has_no_exact_gradients_wherever_they_are_needed(method):
     with pytest.raises(Unsuitable, match="a stream has none; use"):
         siag.train(pull, [[1.0]], np.zeros(2), method, Constant(0.1))
     with pytest.raises(Unsuitable, match="a stream has none"):
-        FromStream(pull, [1.0], method, np.zeros(2)).begin(0, 1, 2, 0)
+        FromStream(pull, [1.0], method, np.zeros(2))
+
+
+def test_what_only_the_number_of_workers_tells_is_refused_when_it_is_known():
+    task = FromStream(pull, [1.0], LAG(trigger="server", smoothness=(1.0, 2.0)), np.zeros(2))
+    with pytest.raises(Unsuitable, match="a stream has none"):
+        task.begin(0, 2, 2, 0)
 
 
 def test_a_lazy_worker_learns_from_a_stream():

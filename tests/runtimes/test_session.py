@@ -404,6 +404,23 @@ def test_after_a_divergence_the_error_is_not_a_number_and_the_session_is_over(as
     assert session.notes.heard("diverged", "smaller step")
 
 
+def test_a_w_beyond_all_numbers_is_not_saved_over_a_good_one(assembled, tmp_path):
+    first = assembled(folder=tmp_path, guard=Guard(jump=None))
+    first.begin(0.0)
+    join(first)
+    report(first, 0, 0.1, 2.0)
+    first.save(0.2, wait=True)
+    good = first.server.w.copy()
+    report(first, 1, 0.3, 1e150)
+    first.look_after(0.3 + 2 * SAVE)
+    assert first.over
+    assert first.notes.heard("diverged", "smaller step")
+    first.finish(2.0)
+    crash(first)
+    second = assembled(folder=tmp_path, guard=Guard(jump=None))
+    assert np.array_equal(second.server.w, good)
+
+
 def test_what_was_saved_is_found_again(assembled, tmp_path):
     first = assembled(folder=tmp_path)
     first.begin(0.0)

@@ -93,26 +93,28 @@ def test_reports_taken_at_once_leave_what_reports_taken_one_by_one_leave(batches
     stamp=st.integers(-3, 25),
     sample=st.integers(-3, 25),
     square=st.one_of(st.floats(0.0, 1e12), st.sampled_from([math.nan, math.inf])),
+    others=st.floats(0.0, 1e3),
     guard=st.sampled_from([Guard(), Guard(age=3), Guard(norm=10.0), Guard(jump=2.0), Guard(jump=None)]),
 )
 def test_what_needs_no_closer_look_is_what_the_guard_lets_pass(
-    seen, largest, last, samples, stamp, sample, square, guard
+    seen, largest, last, samples, stamp, sample, square, others, guard
 ):
-    line = ledger.blank(1)[0]
+    line, everybody = ledger.blank(1)
+    everybody[ledger.LARGEST] = others
     line[[ledger.REPORTS, ledger.LARGEST, ledger.LAST, ledger.SAMPLES]] = seen, largest, last, samples
     line[ledger.HERE] = 1.0
     version = 20
     try:
         guard.check_stamp(stamp, version, last)
         guard.check_sample(sample, samples)
-        guard.check_norm(square, largest, seen)
+        guard.check_norm(square, largest, seen, others)
         passes = True
     except Refused:
         passes = False
-    assert ledger.unsuspicious(line, guard.bounds, version, stamp, sample, square) == passes
-    assert ledger.unsuspicious.plain(line, guard.bounds, version, stamp, sample, square) == passes
+    assert ledger.unsuspicious(line, everybody, guard.bounds, version, stamp, sample, square) == passes
+    assert ledger.unsuspicious.plain(line, everybody, guard.bounds, version, stamp, sample, square) == passes
     line[ledger.HERE] = 0.0
-    assert not ledger.unsuspicious(line, guard.bounds, version, stamp, sample, square)
+    assert not ledger.unsuspicious(line, everybody, guard.bounds, version, stamp, sample, square)
 
 
 def everyone_reports(server, most=ANY, stop=ANY, rows=range(N)):
@@ -162,3 +164,22 @@ def test_a_w_beyond_all_numbers_is_noticed():
 
     with np.errstate(over="ignore"), pytest.raises(Diverged):
         follow()
+
+
+def test_a_new_worker_is_judged_by_those_that_are_known():
+    server = make()
+    for sample in range(25):
+        server.push(0, server.version, np.ones(D), sample, now=0.0)
+    with pytest.raises(Refused, match="times the largest of the others so far, 2"):
+        server.push(1, server.version, np.full(D, 1e150), 0, now=0.0)
+    server.push(1, server.version, np.full(D, 1e3), 0, now=0.0)  # not by so much
+    again = make()
+    again.restore(server.meta(1.0), now=1.0)
+    with pytest.raises(Refused, match="of the others"):
+        again.push(1, again.version, np.full(D, 1e150), 1, now=2.0)
+
+
+def test_before_anybody_is_known_nobody_is_judged():
+    server = make()
+    server.push(0, 0, np.full(D, 1e9), 0, now=0.0)
+    assert server.version == 1

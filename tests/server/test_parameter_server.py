@@ -560,7 +560,7 @@ def test_a_restored_server_shows_who_was_there_and_is_not_yet_back():
     server.join(2, now=2.0)
     again = ParameterServer(SIAG, STEPS, np.zeros(D), ["e", "f", "g", "h"])
     again.restore(json.loads(json.dumps(server.meta(11.0))), now=500.0)
-    assert [member.state for member in again.members] == ["away", "left", "expected", "expected"]
+    assert [member.state for member in again.members] == ["away", "left", "away", "expected"]
     assert again.seconds(500.0) == 10.0  # as if it had never been gone
     assert again.join("a", now=500.0).samples == 5
     with pytest.raises(Refused):

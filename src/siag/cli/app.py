@@ -7,7 +7,7 @@ import math
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from siag.experiments.config import Experiment
     from siag.simulation import Run, Sweep
 
-FAILED, WRONG, INTERRUPTED = 1, 2, 130
+FAILED, WRONG, INTERRUPTED, TERMINATED = 1, 2, 130, 143
 NOTHING_HALF = "no half-written file was left behind"
 
 EXAMPLES = """\b
@@ -38,10 +38,12 @@ Examples:
 
 \b
 Exit status:
-  0    done
-  1    a run diverged, a claim does not hold, a worker's own code failed, or the machine refused
+  0    done; also siag serve after Ctrl-C, which is how a server without an end is stopped
+  1    a run diverged, a claim does not hold, a worker's own code failed, a server's workers failed
+       before any report, there was no server (siag work --give-up), or the machine refused
   2    a mistake in what was given, one line says which; for siag work also: the server refused
   130  interrupted with Ctrl-C
+  143  siag work ended by SIGTERM, having told the server
 """
 
 FILES = ("run.npz", "run.csv", "run.png", "run.svg")
@@ -237,7 +239,8 @@ def _print_claims(claims: list[Any]) -> None:
     _console().print(grid)
 
 
-def _print_run(result: Run, folder: Path | None) -> None:
+def _print_run(result: Run, folder: Path | None, more: Sequence[str] = ()) -> None:
+    """What there is to say of a run, and the names of its files; `more` of them than usual."""
     from rich.table import Table
 
     for name, value in result.about.items():
@@ -251,7 +254,8 @@ def _print_run(result: Run, folder: Path | None) -> None:
     if not result.measure:
         print("No loss was recorded.")
     if folder is not None:
-        print(f"Written: {folder / 'run.npz'}, run.csv, run.png, run.svg")
+        names = [*more, *FILES]
+        print(f"Written: {', '.join([str(folder / names[0]), *names[1:]])}")
 
 
 def _columns(result: Run) -> dict[str, Callable[[int], str]]:

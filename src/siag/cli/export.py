@@ -79,10 +79,11 @@ def _lines(w: Floats) -> str:
 def _summary(model: SavedModel) -> str:
     """What was exported, in one line."""
     ago = _ago(max(0.0, time.time() - model.written))
-    when = f"saved {ago} ago"
-    if model.logged:  # the file is younger than the save
-        when = f"logged to {ago} ago; {_count(model.logged, 'entry', 'entries')} after the save not in it"
-    return f"version {model.version:,}, {_count(model.reports, 'report', 'reports')}, d = {model.w.size:,}, {when}"
+    what = f"version {model.version:,}, {_count(model.reports, 'report', 'reports')}, d = {model.w.size:,}"
+    if not model.logged:
+        return f"{what}, saved {ago} ago"
+    more, last = (_count(model.logged, "entry", "entries"), "it" if model.logged == 1 else "the last")
+    return f"{what}; not in it: {more} that the server has logged since that save, {last} {ago} ago"
 
 
 def _count(number: int, one: str, more: str) -> str:

@@ -4,38 +4,53 @@ from __future__ import annotations
 
 import importlib
 import os
+import signal
 import socket
 import sys
+import threading
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from siag.cli.app import AS_JSON, FAILED, FILES, NOTHING_HALF, _print_json, _print_run, _save, _stop, on_interrupt, siag
-from siag.foundations.errors import BadInput, DivergenceWarning, Missing, SiagError
+from siag.cli import given as made
+from siag.cli.app import (
+    AS_JSON,
+    FAILED,
+    FILES,
+    NOTHING_HALF,
+    TERMINATED,
+    _print_json,
+    _print_run,
+    _save,
+    _stop,
+    on_interrupt,
+    siag,
+)
+from siag.cli.given import TYPED, check_crowd, check_name, named
+from siag.foundations.errors import BadInput, DivergenceWarning, SiagError
 
 if TYPE_CHECKING:
-    from siag.methods import Method
     from siag.problems import Problem
     from siag.runtimes import Watcher
-    from siag.server import Departed
     from siag.simulation import Run
-    from siag.steps import Step
 
 FILE = click.Path(path_type=Path)
 DESCRIPTORS = 1 << 16  # files and connections a server may have open, if the system agrees
 PROBLEM = "A TOML file with a table [problem], or module:attribute"
-TYPED = {  # what has another name in Python
-    "k": "every",
-    "age": "max-age",
-    "norm": "max-norm",
-    "jump": "max-jump",
-    "certificate": "cert",
-    "give_up": "give-up",
-}
+NETWORK = ("host", "port", "key", "tokens", "insecure")
+KEPT = ("folder", "durable", "trace", "record", "linger", "forget", "patience")
+STAYS = "what was reported stays with the server"
+NO_SERVER = "no server at "  # how the worker's last words begin when it gives up; no mistake of anybody's
+MOST_NUMBERS = 1000  # of w, in a line of JSON
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM came: a worker leaves as if it were interrupted."""
 
 
 @siag.command(epilog="Example: siag serve --workers 2 --dimension 3 --eta 0.05 --iterations 10000 --out out")
@@ -45,18 +60,17 @@ TYPED = {  # what has another name in Python
 @click.option("--w0", type=FILE, help="A .npy file with the first parameters, instead of --dimension.")
 @click.option("--problem", help=f"{PROBLEM}; instead of --workers and --dimension.")
 @click.option("--seed", type=int, help="Of the problem's samples.  [default: of the file's [run], or 0]")
-@click.option(
-    "--method", default="SIAG", show_default=True, help="SIAG, SGD, or IAG with a problem; SIAG(wait=1.0) and the like."
-)
+@click.option("--method", default="SIAG", show_default=True, help="One of siag.methods: SGD, SIAG(wait=1.0), …")
 @click.option("--eta", type=float, help="A constant step.")
 @click.option("--beta", type=float, help="β of the step β/(t+γ), instead of --eta.")
 @click.option("--gamma", type=float, help="γ of the step β/(t+γ).")
 @click.option("--every", type=int, help="Step after every so many reports.  [default: 1]")
 @click.option("--tick", type=float, help="Step every so many seconds, instead of --every.")
 @click.option("--iterations", type=int, help="End after so many steps.")
-@click.option("--seconds", type=float, help="End so many seconds after the first report.")
+@click.option("--seconds", type=float, help="End so many seconds after the first report; anew in each session.")
 @click.option("--linger", type=float, default=600.0, show_default=True, help="Seconds to wait when nobody is there.")
 @click.option("--forget", type=float, help="A worker that is away for so many seconds has left.")
+@click.option("--patience", type=float, help="A worker silent for so many seconds is shown as stalled.  [default: 10]")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option("--port", type=int, default=7460, show_default=True, help="Port to listen on; 0: any.")
 @click.option("--cert", type=FILE, help="TLS: the server's certificate (PEM).")
@@ -72,15 +86,24 @@ TYPED = {  # what has another name in Python
 @click.option("--max-age", type=int, help="Refuse reports older than so many versions.")
 @click.option("--max-norm", type=float, help="Refuse reports of a larger norm.")
 @click.option("--max-jump", type=float, default=1e4, show_default=True, help="… or so many times a worker's largest.")
+@click.option("--strikes", type=int, default=10, show_default=True, help="Turn a worker away after so many in a row.")
+@click.option("--connections", type=int, help="At most so many at a time.  [default: 2000, or twice the workers]")
+@click.option("--hello", type=float, help="Seconds for a new connection to say who it is.  [default: 10]")
+@click.option("--frame", type=float, help="Seconds for a message to arrive whole; long ones have more.  [default: 30]")
 @click.option("--loss", help="module:function, the loss of w to show and record.")
+@click.option("--record", type=int, default=200, show_default=True, help="Points of the curve to keep, about.")
 @click.option("--out", type=FILE, help="Folder for w.npy, run.npz, run.csv, run.png and run.svg.")
 @click.option("--metrics", help="PORT or HOST:PORT for Prometheus metrics; only this machine, unless --insecure.")
 @click.option("--quiet", is_flag=True, help="Show nothing while it runs.")
-@AS_JSON
+@click.option("--json", "as_json", is_flag=True, help="Print lines of JSON instead of text; the last is the result.")
 def serve(out: Path | None, as_json: bool, **given: Any) -> int:
     """Serve workers that connect over a network.
 
-    With --json, one line of JSON for each look at the server, and one for the result. Exit status 1 if it diverges.
+    With --json, a line for each look at the server ("snapshot") and each remark ("event"); the last has "result": true,
+    the curve, and w unless it has more than 1000 numbers.
+
+    Exit status 0 at the end, and also if it is stopped with Ctrl-C or SIGTERM, which is how a server without an end is
+    stopped; 1 if it diverges, or if no report was accepted and a worker failed; 2 if there is a mistake.
     """
     import numpy as np
 
@@ -92,24 +115,26 @@ def serve(out: Path | None, as_json: bool, **given: Any) -> int:
 
     folder = None if out is None else writable_folder("out", out, (*FILES, "w.npy"))
     problem, seed = _problem(given["problem"], given["seed"])
-    _check_crowd(given, problem)
-    with _named(TYPED | ({"workers": "name"} if given["names"] else {})):
+    check_crowd(given, problem)
+    with named(TYPED | ({"workers": "name"} if given["names"] else {})):
         options: dict[str, Any] = {
-            "w0": _start(given["w0"], given["dimension"], problem),
+            "w0": made.start(given["w0"], given["dimension"], problem),
             "workers": list(given["names"]) or given["workers"],
-            "method": _method(given["method"]),
-            "step": _step(given["eta"], given["beta"], given["gamma"]),
+            "method": made.method(given["method"]),
+            "step": made.step(given["eta"], given["beta"], given["gamma"]),
             "until": Until(iterations=given["iterations"], seconds=given["seconds"]),
-            "server": _server(given["every"], given["tick"]),
-            "guard": Guard(age=given["max_age"], norm=given["max_norm"], jump=given["max_jump"]),
-            "departed": _departed(given["departed"]),
+            "server": made.server(given["every"], given["tick"]),
+            "guard": Guard(
+                age=given["max_age"], norm=given["max_norm"], jump=given["max_jump"], strikes=given["strikes"]
+            ),
+            "limits": made.limits(given, problem),
+            "departed": made.departed(given["departed"]),
             "loss": None if given["loss"] is None else _loss(given["loss"]),
             "problem": problem,
             "seed": seed,
             "certificate": given["cert"],
         }
-        same = ("host", "port", "key", "tokens", "insecure", "folder", "durable", "trace", "linger", "forget")
-        options |= {name: given[name] for name in same}
+        options |= {name: given[name] for name in NETWORK + KEPT}
         _allow_connections()
         watcher = _watcher(given["quiet"], as_json, given["metrics"], given["insecure"])
 
@@ -121,9 +146,15 @@ def serve(out: Path | None, as_json: bool, **given: Any) -> int:
     if folder is not None:
         _save(result, folder)
         np.save(folder / "w.npy", result.w[0])
-    if not as_json:
+    if as_json:
+        w = result.w[0].tolist() if result.w[0].size <= MOST_NUMBERS else None
+        _print_json({"result": True, **_document(result), "w": w})
+    else:
         print(f"w           {np.array2string(result.w[0], precision=6, threshold=10)}")
-    return _show(result, folder, as_json)
+        _print_run(result, folder, ("w.npy",))
+    if _fruitless(result):
+        _stop(f"no worker has reported anything; {result.about['failed'][0]}", FAILED)
+    return _status(result)
 
 
 @siag.command(epilog="Example: siag work 192.168.0.7:7460 --gradient job:gradient --stream job:stream")
@@ -139,13 +170,16 @@ def serve(out: Path | None, as_json: bool, **given: Any) -> int:
 @click.option("--tls", is_flag=True, help="Talk over TLS, trusting the system's authorities.")
 @click.option("--ca", type=FILE, help="Talk over TLS, trusting the authority of this file.")
 @click.option("--insecure", is_flag=True, help="Send the token even without TLS beyond this machine.")
-@click.option("--give-up", type=float, help="End after so many seconds without a server; by default never.")
+@click.option(
+    "--give-up", type=float, help="End, with status 1, after so many seconds without a server.  [default: never]"
+)
 @click.option("--quiet", is_flag=True, help="Say nothing.")
 def work(address: str, gradient: str | None, stream: str | None, quiet: bool, **given: Any) -> None:
     """Work for the server at ADDRESS (host:port) until it is done or the stream ends.
 
-    Exit status 0 then; 1 if the gradient, the stream or the problem fails; 2 if there is a mistake on the command line,
-    or the server does not want this worker; 130 if it is interrupted.
+    Exit status 0 then; 1 if the gradient, the stream or the problem fails, or there was no server for as long as
+    --give-up says; 2 if there is a mistake on the command line, or the server does not want this worker; 130 if it is
+    interrupted with Ctrl-C, and 143 with SIGTERM. In either case it tells the server that it leaves.
     """
     from siag.runtimes import work as run_worker
     from siag.runtimes.task import last_words
@@ -154,16 +188,19 @@ def work(address: str, gradient: str | None, stream: str | None, quiet: bool, **
         if not quiet:
             print(f"siag: {text}", file=sys.stderr, flush=True)
 
+    check_name(given["name"])
     compute = None if gradient is None else reference("gradient", gradient)
     samples = None if stream is None else reference("stream", stream)
     problem, seed = _problem(given.pop("problem"), given.pop("seed"))
-    on_interrupt("what was reported stays with the server")
+    on_interrupt(STAYS)
     try:
-        with _named(TYPED):
+        with named(TYPED), _terminable():
             run_worker(address, compute, samples, problem=problem, seed=seed, say=say, **given)
+    except Terminated:
+        _stop(f"ended by SIGTERM; {STAYS}", TERMINATED)
     except Exception as error:  # whatever the user's code raises
         notes = getattr(error, "__notes__", ())  # where it was, if it was at work
-        if isinstance(error, SiagError) and not notes:
+        if isinstance(error, SiagError) and not notes and not str(error).startswith(NO_SERVER):
             raise
         where = "".join(f", {note}" for note in notes)
         _stop(f"{last_words(error)}{where}", FAILED)
@@ -186,7 +223,11 @@ def replay(trace: Path, problem: str | None, seed: int | None, out: Path | None,
     result = run_again(trace, given, seed=seed)
     if folder is not None:
         _save(result, folder)
-    return _show(result, folder, as_json)
+    if as_json:
+        _print_json(_document(result))
+    else:
+        _print_run(result, folder)
+    return _status(result)
 
 
 @siag.command(epilog="Example: siag certs secrets --host server.example --workers 8")
@@ -198,7 +239,9 @@ def certs(folder: Path, hosts: tuple[str, ...], workers: int, days: int) -> None
     """Make a certificate for the server and a token for every worker, in FOLDER."""
     from siag.runtimes.certificates import make_certificates
 
-    for path in make_certificates(folder, hosts=hosts, workers=workers, days=days):
+    with named({"hosts": "host"}):
+        written = make_certificates(folder, hosts=hosts, workers=workers, days=days)
+    for path in written:
         print(path)
 
 
@@ -247,30 +290,21 @@ def _problem(text: str | None, seed: int | None) -> tuple[Problem | None, int]:
     return problem, usual if seed is None else seed
 
 
-def _check_crowd(given: dict[str, Any], problem: Problem | None) -> None:
-    """Refuse what says twice, or not at all, how many workers there are, and when to step."""
-    if problem is not None:
-        for name in ("workers", "dimension"):
-            if given[name] is not None:
-                raise BadInput(name, given[name], "left out with --problem, which knows it")
-    elif bool(given["names"]) == (given["workers"] is not None):
-        raise Missing("workers", "give --workers N, or --name A --name B …, or --problem")
-    if given["tick"] is not None and given["every"] is not None:
-        raise BadInput("tick", given["tick"], "given without --every")
-
-
 @contextmanager
-def _named(names: dict[str, str]) -> Iterator[None]:
-    """Let a mistake have the name the user typed, where that is another in Python."""
+def _terminable() -> Iterator[None]:
+    """Let SIGTERM interrupt, as Ctrl-C does; only the main thread can have it so."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def end(number: int, frame: FrameType | None) -> None:
+        raise Terminated
+
+    usual = signal.signal(signal.SIGTERM, end)
     try:
         yield
-    except BadInput as error:
-        if error.parameter not in names or hasattr(error, "__notes__"):  # or it is of the user's own code
-            raise
-        typed = names[error.parameter]
-        if isinstance(error, Missing):
-            raise Missing(typed, error.remedy) from None
-        raise BadInput(typed, error.value, error.allowed, error.remedy) from None
+    finally:
+        signal.signal(signal.SIGTERM, usual)
 
 
 def _reachable(host: str) -> str:
@@ -328,64 +362,6 @@ def _loss(text: str) -> Callable[[Any], float]:
     return loss
 
 
-def _start(file: Path | None, dimension: int | None, problem: Problem | None) -> Any:
-    import numpy as np
-
-    from siag.foundations import check
-    from siag.foundations.errors import BadFile
-
-    if file is None and problem is not None:
-        return None
-    if (file is None) == (dimension is None):
-        raise Missing("dimension", "give --dimension D, or --w0 FILE.npy, or --problem")
-    if file is None:
-        return np.zeros(check.integer("dimension", dimension))
-    try:
-        return check.floats("w0", np.load(file, allow_pickle=False), (None,))
-    except (OSError, ValueError, EOFError) as error:
-        if isinstance(error, BadInput):
-            raise
-        raise BadFile(f"{file}: not a .npy file of numbers; write it with numpy.save") from None
-
-
-def _method(text: str) -> Method:
-    from siag.experiments.config import KINDS, written
-
-    known = KINDS["method"]
-    return known[text]() if text in known else written("method", text)  # type: ignore[no-any-return]  # Methods, both
-
-
-def _step(eta: float | None, beta: float | None, gamma: float | None) -> Step:
-    from siag.steps import Constant, Harmonic
-
-    if eta is not None and beta is None and gamma is None:
-        return Constant(eta)
-    if eta is None and beta is not None and gamma is not None:
-        return Harmonic(beta, gamma)
-    raise Missing("eta", "give --eta for a constant step, or --beta and --gamma for β/(t+γ)")
-
-
-def _server(every: int | None, tick: float | None) -> Any:
-    from siag.activity import EveryArrivals, Tick
-
-    if tick is None:
-        return EveryArrivals(1 if every is None else every)
-    with _named({"seconds": "tick"}):
-        return Tick(tick)
-
-
-def _departed(text: str) -> Departed:
-    from siag.server import DROP, KEEP, Departed
-
-    named = {"keep": KEEP, "drop": DROP}
-    if text in named:
-        return named[text]
-    try:
-        return Departed(half_life=float(text))
-    except ValueError:
-        raise BadInput("departed", text, "keep, drop, or a half-life in iterations") from None
-
-
 def _watcher(quiet: bool, as_json: bool, metrics: str | None, insecure: bool) -> Watcher:
     from siag.runtimes import JsonLines, Metrics, Quiet, Several, Terminal
     from siag.runtimes.tcp_worker import shown
@@ -396,16 +372,27 @@ def _watcher(quiet: bool, as_json: bool, metrics: str | None, insecure: bool) ->
     host, colon, port = metrics.rpartition(":")
     if not port.isascii() or not port.isdigit() or (colon and not host):
         raise BadInput("metrics", metrics, "a port, or host:port")
-    with _named({"port": "metrics", "host": "metrics"}):
+    with named({"port": "metrics", "host": "metrics"}):
         measured = Metrics(host.removeprefix("[").removesuffix("]") or "127.0.0.1", int(port), insecure=insecure)
     view.event(f"metrics at http://{shown((_reachable(measured.host), measured.port))}/metrics")
     return Several([view, measured])
 
 
-def _show(result: Run, folder: Path | None, as_json: bool) -> int:
-    """The result; exit status 1 if it diverged."""
-    if as_json:
-        _print_json({**result.about, **{name: values.tolist() for name, values in result.table().items()}})
-    else:
-        _print_run(result, folder)
+def _document(result: Run) -> dict[str, Any]:
+    """A run, for JSON."""
+    return {**result.about, **{name: values.tolist() for name, values in result.table().items()}}
+
+
+def _status(result: Run) -> int:
+    """Exit status 1 if it diverged."""
     return FAILED if (result.diverged >= 0).any() else 0
+
+
+def _fruitless(result: Run) -> bool:
+    """Whether a worker has failed, and none has reported anything since the server was started.
+
+    A run that went on begins with the reports it had; the first point of a new one may be of the first reports, if it
+    never stepped.
+    """
+    before = result.samples[0, 0] if result.t[0] > 0 else 0
+    return bool(result.about.get("failed")) and bool(result.samples[0, -1] == before)

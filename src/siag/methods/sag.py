@@ -35,6 +35,11 @@ class SAG(Aggregated):
         """A sample's gradient is exact."""
         return Exact()
 
+    def serve(self) -> None:
+        """Refuse: which sample comes next is for nobody to choose there."""
+        name = type(self).__name__
+        raise Unsuitable(f"{name} draws one sample per iteration, which no live server can; use SIAG, or IAG")
+
     def suit(self, problem: Problem, activity: Activity) -> None:
         """Refuse any activity but one sample at random."""
         super().suit(problem, activity)

@@ -1,7 +1,7 @@
 """The latest snapshot for Prometheus, over HTTP, in its text format 0.0.4.
 
-The ages of reports are counters per bin, cumulative, with the label `le`, so that `histogram_quantile` works on them.
-They are not declared a histogram: that would need the sum of all ages, and a snapshot does not have it.
+The ages of reports are a counter per bin: "0", "1", "2-3", "4-7" and so on. They are no histogram of Prometheus': that
+would need the sum of all ages, and a snapshot does not have it.
 """
 
 from __future__ import annotations
@@ -14,12 +14,11 @@ import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from itertools import accumulate
 
 from siag.foundations import check
 from siag.foundations.errors import BadInput
 from siag.runtimes.security import check_open
-from siag.server.snapshot import STATES, Snapshot, WorkerView, oldest
+from siag.server.snapshot import STATES, Snapshot, WorkerView, bin_label
 
 FORMAT = "text/plain; version=0.0.4; charset=utf-8"
 POLL = 0.1  # seconds until the thread that serves notices that it should end
@@ -83,11 +82,8 @@ def _server(snapshot: Snapshot) -> Iterator[str]:
     yield from _family("siag_loss", "gauge", "Loss of the model, as last evaluated.", _one(snapshot.loss))
     yield from _family("siag_saved_seconds", "gauge", "Seconds since the state was last saved.", _one(snapshot.saved))
     yield from _family("siag_problems", "gauge", "Problems while training goes on.", _one(len(snapshot.problems)))
-    bounds = [*(str(oldest(k)) for k in range(len(snapshot.ages))), "+Inf"]
-    totals = accumulate((*snapshot.ages, 0))
-    buckets = [({"le": bound}, total) for bound, total in zip(bounds, totals, strict=True)]
-    told = "Accepted reports at most so many versions old; cumulative."
-    yield from _family("siag_report_age_bucket", "counter", told, buckets)
+    ages = [({"bin": bin_label(k)}, count) for k, count in enumerate(snapshot.ages)]
+    yield from _family("siag_report_ages_total", "counter", "Reports accepted, by their age in versions.", ages)
 
 
 def _workers(workers: Sequence[WorkerView]) -> Iterator[str]:

@@ -18,12 +18,9 @@ import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from siag.foundations.errors import BadFile, BadInput
-
-if TYPE_CHECKING:
-    pass
 
 FORMAT = "siag tokens 1"
 VARIABLE = "SIAG_TOKEN"

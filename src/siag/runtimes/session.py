@@ -265,7 +265,7 @@ class Session:
 
         The state carries the last lines of the trace, those that may not be on disk yet: it is never ahead of it.
         """
-        if self.store is None:
+        if self.store is None or self._hopeless():
             return
         server = self.server
         rows = np.flatnonzero(server.changed)
@@ -347,6 +347,15 @@ class Session:
             self._note(now)
         if server.version >= self._last_version or server.reports >= self._last_report:
             self.end("as many iterations or reports as asked")
+
+    def _hopeless(self) -> bool:
+        """Whether w is no use to anybody: then what was saved before is worth more."""
+        try:
+            self.server.look_at_w()
+        except Diverged as error:
+            if self.diverged < 0:
+                self._diverge(error)
+        return self.diverged >= 0
 
     def _diverge(self, error: Diverged) -> None:
         self.diverged = self.server.version

@@ -16,8 +16,7 @@ from siag.foundations.dispatch import compiled, interpreted
 from siag.foundations.errors import BadInput, SiagError, Unsuitable, shorten
 from siag.foundations.rng import SAMPLES, blank, key, rewind
 from siag.foundations.types import Floats, Record, Rng
-from siag.methods import SAG, SAGA, Exact, Method, Streaming, compute, forget, needs, shown
-from siag.methods.around import Around
+from siag.methods import Exact, Method, Streaming, compute, forget, needs, shown
 from siag.problems import Problem, sample
 from siag.streams.stream import resumed
 
@@ -87,19 +86,13 @@ def check_stream(parameter: str, stream: Any) -> None:
 def check_method(method: Method, problem: Problem | None, w0: Floats, n: int) -> None:
     """Refuse a method that no live server runs, or whose messages live workers cannot make of a problem or streams."""
     method.serve()
-    inner = method
-    while isinstance(inner, Around):
-        inner = inner.method
-    if isinstance(inner, SAG | SAGA):
-        name = type(inner).__name__
-        raise Unsuitable(f"{name} draws one sample per iteration, live workers report when they can; use IAG or SIAG")
     if problem is not None:
         method.suit(problem, Everyone())
     else:
-        _check_source(method, method.recruit(w0, n))
+        check_source(method, method.recruit(w0, n))
 
 
-def _check_source(method: Method, memory: Record) -> None:
+def check_source(method: Method, memory: Record) -> None:
     """Refuse workers that need what streams do not have."""
     if needs(memory, Exact):
         sampled = 'gradients="sample", ' if hasattr(method, "gradients") else ""
@@ -129,6 +122,12 @@ class FromStream:
     ) -> None:
         self._gradient, self._stream, self._method, self._w0 = gradient, stream, method, w0
         self._drawn, self._go_on = 0, go_on
+        method.serve()
+        try:
+            memory = method.recruit(w0, 1)
+        except Unsuitable:  # it is meant for another number of workers, which `begin` knows
+            return
+        check_source(method, memory)
 
     @property
     def sample(self) -> int:
@@ -139,7 +138,7 @@ class FromStream:
         """Open the stream, after the samples drawn before if it can begin there."""
         self._row, self._drawn = row, samples
         self._memory: Record = self._method.recruit(self._w0, n)
-        _check_source(self._method, self._memory)
+        check_source(self._method, self._memory)
         self._plain = isinstance(self._memory, Streaming)  # which sends the gradient as it is
         made = self._stream() if callable(self._stream) else self._stream
         if isinstance(made, str | bytes | os.PathLike):

@@ -230,6 +230,7 @@ class Hub:
                 said = shorten(protocol) if isinstance(protocol, int | float | str | None) else "of an unknown kind"
                 remedy = f"this server, siag {__version__}, speaks {wire.PROTOCOL}; install the same version"
                 raise Refused(f"protocol {said}: {remedy}", final=True)
+            self._compare(hello)
             row = self._row_of(hello, now)
             ticket = self.session.join(row, now)
         except Refused as refused:
@@ -257,9 +258,16 @@ class Hub:
             "shown": self.server.shown.size,
             "samples": ticket.samples,
             "method": self._method,
-            **self._origin,
         }
         self._answer(connection, wire.text(wire.WELCOME, welcome))
+
+    def _compare(self, hello: dict[str, Any]) -> None:
+        """Refuse a worker with another problem or seed: a replay of the trace would not be this run."""
+        for what, remedy in (("problem", "give both ends the same one"), ("seed", "give both ends the same --seed")):
+            here, there = self._origin.get(what), hello.get(what)
+            if here is not None and there != here:
+                theirs = "none" if there is None else wire.words(str(there))
+                raise Refused(f"the server's {what} is {here}, this worker's {theirs}; {remedy}", final=True)
 
     def _row_of(self, hello: dict[str, Any], now: float) -> int:
         """The row a worker asks for and may have."""

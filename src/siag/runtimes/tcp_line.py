@@ -40,6 +40,7 @@ class Line:
         self._buffer = memoryview(bytearray(BUFFER))
         self._low = self._high = 0  # what is left in the buffer
         self.spoken = time.monotonic()
+        self.whole = True  # whether what was sent last was sent to its end
 
     def send(self, head: bytes, array: Floats | None = None) -> None:
         """Send a frame; a large array is not copied."""
@@ -98,7 +99,11 @@ class Line:
             self._channel.close()
 
     def _send(self, head: bytes, array: Floats | None = None) -> None:
-        self.spoken = time.monotonic()
+        self.spoken, self.whole = time.monotonic(), False
+        self._send_parts(head, array)
+        self.whole = True
+
+    def _send_parts(self, head: bytes, array: Floats | None) -> None:
         if array is None:
             self._channel.send(head)
             return

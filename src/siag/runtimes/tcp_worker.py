@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import signal
 import ssl
 import threading
 import time
@@ -77,8 +78,13 @@ class Worker:
         self._lengths = (0, 0)  # of what is sent, and of what is read
         self._ahead = 0  # how many samples others have reported in this worker's place
         self._joined = False
-        self._failure: Exception | None = None
+        self._failure: BaseException | None = None
         self._ended = threading.Event()
+        self._hands = threading.Lock()  # held by whoever uses the connection; free while the user's code is at work
+        self._verdict: Exception | None = None  # what the server said meanwhile, if that is the end
+        self._rejoined: int | None = None  # the samples the server knew of when it was called again meanwhile
+        self._away_since = 0.0
+        self._thread = 0
         self.name = name
         self.reports = 0
         self.refused = 0
@@ -86,6 +92,8 @@ class Worker:
     def run(self) -> str:
         """Work until the server is done, the stream ends or the server does not want us; return why it ended."""
         wait, since = FIRST_WAIT, time.monotonic()
+        self._thread = threading.get_ident()
+        self._hands.acquire()
         heart = threading.Thread(target=self._beat, name="siag-heart", daemon=True)
         heart.start()
         try:
@@ -99,6 +107,10 @@ class Worker:
                     self._leave("its stream ended")
                     return "the stream ended"
                 except KeyboardInterrupt:
+                    if isinstance(self._verdict, _Over):
+                        return str(self._verdict)
+                    if self._verdict is not None:
+                        raise self._verdict from None
                     self._leave("it was interrupted", failed=True)
                     raise
                 except (OSError, wire.BadFrame) as error:
@@ -125,9 +137,24 @@ class Worker:
 
     def _connect(self) -> None:
         """Say hello; on the first welcome, get ready."""
+        content, samples = self._greet()
+        self._stamp = self._read_model(self._w)
+        if self._task is None:
+            self._task = self._attempt(lambda: self._ready(content.get("method"), samples))
+        else:
+            self._go_on(self._task, samples)
+        self._welcomed()
+
+    def _welcomed(self) -> None:
+        row, workers, _ = self._place
+        self._joined = True
+        self._say(f"joined as worker {self.name}, row {row} of {workers}")
+
+    def _greet(self) -> tuple[dict[str, Any], int]:
+        """Say hello; return what the welcome says, and how many samples the server knows of."""
         line = self._line = Line(self._address, self._context)
         hello = {"protocol": wire.PROTOCOL, "siag": __version__, "worker": self.name, "token": self._token}
-        line.send(wire.text(wire.HELLO, hello))
+        line.send(wire.text(wire.HELLO, hello | self._origin))
         try:
             head = line.receive(BEFORE)
         except ConnectionResetError:
@@ -138,8 +165,6 @@ class Worker:
         if head.kind != wire.WELCOME:
             self._turned_away(head, content)
         place, lengths, samples = _welcome(content)
-        self._compare(content)
-        row, workers, _ = place
         self._expected: wire.Expected = {
             wire.MODEL: (8 * lengths[1], 8 * lengths[1]),
             wire.REFUSAL: wire.TOLD,
@@ -153,21 +178,7 @@ class Worker:
             if there == here:
                 there, here = (f"reports of {sent} numbers" for sent, _ in (lengths, self._lengths))
             raise Dismissed(f"the server is another than before: {there}, not {here}")
-        self._read_model()
-        if self._task is None:
-            self._task = self._attempt(lambda: self._ready(content.get("method"), samples))
-        else:
-            self._go_on(self._task, samples)
-        self._joined = True
-        self._say(f"joined as worker {self.name}, row {row} of {workers}")
-
-    def _compare(self, content: dict[str, Any]) -> None:
-        """Give up if the server has another problem or seed: a replay of its trace would not be this run."""
-        for what, remedy in (("problem", "give both ends the same one"), ("seed", "give both ends the same --seed")):
-            there, here = content.get(what), self._origin.get(what)
-            if there is not None and there != here:
-                theirs, own = wire.words(str(there)), "none" if here is None else here
-                raise Dismissed(f"the server's {what} is {theirs}, this worker's {own}; {remedy}")
+        return content, samples
 
     def _ready(self, method: Any, samples: int) -> Task:
         task = self._make(method if isinstance(method, dict) else {}, self._w[: self._place[2]].copy())
@@ -188,18 +199,25 @@ class Worker:
 
     def _work(self) -> None:
         """Compute, report, read; for ever."""
-        line, task = self._line, self._task
-        if line is None or task is None:
+        task = self._task
+        if task is None:
             return
         w, out = self._w.view(), self._out
         w.setflags(write=False)
         in_a_row, compute = 0, partial(task.compute, w, out)
         while True:
             began = time.monotonic()
-            send = self._attempt(compute)
+            self._hands.release()
+            try:
+                send = self._attempt(compute)
+            finally:
+                self._hands.acquire()
+            line = self._resume(task)
+            if line is None:
+                continue
             if time.monotonic() - began > LONG:
                 while line.waiting():
-                    self._read_frame()
+                    self._read_frame(self._w)
             try:
                 if send:
                     line.send(wire.head(wire.REPORT, out.nbytes, self._stamp, task.sample + self._ahead), out)
@@ -208,10 +226,10 @@ class Worker:
                     line.send(wire.head(wire.SKIP, 0, self._stamp, task.sample + self._ahead))
             except OSError:
                 while line.waiting():  # perhaps it said goodbye before it hung up
-                    self._read_frame()
+                    self._read_frame(self._w)
                 raise
             before = self.refused
-            self._read_model()
+            self._stamp = self._read_model(self._w)
             in_a_row = in_a_row + 1 if self.refused > before else 0
             if in_a_row:
                 task.forget()
@@ -222,35 +240,49 @@ class Worker:
         """Run a user's code; what it raises is told to the server, and is no fault of the connection's."""
         try:
             return users()
-        except (StreamEnded, Dismissed):
+        except (StreamEnded, Dismissed, KeyboardInterrupt):
             raise
-        except Exception as error:
+        except BaseException as error:  # SystemExit, too: it is the user's code that wants to end
             self._failure = error
             error.add_note(f"in worker {self.name} of {shown(self._address)}")
             self._leave(last_words(error), failed=True)
             raise
 
-    def _read_model(self) -> None:
-        """Wait for the next w, whatever else is said before it."""
-        while self._read_frame() != wire.MODEL:
-            pass
+    def _resume(self, task: Task) -> Line | None:
+        """After the user's code: what became of the connection meanwhile; `None` if its message is of no use now."""
+        if self._verdict is not None:
+            raise self._verdict
+        if self._line is None:
+            raise ConnectionResetError("the connection was lost")
+        if self._rejoined is not None:
+            number, samples, self._rejoined = task.sample + self._ahead, self._rejoined, None
+            self._go_on(task, samples)
+            if number < samples:
+                return None
+        return self._line
 
-    def _read_frame(self) -> int:
-        """Read a frame, and do what it says."""
+    def _read_model(self, into: Floats) -> int:
+        """Wait for the next w, whatever else is said before it; return its version."""
+        while True:
+            head = self._read_frame(into)
+            if head.kind == wire.MODEL:
+                return head.stamp
+
+    def _read_frame(self, into: Floats) -> wire.Head:
+        """Read a frame, and do what it says; a w goes into the given array."""
         line = self._line
         if line is None:
             raise ConnectionResetError("not connected")
         head = line.receive(self._expected)
         if head.kind == wire.MODEL:
-            line.array(self._w)
-            self._stamp = head.stamp
-            return head.kind
+            line.array(into)
+            return head
         content = line.text(head)
         if head.kind == wire.GOODBYE or content.get("final"):
             self._turned_away(head, content)
         self.refused += 1
         self._say(f"refused: {wire.words(content.get('reason'))}")
-        return head.kind
+        return head
 
     def _turned_away(self, head: wire.Head, content: dict[str, Any]) -> None:
         """A refusal, or goodbye: for good, or for now."""
@@ -274,7 +306,7 @@ class Worker:
     def _leave(self, reason: str, failed: bool = False) -> None:
         """Say farewell, and wait until the server has heard it."""
         line = self._line
-        if line is not None:
+        if line is not None and line.whole:  # else it would be taken for the rest of what was being sent
             with suppress(OSError):
                 line.send(wire.text(wire.LEAVE, {"reason": wire.words(reason), "failed": failed}))
                 line.drain(PARTING)
@@ -291,6 +323,41 @@ class Worker:
             if line is not None and self._joined and time.monotonic() - line.spoken > HEARTBEAT:
                 with suppress(OSError):
                     line.beat()
+            if self._hands.acquire(blocking=False):  # the user's code is at work, perhaps waiting for data
+                try:
+                    self._listen()
+                finally:
+                    self._hands.release()
+
+    def _listen(self) -> None:
+        """While the user's code is at work: hear what the server says, and call it again if it is gone."""
+        meanwhile = np.empty(self._lengths[1])  # the w the user's code reads must not change
+        try:
+            if self._line is None:
+                _, self._rejoined = self._greet()
+                self._read_model(meanwhile)
+                self._welcomed()
+            while self._line is not None and self._line.waiting():
+                self._read_frame(meanwhile)
+        except (_Over, Dismissed) as verdict:
+            self._end_with(verdict)
+        except (OSError, wire.BadFrame) as error:
+            self._hang_up()
+            if self._joined:
+                self._joined, self._away_since = False, time.monotonic()
+                self._say(f"no connection to {shown(self._address)} ({_reason(error)}); trying again")
+            away = time.monotonic() - self._away_since
+            if self._give_up is not None and away > self._give_up:
+                self._end_with(
+                    Dismissed(f"no server at {shown(self._address)} for {away:.0f} seconds: {_reason(error)}")
+                )
+
+    def _end_with(self, verdict: Exception) -> None:
+        """Let the worker end, though its code may wait for data that never come: in a main thread it can be woken."""
+        self._verdict = verdict
+        usual = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        if usual and self._thread == threading.main_thread().ident and hasattr(signal, "pthread_kill"):
+            signal.pthread_kill(self._thread, signal.SIGINT)
 
 
 def made(description: dict[str, Any]) -> Method:

@@ -2,9 +2,8 @@
 
 A frame is a header of 24 bytes, little-endian, and a payload: how long the payload is (4 bytes), what kind of frame it
 is (1), three bytes of zero, and two whole numbers of 8 bytes, the stamp and the sample, zero where they mean nothing.
-A SKIP has them as a REPORT has.
-The payload of REPORT and MODEL is an array of 8-byte floating-point numbers; SKIP and ALIVE have none; that of the
-others is a JSON object.
+The payload of REPORT and MODEL is an array of 8-byte floating-point numbers; SKIP, which has the stamp and sample of a
+REPORT, and ALIVE have none; that of the others is a JSON object.
 """
 
 from __future__ import annotations

@@ -49,7 +49,8 @@ class Guard:
     Args:
         age: the most versions its w may be old; `None` for any.
         norm: the largest Euclidean norm; `None` for any.
-        jump: by how many times the norm may exceed the largest this worker has ever sent; `None` for any.
+        jump: by how many times the norm may exceed the largest this worker has ever sent, or during its first 20
+            reports the largest of the workers that are known by then; `None` for any.
         strikes: after so many refusals in a row that are its fault, the worker is disconnected until the server is
             started again. Being slow is no fault.
 
@@ -93,16 +94,23 @@ class Guard:
         if sample < drawn:
             raise Refused(f"sample {sample}: this worker has reported sample {drawn - 1} already")
 
-    def check_norm(self, square: float, largest: float, reports: int) -> float:
-        """Refuse what is not finite or too large, given the squared norm; return the norm."""
+    def check_norm(self, square: float, largest: float, reports: int, others: float = 0.0) -> float:
+        """Refuse what is not finite or too large, given the squared norm; return the norm.
+
+        Args:
+            square: the squared norm.
+            largest: norm this worker has ever sent.
+            reports: how many it has sent.
+            others: the largest norm of all workers that are known.
+        """
         if not math.isfinite(square):
             raise Refused("not finite: a number of the gradient is NaN, infinite, or too large to square")
         norm = math.sqrt(square)
         if self.norm is not None and norm > self.norm:
             raise Refused(f"norm {norm:.4g}: at most {self.norm:.4g} is allowed")
-        if self.jump is not None and reports >= KNOWN_AFTER and norm > self.jump * largest > 0:  # from 0 all is a jump
-            beyond = f"more than {self.jump:g} times the largest of this worker so far, {largest:.4g}"
-            raise Refused(f"norm {norm:.4g}: {beyond}")
+        usual, whose = (largest, "this worker") if reports >= KNOWN_AFTER else (others, "the others")
+        if self.jump is not None and norm > self.jump * usual > 0:  # from 0 all is a jump
+            raise Refused(f"norm {norm:.4g}: more than {self.jump:g} times the largest of {whose} so far, {usual:.4g}")
         return norm
 
 

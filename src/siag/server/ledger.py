@@ -19,32 +19,41 @@ MOST = check.LARGEST
 
 
 def blank(n: int) -> Floats:
-    """(n, 9) the lines of workers nobody has heard of."""
-    lines = np.zeros((n, 9))
+    """(n + 1, 9) the lines of workers nobody has heard of, and a last one for all of them together.
+
+    Of that only `LARGEST` is used: the largest norm of those workers that are known, for judging the others.
+    """
+    lines = np.zeros((n + 1, 9))
     lines[:, STAMP] = -1.0
     lines[:, HEARD] = lines[:, WORKED] = -math.inf
     return lines
 
 
 @compiled
-def unsuspicious(line: Floats, bounds: Bounds, version: int, stamp: int, sample: int, square: float) -> bool:
+def unsuspicious(
+    line: Floats, everybody: Floats, bounds: Bounds, version: int, stamp: int, sample: int, square: float
+) -> bool:
     """Whether a report needs no closer look: its worker is here and in good standing, and `Guard` would let it pass."""
     if line[HERE] == 0.0 or not 0.0 <= square < math.inf:
         return False
     if stamp > version or stamp < line[LAST] or sample < line[SAMPLES] or sample > MOST:
         return False
     norm = math.sqrt(square)
-    known = line[REPORTS] >= KNOWN_AFTER and line[LARGEST] > 0.0
-    jumps = known and norm > bounds.jump * line[LARGEST]
+    usual = line[LARGEST] if line[REPORTS] >= KNOWN_AFTER else everybody[LARGEST]
+    jumps = usual > 0.0 and norm > bounds.jump * usual
     return not jumps and version - stamp <= bounds.age and norm <= bounds.norm
 
 
 @compiled
-def enter(line: Floats, ages: Integers, version: int, stamp: int, sample: int, norm: float, now: float) -> None:
+def enter(
+    line: Floats, everybody: Floats, ages: Integers, version: int, stamp: int, sample: int, norm: float, now: float
+) -> None:
     """Write a report down."""
     line[REPORTS] += 1.0
     line[STAMP], line[LAST], line[SAMPLES] = stamp, version, sample + 1
     line[LARGEST] = max(line[LARGEST], norm)
+    if line[REPORTS] >= KNOWN_AFTER:
+        everybody[LARGEST] = max(everybody[LARGEST], line[LARGEST])
     line[HEARD] = line[WORKED] = now
     line[CHANGED] = 1.0
     k, age = 0, version - stamp
@@ -80,11 +89,11 @@ def admit(
     eta: float,
 ) -> bool:
     """Take a report that needs no closer look, and write it down; otherwise do nothing, and say so."""
-    line = lines[i]
-    if not unsuspicious(line, bounds, version, stamp, sample, square):
+    line, everybody = lines[i], lines[lines.shape[0] - 1]
+    if not unsuspicious(line, everybody, bounds, version, stamp, sample, square):
         return False
     take(state, i, message, version - stamp, go, eta)
-    enter(line, ages, version, stamp, sample, math.sqrt(square), now)
+    enter(line, everybody, ages, version, stamp, sample, math.sqrt(square), now)
     return True
 
 
@@ -93,10 +102,10 @@ def note_silence(
     lines: Floats, ages: Integers, bounds: Bounds, i: int, stamp: int, sample: int, version: int, now: float
 ) -> bool:
     """Write down that worker i has nothing to send, if that needs no closer look; otherwise do nothing, and say so."""
-    line = lines[i]
-    if not unsuspicious(line, bounds, version, stamp, sample, 0.0):
+    line, everybody = lines[i], lines[lines.shape[0] - 1]
+    if not unsuspicious(line, everybody, bounds, version, stamp, sample, 0.0):
         return False
-    enter(line, ages, version, stamp, sample, 0.0, now)
+    enter(line, everybody, ages, version, stamp, sample, 0.0, now)
     return True
 
 
@@ -135,18 +144,18 @@ def admit_all(
         sizes: of the steps.
         first: which of them is next.
     """
-    taken = 0
+    taken, everybody = 0, lines[lines.shape[0] - 1]
     for i in rows:
-        if not 0 <= i < lines.shape[0]:
+        if not 0 <= i < lines.shape[0] - 1:
             break
         go = GO if arrived + 1 >= k else HOLD
         eta = sizes[first] if go == GO else 0.0
         stamp, sample = notes[i, 0], notes[i, 1]
         line, square = lines[i], squares[i]
-        if not unsuspicious(line, bounds, version, stamp, sample, square):
+        if not unsuspicious(line, everybody, bounds, version, stamp, sample, square):
             break
         take(state, i, messages[i], version - stamp, go, eta)
-        enter(line, ages, version, stamp, sample, math.sqrt(square), now)
+        enter(line, everybody, ages, version, stamp, sample, math.sqrt(square), now)
         taken += 1
         arrived += 1
         if go == GO:

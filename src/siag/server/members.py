@@ -162,6 +162,7 @@ class Member:
         return {
             "name": self.name,
             "left": self.state == "left",
+            "seen": self.state != "expected" or self.reports > 0,
             "reason": self.reason,
             "reports": self.reports,
             "refused": self.refused,
@@ -177,4 +178,5 @@ class Member:
         for what in ("reports", "refused", "stamp", "last", "samples"):
             setattr(self, what, int(saved[what]))  # type: ignore[call-overload]  # written by `saved`
         self.largest = float(saved["largest"])  # type: ignore[arg-type]  # written by `saved`
-        self.state = "left" if saved["left"] else "away" if self.reports else "expected"
+        seen = self.reports > 0 or bool(saved.get("seen"))
+        self.state = "left" if saved["left"] else "away" if seen else "expected"

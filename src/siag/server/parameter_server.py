@@ -20,7 +20,7 @@ from siag.foundations.errors import BadInput, SiagError, Unsuitable, shorten
 from siag.foundations.types import Floats, Integers, Record
 from siag.methods import Method, advance, answer, fade, forget, shown
 from siag.server import ledger
-from siag.server.guard import Guard, Refused, square_norm
+from siag.server.guard import KNOWN_AFTER, Guard, Refused, square_norm
 from siag.server.ledger import GO, HOLD, admit, admit_all, note_silence
 from siag.server.members import KEEP, Departed, Member
 from siag.server.snapshot import Snapshot, WorkerView
@@ -132,7 +132,7 @@ class ParameterServer:
         self.skips = 0  # reports that there was nothing to send
         self.fades = 0  # times a row faded or a memory was lost: lines of a trace that are no reports
         self.remembers = forget.knows(type(method.recruit(w0, self.n)))  # whether workers do, between reports
-        self.changed: Floats = self.ledger[:, ledger.CHANGED]  # which rows, since they were last saved
+        self.changed: Floats = self.ledger[:-1, ledger.CHANGED]  # which rows, since they were last saved
         self.trace = trace
         self._ages = np.zeros(ledger.BINS, np.int64)
         self._shape, self._kind = (self.message_size,), np.dtype(np.float64)
@@ -231,7 +231,8 @@ class ParameterServer:
         what: Any = message, stamp, sample, square, self.version, now, GO if go else HOLD, eta
         if not right or not self._admit(self.state, self.ledger, self._ages, self._bounds, row, *what):
             self._look_closer(row, stamp, message, sample, now, square)
-            self._admit(self.state, self.ledger, self._ages, self._bounds, row, *what)
+            if not self._admit(self.state, self.ledger, self._ages, self._bounds, row, *what):
+                raise AssertionError("the guard and the ledger disagree about a report")
         if self._admit is admit:
             self._admit = admit.settled(self.state, self.ledger, self._ages, self._bounds, row, *what)
         self._arrive(row, stamp, sample, now)
@@ -302,7 +303,7 @@ class ParameterServer:
             steps, self.arrived = divmod(self.arrived + taken, self._k)
             self.version += steps
             if steps and self.version % self._look == 0:
-                self._look_at_w()
+                self.look_at_w()
         return taken
 
     def pull(self, out: Floats) -> int:
@@ -389,6 +390,8 @@ class ParameterServer:
             self.begin(now - float(meta["seconds"]))
         for member, saved in zip(self.members, meta["members"], strict=True):
             member.restore(saved)
+            if member.reports >= KNOWN_AFTER:
+                self.ledger[-1, ledger.LARGEST] = max(self.ledger[-1, ledger.LARGEST], member.largest)
         self._by_name = {member.name: member.row for member in self.members}
         self._counted, self._counted_at = self.version, now
 
@@ -459,7 +462,7 @@ class ParameterServer:
                 if last:
                     del self._fading[row]
         if self.version % self._look == 0:
-            self._look_at_w()
+            self.look_at_w()
 
     def _look_closer(
         self, row: int, stamp: int, message: Floats | None, sample: int, now: float, square: float | None
@@ -474,15 +477,16 @@ class ParameterServer:
                 raise Refused(f"{message.size} numbers of type {message.dtype}: {expected}")
             self.guard.check_stamp(stamp, self.version, member.last)
             self.guard.check_sample(sample, member.samples)
-            self.guard.check_norm(math.nan if square is None else square, member.largest, member.reports)
+            norms = member.largest, member.reports, float(self.ledger[-1, ledger.LARGEST])
+            self.guard.check_norm(math.nan if square is None else square, *norms)
         except Refused as refusal:
-            self._look_at_w()  # if that is beyond all numbers no worker is to blame
+            self.look_at_w()  # if that is beyond all numbers no worker is to blame
             self.strike(row, refusal, now)
             self.forgotten(row, now)
             raise
         member.accepted()
 
-    def _look_at_w(self) -> None:
+    def look_at_w(self) -> None:
         """Refuse to go on with a w that is no use to anybody."""
         if not (np.abs(self.state.w) <= self._limit).all():
             raise Diverged(f"w left the range of numbers at version {self.version}; use a smaller step")

@@ -47,13 +47,8 @@ class Idle:
         here = str(Path(__file__).parent)
         text = textwrap.dedent(SCRIPT).format(here=here, file=str(folder / "empty.csv"), address=address)
         (folder / "idle.py").write_text(text)
-        self.process = subprocess.Popen(
-            [sys.executable, folder / "idle.py"],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env=os.environ,
-        )
+        command, pipes = [sys.executable, folder / "idle.py"], {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        self.process = subprocess.Popen(command, **pipes, text=True)
 
     def __enter__(self):
         return self

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from siag.experiments.comparison.compare import compare
 from siag.experiments.comparison.figures import draw_ends, html_table
+from siag.experiments.comparison.result import LEGEND
 from siag.experiments.setting import NOISE, D, P, Scale, Tick
 from siag.problems import LeastSquares
 from siag.report import Chapter, Claim
@@ -25,7 +26,7 @@ def methods(scale: Scale, tick: Tick) -> Chapter:
         f"The problem of Sec. IV with n = {N}, {iterations:,} iterations. Uniform and non-uniform selection as in the "
         "paper, one draw of it for all; and a clock on which the slowest worker is ten times slower than the fastest "
         "and reports have ages. <code>siag compare</code> makes the whole comparison, with curves against samples, "
-        f"bytes and time. {found.rule}",
+        f"bytes and time. {found.rule} {LEGEND}",
         *(html_table(found, activity) for activity in found.activities),
         f"On the clock a bias of more than two standard errors is left in {', '.join(lasting) or 'no method'}.",
     ]

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from siag.experiments.comparison.contenders import EXACT, FAMILIES, FRESH, TABLE, VARIATES
-from siag.experiments.comparison.result import AXES, HEADINGS, Comparison, cell
+from siag.experiments.comparison.result import AXES, LEGEND, SHOWN, Comparison, best_first, cell
 from siag.report import BLUE, INK, ORANGE, PURPLE, Chapter, figure, styled
 
 if TYPE_CHECKING:
@@ -29,7 +28,11 @@ def chapters(comparison: Comparison) -> list[Chapter]:
     first = Chapter(
         "compare",
         "Where every method ends",
-        [escape(comparison.rule), *(html_table(comparison, activity) for activity in comparison.activities)],
+        [
+            escape(comparison.rule),
+            escape(LEGEND),
+            *(html_table(comparison, activity) for activity in comparison.activities),
+        ],
         pictures[0],
         f"Error after the same number of iterations ({places}); a bar is the square of the bias, where it is more than "
         "twice its standard error.",
@@ -194,12 +197,10 @@ def _order(comparison: Comparison) -> list[tuple[str, str]]:
 
 def html_table(comparison: Comparison, activity: str) -> str:
     """The table of one activity."""
-    shown = [name for name in HEADINGS if name not in ("activity", "remark")]
     rows = [comparison.row(entry) for entry in comparison.entries if entry.activity == activity]
-    able = sorted((row for row in rows if not math.isnan(row["iterations"])), key=lambda row: row["iterations"])
-    head = "".join(f"<th>{escape(HEADINGS[name])}</th>" for name in shown)
+    head = "".join(f"<th>{escape(heading)}</th>" for heading in SHOWN.values())
     body = "".join(
-        "<tr>" + "".join(f"<td>{escape(cell(name, row[name]))}</td>" for name in shown) + "</tr>" for row in able
+        "<tr>" + "".join(f"<td>{escape(cell(name, row))}</td>" for name in SHOWN) + "</tr>" for row in best_first(rows)
     )
     notes = "".join(f"<li>{escape(row['method'])}: {escape(row['remark'])}</li>" for row in rows if row["remark"])
     table = f"<div class='wide'><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"

@@ -39,6 +39,22 @@ HEADINGS = {
 }
 
 
+SHOWN = {
+    "method": "method",
+    "claims": "its paper's claims",
+    "iterations": "error",
+    "samples": "= samples",
+    "bytes": "= bytes",
+    "time": "= time",
+    "bias": "bias² ± 2 s.e.",
+    "eta": "η",
+    "uploads": "uploads",
+    "server": "server, bytes",
+    "worker": "worker, bytes",
+}
+LEGEND = "Errors at the end, and at the samples, bytes and time that all methods had; bias² as the jackknife finds it."
+
+
 @dataclass(frozen=True, eq=False)
 class Entry:
     """One method under one activity.
@@ -128,16 +144,11 @@ class Comparison:
 
     def markdown(self) -> str:
         """The tables as Markdown, one for each activity, the best error first."""
-        parts = [f"Problem: {self.problem!r}.", self.rule]
+        parts = [f"Problem: {self.problem!r}.", self.rule, LEGEND]
         for activity in self.activities:
             rows = [self.row(entry) for entry in self.entries if entry.activity == activity]
-            shown = [name for name in HEADINGS if name not in ("activity", "remark")]
-            lines = [
-                "| " + " | ".join(HEADINGS[name] for name in shown) + " |",
-                "|---|" + "---:|" * (len(shown) - 2) + "---|",
-            ]
-            able = sorted((row for row in rows if not math.isnan(row["iterations"])), key=lambda row: row["iterations"])
-            lines += ["| " + " | ".join(cell(name, row[name]) for name in shown) + " |" for row in able]
+            lines = ["| " + " | ".join(SHOWN.values()) + " |", "|---|---|" + "---:|" * (len(SHOWN) - 2)]
+            lines += ["| " + " | ".join(cell(name, row) for name in SHOWN) + " |" for row in best_first(rows)]
             notes = [f"- {row['method']}: {row['remark']}" for row in rows if row["remark"]]
             budget = self.budgets[activity]
             same = ", ".join(f"{budget[axis]:,.0f} {axis}" for axis in AXES)
@@ -223,10 +234,18 @@ def _within(record: Iterable[Any]) -> Iterable[np.ndarray[Any, Any]]:
             yield from _within(value)
 
 
-def cell(name: str, value: Any) -> str:
-    """A number as people read it."""
+def best_first(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Those with an error, in its order."""
+    return sorted((row for row in rows if not math.isnan(row["iterations"])), key=lambda row: float(row["iterations"]))
+
+
+def cell(name: str, row: Mapping[str, Any]) -> str:
+    """An entry of the table as people read it."""
+    value = row[name]
     if isinstance(value, str):
         return value
     if math.isnan(value):
         return "–"
-    return f"{value:,.0f}" if name in ("uploads", "server", "worker") else f"{value:.2e}"
+    if name == "bias":
+        return f"{value:.1e} ± {row['bias_error']:.0e}"
+    return f"{value:,.0f}" if name in ("uploads", "server", "worker") else f"{value:.1e}"

@@ -98,6 +98,10 @@ def no_problem():
     raise KeyError("no data")
 
 
+def exits(w, sample):
+    raise SystemExit(0)
+
+
 def fails(w, sample):
     raise OSError(5, "no sensor")
 
@@ -515,6 +519,15 @@ def test_a_worker_that_waits_for_its_stream_can_be_terminated(desk):
     worker.process.send_signal(signal.SIGTERM)
     assert worker.end() == 143
     server.says("worker 0 failed: it was interrupted", server.out)
+
+
+def test_a_gradient_that_ends_the_program_has_failed(desk):
+    server = desk.serve("--workers", 1)
+    worker = desk.work(server, "--quiet", gradient="job:exits")
+    assert worker.end() == 1
+    (line,) = worker.err
+    assert line.startswith("siag: SystemExit: 0 (job.py, line ")
+    server.says("worker 0 failed: SystemExit: 0", server.out)
 
 
 def test_a_worker_that_gives_up_ends_with_status_1(desk):

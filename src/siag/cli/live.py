@@ -45,7 +45,6 @@ PROBLEM = "A TOML file with a table [problem], or module:attribute"
 NETWORK = ("host", "port", "key", "tokens", "insecure")
 KEPT = ("folder", "durable", "trace", "record", "linger", "forget", "patience")
 STAYS = "what was reported stays with the server"
-NO_SERVER = "no server at "  # how the worker's last words begin when it gives up; no mistake of anybody's
 MOST_NUMBERS = 1000  # of w, in a line of JSON
 
 
@@ -183,6 +182,7 @@ def work(address: str, gradient: str | None, stream: str | None, quiet: bool, **
     """
     from siag.runtimes import work as run_worker
     from siag.runtimes.task import last_words
+    from siag.runtimes.tcp_worker import GaveUp
 
     def say(text: str) -> None:
         if not quiet:
@@ -198,9 +198,9 @@ def work(address: str, gradient: str | None, stream: str | None, quiet: bool, **
             run_worker(address, compute, samples, problem=problem, seed=seed, say=say, **given)
     except Terminated:
         _stop(f"ended by SIGTERM; {STAYS}", TERMINATED)
-    except Exception as error:  # whatever the user's code raises
+    except (Exception, SystemExit) as error:  # whatever the user's code raises
         notes = getattr(error, "__notes__", ())  # where it was, if it was at work
-        if isinstance(error, SiagError) and not notes and not str(error).startswith(NO_SERVER):
+        if isinstance(error, SiagError | SystemExit) and not notes and not isinstance(error, GaveUp):
             raise
         where = "".join(f", {note}" for note in notes)
         _stop(f"{last_words(error)}{where}", FAILED)

@@ -40,6 +40,10 @@ class Dismissed(SiagError):
     """The server does not want this worker, or is not one it can work for."""
 
 
+class GaveUp(Dismissed):
+    """There was no server for as long as the worker was told to wait."""
+
+
 class _Over(Exception):
     """The server says the work is done."""
 
@@ -131,7 +135,7 @@ class Worker:
         """Before the next try; the server may be back by then."""
         place, reason = shown(self._address), _reason(error)
         if self._give_up is not None and away > self._give_up:
-            raise Dismissed(f"no server at {place} for {away:.0f} seconds: {reason}") from None
+            raise GaveUp(f"no server at {place} for {away:.0f} seconds: {reason}") from None
         self._say(f"no connection to {place} ({reason}); trying again in {wait:.1f} s")
         time.sleep(wait * random.uniform(0.5, 1.0))  # not all at once
 
@@ -348,9 +352,7 @@ class Worker:
                 self._say(f"no connection to {shown(self._address)} ({_reason(error)}); trying again")
             away = time.monotonic() - self._away_since
             if self._give_up is not None and away > self._give_up:
-                self._end_with(
-                    Dismissed(f"no server at {shown(self._address)} for {away:.0f} seconds: {_reason(error)}")
-                )
+                self._end_with(GaveUp(f"no server at {shown(self._address)} for {away:.0f} seconds: {_reason(error)}"))
 
     def _end_with(self, verdict: Exception) -> None:
         """Let the worker end, though its code may wait for data that never come: in a main thread it can be woken."""

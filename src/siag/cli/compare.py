@@ -21,12 +21,13 @@ if TYPE_CHECKING:
 @siag.command(epilog='Example: siag compare --methods "sIAG, SGD, FedAvg, SCAFFOLD" --out compared')
 @click.option("--problem", help="A TOML file with a table [problem], or module:attribute; the paper's by default.")
 @click.option("--methods", help="Names, separated by commas; all by default.")
-@click.option("--activities", help="Of uniform, non-uniform and clock, separated by commas; all by default.")
+@click.option("--activities", help="Of uniform, non-uniform, clock, everyone, in turn, one at a time; by commas.")
 @click.option("--n", type=int, default=40, show_default=True, help="Workers of the paper's problem, without --problem.")
 @click.option("--iterations", type=int, default=10_000, show_default=True, help="Of every run.")
 @click.option("--repeats", type=int, default=8, show_default=True, help="Runs of every method and activity.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Of the runs that are shown.")
 @click.option("--claims/--no-claims", default=True, show_default=True, help="Test the claims of the methods' papers.")
+@click.option("--eta", type=float, help="Where the search for steps begins; 1/L by default.")
 @click.option("--out", type=click.Path(path_type=Path), default="out", show_default=True, help="Folder for the result.")
 @AS_JSON
 def compare(
@@ -38,6 +39,7 @@ def compare(
     repeats: int,
     seed: int,
     claims: bool,
+    eta: float | None,
     out: Path,
     as_json: bool,
 ) -> None:
@@ -48,6 +50,7 @@ def compare(
     """
     from siag.experiments.comparison import compare as make
     from siag.experiments.comparison.compare import activities_of
+    from siag.experiments.comparison.contenders import HOMES
     from siag.experiments.setting import NOISE, D, P
     from siag.foundations.files import writable_folder
     from siag.problems import LeastSquares
@@ -55,20 +58,21 @@ def compare(
     on_interrupt(NOTHING_HALF)
     writable_folder("out", out)
     chosen = LeastSquares.random(n=n, d=D, p=P, noise=NOISE, seed=seed) if problem is None else read_problem(problem)[0]
-    known = activities_of(chosen)
-    names = list(known) if activities is None else _split(activities)
+    known = activities_of(chosen) | HOMES
+    names = [] if activities is None else _split(activities)
     for name in names:
         if name not in known:
             raise BadInput("activities", name, f"one of {', '.join(known)}")
     with bar(not as_json and sys.stderr.isatty()) as show:
         found = make(
             chosen,
-            None if methods is None else _split(methods, found_in_names=True),
-            {name: known[name] for name in names},
+            None if methods is None else _split(methods),
+            {name: known[name] for name in names} or None,
             iterations=iterations,
             repeats=repeats,
             seed=seed,
             claims=claims,
+            eta=eta,
             progress=show,
         )
     page = found.write(out)
@@ -79,19 +83,9 @@ def compare(
         print(f"Report: {page}")
 
 
-def _split(text: str, found_in_names: bool = False) -> list[str]:
-    """Names between commas; a name may have a comma itself."""
-    from siag.experiments.comparison import CONTENDERS
-
-    parts = [part.strip() for part in text.split(",") if part.strip()]
-    known = {contender.name.lower() for contender in CONTENDERS} if found_in_names else set()
-    names: list[str] = []
-    for part in parts:
-        if names and f"{names[-1]}, {part}".lower() in known:
-            names[-1] += f", {part}"
-        else:
-            names.append(part)
-    return names
+def _split(text: str) -> list[str]:
+    """Names between commas."""
+    return [part.strip() for part in text.split(",") if part.strip()]
 
 
 def _rows(found: Comparison) -> list[dict[str, Any]]:
@@ -107,8 +101,10 @@ def _print(found: Comparison) -> None:
     from rich.console import Console
     from rich.table import Table
 
+    from siag.experiments.comparison.result import TINY
+
     console = Console()
-    shown = {"iterations": "error", "samples": "= samples", "bytes": "= bytes", "time": "= time", "bias": "bias²"}
+    shown = {"iterations": "error", "samples": "= samples", "bytes": "= bytes", "time": "= time", "bias": "offset²"}
     for activity in found.activities:
         table = Table(title=activity, title_justify="left", box=None, pad_edge=False)
         table.add_column("method", no_wrap=True)
@@ -117,8 +113,8 @@ def _print(found: Comparison) -> None:
         table.add_column("claims", no_wrap=True)
         rows = [found.row(entry) for entry in found.entries if entry.activity == activity]
         for row in sorted((row for row in rows if row["eta"] > 0), key=lambda row: row["iterations"]):
-            row["bias"] = row["bias"] if row["bias"] > row["bias_error"] else "–"
-            numbers = (row[name] if row[name] == "–" else f"{row[name]:.1e}" for name in shown)
+            row["bias"] = row["bias"] if row["bias"] > max(row["bias_error"], TINY) else math.nan
+            numbers = ("–" if math.isnan(row[name]) else f"{row[name]:.1e}" for name in shown)
             table.add_row(row["method"], *numbers, row["claims"].partition(" ")[0])
         console.print(table)
         for row in rows:

@@ -4,16 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from siag.foundations import check
-from siag.foundations.types import Floats, Record
-from siag.methods.method import Exact, Streaming
-from siag.methods.table import Aggregated
-
-GRADIENTS = ("sample", "exact")
+from siag.methods.dude import DuDe
 
 
 @dataclass(frozen=True, kw_only=True)
-class ACE(Aggregated):
+class ACE(DuDe):
     r"""Step at once when a client reports, along the mean of the latest update of every client.
 
         w^{t+1} = w^t − (η/n) Σ_i U_i^{latest}
@@ -33,14 +28,3 @@ class ACE(Aggregated):
         X. Chang et al., "Mitigating participation imbalance bias in asynchronous federated learning",
         arXiv:2511.19066, 2025.
     """
-
-    wait: float = 1.0
-    gradients: str = "sample"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check.choice("gradients", self.gradients, GRADIENTS)
-
-    def recruit(self, w0: Floats, n: int) -> Record:
-        """Workers that remember nothing."""
-        return Exact() if self.gradients == "exact" else Streaming()

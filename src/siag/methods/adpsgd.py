@@ -13,10 +13,9 @@ from siag.foundations.dispatch import compiled, part
 from siag.foundations.errors import BadInput, Unsuitable
 from siag.foundations.rng import below
 from siag.foundations.types import Booleans, Floats, Integers, Record, Rng
-from siag.methods.method import Exact, Method, Streaming, advance, compute, receive, shown
+from siag.methods.method import GRADIENTS, Method, advance, compute, ready, receive, shown, source
 
 GRAPHS = ("ring", "complete")
-GRADIENTS = ("sample", "exact")
 RESUM = 64  # average all models anew after so many reports per worker
 TOUCHED, SINCE = 0, 1  # the entries of `tally`
 
@@ -72,8 +71,8 @@ class ADPSGD(Method):
         """Workers that know their neighbours and remember nothing."""
         near = _neighbours(self.graph, n)
         start = np.cumsum([0, *(len(those) for those in near)])
-        source = Exact() if self.gradients == "exact" else Streaming()
-        return Neighbours(source, start, np.array([j for those in near for j in sorted(those)], np.int64))
+        who = np.array([j for those in near for j in sorted(those)], np.int64)
+        return Neighbours(source(self.gradients), start, who)
 
     def message(self, d: int, n: int) -> int:
         """A gradient, and whom to average with."""
@@ -188,6 +187,12 @@ def average_pair(state: Gossip, i: int, message: Floats, age: int) -> None:
         state.push[j, k] = push
         state.total[k] += message[k]
     state.tally[SINCE] += 1
+
+
+@ready.when(Gossip)
+def any_model_changes(state: Gossip) -> bool:
+    """Whether anybody has reported."""
+    return bool(state.tally[TOUCHED] > 0)
 
 
 @advance.when(Gossip)

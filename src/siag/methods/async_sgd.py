@@ -6,10 +6,8 @@ from dataclasses import dataclass
 
 from siag.foundations import check
 from siag.foundations.types import Floats, Record
-from siag.methods.method import Exact, Method, Streaming
+from siag.methods.method import GRADIENTS, Method, source
 from siag.methods.weighted import CAPPED, EVEN, weighted
-
-GRADIENTS = ("sample", "exact")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,4 +51,4 @@ class AsyncSGD(Method):
 
     def recruit(self, w0: Floats, n: int) -> Record:
         """Workers that remember nothing."""
-        return Exact() if self.gradients == "exact" else Streaming()
+        return source(self.gradients)

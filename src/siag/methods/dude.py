@@ -6,10 +6,8 @@ from dataclasses import dataclass
 
 from siag.foundations import check
 from siag.foundations.types import Floats, Record
-from siag.methods.method import Exact, Streaming
+from siag.methods.method import GRADIENTS, source
 from siag.methods.table import Aggregated
-
-GRADIENTS = ("sample", "exact")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,4 +40,4 @@ class DuDe(Aggregated):
 
     def recruit(self, w0: Floats, n: int) -> Record:
         """Workers that remember nothing."""
-        return Exact() if self.gradients == "exact" else Streaming()
+        return source(self.gradients)

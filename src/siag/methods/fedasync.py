@@ -13,7 +13,7 @@ from siag.foundations.dispatch import part
 from siag.foundations.errors import BadInput
 from siag.foundations.types import Floats, Integers, Record
 from siag.methods.local import MODEL, check_local, local, tuned_local
-from siag.methods.method import Method, advance, receive
+from siag.methods.method import Method, advance, ready, receive
 from siag.steps import Step
 
 DAMPINGS = ("constant", "polynomial", "hinge")  # their numbers are their kinds
@@ -110,6 +110,12 @@ def add_model(state: Mixing, i: int, message: Floats, age: int) -> None:
         state.total[j] += s * message[j]
     state.weight[0] += s
     state.arrived[0] += 1
+
+
+@ready.when(Mixing)
+def any_model_came(state: Mixing) -> bool:
+    """Whether there is anything to mix with."""
+    return bool(state.arrived[0] > 0)
 
 
 @advance.when(Mixing)

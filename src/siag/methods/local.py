@@ -10,12 +10,11 @@ import numpy as np
 from siag.foundations import check
 from siag.foundations.dispatch import part
 from siag.foundations.types import Floats, Record, Rng
-from siag.methods.method import Exact, Streaming, compute, cost
+from siag.methods.method import GRADIENTS, Exact, Streaming, compute, cost, source
 from siag.steps import Harmonic, Step
 
 Tunable = TypeVar("Tunable", bound=Any)
 
-GRADIENTS = ("sample", "exact")
 DELTA, MODEL = 0, 1  # what a worker sends: how far it went, or where it got to
 
 
@@ -39,8 +38,8 @@ class Local(NamedTuple):
 
 def local(w0: Floats, *, steps: int, size: float, gradients: str, pull: float = 0.0, what: int = DELTA) -> Local:
     """The memory of workers that take local steps on sampled or exact gradients."""
-    source = Exact() if gradients == "exact" else Streaming()
-    return Local(source, np.empty(w0.size), np.empty(w0.size), np.zeros(w0.size), steps, size, pull, what)
+    y, g, none = np.empty(w0.size), np.empty(w0.size), np.zeros(w0.size)
+    return Local(source(gradients), y, g, none, steps, size, pull, what)
 
 
 def check_local(method: Any) -> None:

@@ -19,6 +19,9 @@ from siag.problems import Problem, exact, sample
 from siag.steps import Harmonic, Step
 
 
+GRADIENTS = ("sample", "exact")
+
+
 class Method(ABC):
     """The rule by which n workers and a server minimise F.
 
@@ -164,3 +167,8 @@ def send_exact(memory: Exact, oracle: Record, rng: Rng, i: int, w: Floats, out: 
     """∇F_i(w)."""
     exact(oracle, i, w, out)
     return True
+
+
+def source(gradients: str) -> Streaming | Exact:
+    """Where workers have their gradients from, for the parameter `gradients` that many methods have."""
+    return Exact() if gradients == "exact" else Streaming()

@@ -7,16 +7,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from siag.activity import Activity, Sequential
-from siag.foundations.errors import Unsuitable
 from siag.foundations.types import Floats, Integers, Record
-from siag.methods.method import Exact, advance, fade, ready, receive
-from siag.methods.table import SEEN, Aggregated, Table
-from siag.problems import Problem
+from siag.methods.by_sample import BySample
+from siag.methods.method import advance, fade, ready, receive
+from siag.methods.table import SEEN, Table
 
 
 @dataclass(frozen=True, kw_only=True)
-class SAGA(Aggregated):
+class SAGA(BySample):
     r"""Step along the gradient of one sample, corrected by what is remembered of it and of all others.
 
         w^{t+1} = w^t − η [∇f_j(w^t) − g_j + (1/n) Σ_i g_i],    then g_j ← ∇f_j(w^t)
@@ -42,24 +40,6 @@ class SAGA(Aggregated):
         """An empty table."""
         table = super().init(w0, n)
         return Jump(table.w, table, np.zeros(w0.size), np.zeros(1, np.int64))
-
-    def recruit(self, w0: Floats, n: int) -> Record:
-        """A sample's gradient is exact."""
-        return Exact()
-
-    def serve(self) -> None:
-        """Refuse: which sample comes next is for nobody to choose there."""
-        name = type(self).__name__
-        raise Unsuitable(f"{name} draws one sample per iteration, which no live server can; use SIAG, or IAG")
-
-    def suit(self, problem: Problem, activity: Activity) -> None:
-        """Refuse any activity but one sample at random."""
-        super().suit(problem, activity)
-        if not isinstance(activity, Sequential):
-            raise Unsuitable(
-                f"SAGA draws one sample per iteration and cannot follow {activity!r}; "
-                "use Sequential(), or IAG for other activities"
-            )
 
 
 class Jump(NamedTuple):

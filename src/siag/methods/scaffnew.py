@@ -14,8 +14,8 @@ from siag.foundations.dispatch import compiled
 from siag.foundations.errors import Unsuitable
 from siag.foundations.rng import fresh, uniform
 from siag.foundations.types import Booleans, Floats, Integers, Record, Rng
-from siag.methods.local import GRADIENTS, Local, local, walk
-from siag.methods.method import Method, advance, compute, cost, forget, ready, receive, shown
+from siag.methods.local import Local, local, walk
+from siag.methods.method import GRADIENTS, Method, advance, compute, cost, forget, ready, receive, shown
 from siag.problems import Problem
 from siag.steps import Constant, Step
 

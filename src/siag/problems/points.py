@@ -46,6 +46,11 @@ class Pointwise(Problem):
         return int(self.features.shape[2])
 
     @property
+    def finite(self) -> bool:
+        """They are means over the m points."""
+        return True
+
+    @property
     def smoothness(self) -> Floats:
         """(n,) L_i = λ + c ‖X_i‖²/m, with ‖X_i‖ the spectral norm and c the largest second derivative of the loss."""
         norms = np.array([np.linalg.norm(points, 2) for points in self.features])

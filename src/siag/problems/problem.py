@@ -47,6 +47,11 @@ class Problem(ABC):
     def oracle(self) -> Record:
         """What compiled code needs to draw gradients: arrays, numbers, and scratch space no other thread uses."""
 
+    @property
+    def finite(self) -> bool:
+        """Whether the F_i are means over finite data; if not, they are those of a stream."""
+        return False
+
     def __repr__(self) -> str:
         """What it is, without its arrays: a line of a saved run."""
         return f"{type(self).__name__}(n={self.n}, d={self.d})"

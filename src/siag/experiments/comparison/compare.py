@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from siag.activity import Activity, Clock, EveryArrivals, Exponential, Nonuniform, Recorded, Uniform
 from siag.experiments.claims import claims_of, verdict
-from siag.experiments.comparison.contenders import Contender, chosen
+from siag.experiments.comparison.contenders import HOMES, Contender, chosen
 from siag.experiments.comparison.result import Comparison, Entry
 from siag.experiments.comparison.tuning import rule, run_with, tune, unit_of
 from siag.experiments.comparison.warm import warm
@@ -39,21 +40,24 @@ def compare(
     seed: int = 0,
     record: int = 100,
     claims: bool = True,
+    eta: float | None = None,
     progress: Told | None = None,
 ) -> Comparison:
     """Compare methods on one problem, each with the best step that one rule finds for it.
 
     Args:
-        problem: what to minimise; its `constants` must be known, since the search for steps begins at 1/L.
+        problem: what to minimise.
         methods: methods, contenders, or names of those in `siag.experiments.comparison.CONTENDERS`; by default all of
             these. One that cannot run somewhere is listed with the reason.
         activities: who reports when, by name; by default the paper's two and a virtual clock. All methods and repeats
-            see the same draw of the paper's two, so that a bias does not cancel over the repeats.
+            see the same draw of the paper's two, so that a bias does not cancel over the repeats. By default a method
+            that can run under none of them is shown under an activity of its own, beside the first method.
         iterations: of every run, those of the search included.
         repeats: of the runs that are shown.
         seed: of the runs that are shown.
         record: points of every curve.
         claims: whether to put the claims of the methods' papers to the test, for the last column.
+        eta: where the search for steps begins; 1/L by default.
         progress: called with the fraction done and what comes next.
 
     Returns:
@@ -64,28 +68,36 @@ def compare(
         >>> problem = siag.problems.LeastSquares.random(n=8, d=3, p=4, noise=0.1)
         >>> calm = {"uniform": siag.activity.Uniform(4)}
         >>> found = compare(problem, ["sIAG", "SAG"], calm, iterations=400, repeats=2, claims=False)
-        >>> [(entry.contender.name, entry.reason[:12]) for entry in found.entries]
-        [('sIAG', ''), ('SAG', 'SAG draws on')]
+        >>> [(entry.contender.name, entry.reason[:4]) for entry in found.entries]
+        [('sIAG', ''), ('SAG', 'SAG ')]
     """
     if not isinstance(problem, Problem):
         raise BadInput("problem", problem, "a Problem")
     iterations, repeats = check.integer("iterations", iterations, low=10), check.integer("repeats", repeats, low=2)
     seed, record = check.seed(seed), check.integer("record", record)
-    unit, contenders = unit_of(problem), chosen(methods)
+    unit, contenders = unit_of(problem, eta), chosen(methods)
+    if activities is not None and not isinstance(activities, Mapping):
+        raise BadInput("activities", activities, "a dict of activities by name")
     given = activities_of(problem) if activities is None else dict(activities)
     if not given or not all(isinstance(activity, Activity) for activity in given.values()):
-        raise BadInput("activities", activities, "a dict of activities by name")
+        raise BadInput("activities", activities, "a dict of activities by name, at least one")
     say = progress or (lambda fraction, what: None)
     pairs = [(name, activity, contender) for name, activity in given.items() for contender in contenders]
     reasons = {(name, who.name): _reason(who, problem, name, activity, iterations) for name, activity, who in pairs}
-    patterns = {name: _pattern(activity, problem.n, iterations, seed) for name, activity in given.items()}
+    if activities is None:
+        homeless = [who for who in contenders if who.home and all(reasons[name, who.name] for name in given)]
+        for home in dict.fromkeys(who.home for who in homeless):
+            for who in [contenders[0], *(each for each in homeless if each.home == home)]:
+                reasons[home, who.name] = _reason(who, problem, home, HOMES[home], iterations)
+                pairs.append((home, HOMES[home], who))
+    patterns = {name: _pattern(activity, problem.n, iterations, seed) for name, activity, _ in pairs}
     suited = [(name, activity, who) for name, activity, who in pairs if not reasons[name, who.name]]
     say(0.0, "machine code")
     papers = [who.paper or type(who.method).__name__ for who in contenders] if claims else []
     warm([(who, problem, patterns[name]) for name, _, who in _once(suited)], papers)
     entries = []
     for k, (name, _, contender) in enumerate(pairs):
-        activity = patterns[name]
+        activity = _paced(patterns[name], contender, problem.n)
         say(0.1 + 0.8 * k / len(pairs), f"{contender.name}, {name}")
         reason = reasons[name, contender.name]
         if reason:
@@ -106,7 +118,7 @@ def _reason(contender: Contender, problem: Problem, name: str, activity: Activit
     try:
         method, step = contender.tuned(1.0, 1.0)
         check_fit(problem, method, activity, step, iterations)
-    except Unsuitable as error:
+    except (Unsuitable, BadInput) as error:
         return str(error).replace(repr(activity), f"the activity “{name}”")
     return ""
 
@@ -114,6 +126,13 @@ def _reason(contender: Contender, problem: Problem, name: str, activity: Activit
 def _pattern(activity: Activity, n: int, iterations: int, seed: int) -> Activity:
     """One draw of who reports when, for all methods and repeats: else one repeat's bias would cancel another's."""
     return Recorded.of(activity, n, iterations, seed=seed) if isinstance(activity, Uniform | Nonuniform) else activity
+
+
+def _paced(activity: Activity, contender: Contender, n: int) -> Activity:
+    """The clock on which a report that takes K gradients takes K times as long."""
+    if not isinstance(activity, Clock) or contender.work == 1:
+        return activity
+    return replace(activity, slowness=[contender.work * slowness for slowness in activity.slownesses(n)])
 
 
 def _once(suited: list[tuple[str, Activity, Contender]]) -> list[tuple[str, Activity, Contender]]:

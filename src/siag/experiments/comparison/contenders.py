@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
+from siag.activity import Activity, Cyclic, Everyone, Sequential
 from siag.foundations.errors import BadInput
 from siag.methods import (
     ACE,
@@ -12,21 +15,27 @@ from siag.methods import (
     IAG,
     LAG,
     MIFA,
+    PIAG,
     SAG,
     SAGA,
     SCAFFOLD,
     SGD,
     SIAG,
     AsyncSGD,
+    Averaged,
     CurvatureIAG,
     DuDe,
+    Exact,
     FedAsync,
     FedAvg,
     FedBuff,
     FedProx,
     Incremental,
     Method,
+    Prox,
     Scaffnew,
+    cost,
+    needs,
 )
 from siag.steps import DelayAdaptive, Step
 
@@ -37,6 +46,7 @@ TABLE, FRESH, VARIATES, EXACT = (
     "control variates",
     "exact gradients",
 )
+HOMES: dict[str, Activity] = {"everyone": Everyone(), "in turn": Cyclic(), "one at a time": Sequential()}
 FAMILIES = (TABLE, FRESH, VARIATES, EXACT)
 
 
@@ -50,6 +60,7 @@ class Contender:
         family: what it has in common with others, for the figure.
         paper: whose claims are shown beside it; by default those of the method's class.
         step: a step made from η, where `Method.tuned` is not meant.
+        home: one of `HOMES`, for a method that can run under no other activity.
     """
 
     name: str
@@ -57,6 +68,23 @@ class Contender:
     family: str = ""
     paper: str = ""
     step: Callable[[float], Step] | None = None
+    home: str = ""
+
+    @property
+    def exact(self) -> bool:
+        """Whether its workers compute exact gradients, of which none is a sample."""
+        return needs(self.method.recruit(np.zeros(1), 1), Exact)
+
+    @property
+    def work(self) -> float:
+        """How many gradients a report takes, on average."""
+        return 1.0 / self.method.p if isinstance(self.method, Scaffnew) else cost(self.method.recruit(np.zeros(1), 1))
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether it minimises something else than F: with a regulariser, or in a box."""
+        method = self.method.method if isinstance(self.method, Averaged) else self.method
+        return isinstance(method, PIAG | Prox) and (method.l1 > 0 or method.low is not None or method.high is not None)
 
     def tuned(self, eta: float, gamma: float) -> tuple[Method, Step]:
         """With η to begin with."""
@@ -65,26 +93,26 @@ class Contender:
 
 CONTENDERS: Sequence[Contender] = (
     Contender("sIAG", SIAG(), TABLE),
-    Contender("sIAG, delay-adaptive", SIAG(wait=1.0), TABLE, "DelayAdaptive", DelayAdaptive),
+    Contender("delay-adaptive sIAG", SIAG(wait=1.0), TABLE, "DelayAdaptive", DelayAdaptive),
     Contender("DuDe-ASGD", DuDe(), TABLE),
     Contender("ACE", ACE(), TABLE),
     Contender("MIFA", MIFA(steps=K, size=1.0), TABLE),
-    Contender("LAG", LAG(gradients="sample"), TABLE),
     Contender("SGD", SGD(), FRESH, "none"),
     Contender("async SGD", AsyncSGD(), FRESH),
-    Contender("async SGD, delay-adaptive", AsyncSGD(adaptive=True), FRESH),
+    Contender("delay-adaptive async SGD", AsyncSGD(adaptive=True), FRESH),
     Contender("AD-PSGD", ADPSGD(), FRESH),
     Contender("FedAvg", FedAvg(steps=K, size=1.0), FRESH),
     Contender("FedProx", FedProx(steps=K, size=1.0, pull=1.0), FRESH),
     Contender("FedBuff", FedBuff(steps=K, size=1.0), FRESH),
     Contender("FedAsync", FedAsync(steps=K, size=1.0), FRESH),
     Contender("SCAFFOLD", SCAFFOLD(steps=K, size=1.0), VARIATES),
-    Contender("Scaffnew", Scaffnew(p=1.0 / K, size=1.0, gradients="sample"), VARIATES),
+    Contender("Scaffnew", Scaffnew(p=1.0 / K, size=1.0, gradients="sample"), VARIATES, home="everyone"),
     Contender("IAG", IAG(), EXACT),
+    Contender("LAG", LAG(), EXACT),
     Contender("curvature-aided IAG", CurvatureIAG(), EXACT),
-    Contender("incremental gradient", Incremental(), EXACT),
-    Contender("SAG", SAG(), EXACT),
-    Contender("SAGA", SAGA(), EXACT),
+    Contender("incremental gradient", Incremental(), EXACT, home="in turn"),
+    Contender("SAG", SAG(), EXACT, home="one at a time"),
+    Contender("SAGA", SAGA(), EXACT, home="one at a time"),
 )
 
 
@@ -108,6 +136,8 @@ def chosen(methods: Sequence[Method | Contender | str] | None) -> list[Contender
             names = ", ".join(contender.name for contender in CONTENDERS)
             raise BadInput("methods", each, f"a method, or one of: {names}")
     given = [contender.name for contender in found]
-    if not found or len(set(given)) < len(given):
-        raise BadInput("methods", given, "at least one, and none twice", "make a Contender with a name of its own")
+    if not found:
+        raise BadInput("methods", methods, "at least one")
+    if len(set(given)) < len(given):
+        raise BadInput("methods", given, "none twice", "make a Contender with a name of its own")
     return found

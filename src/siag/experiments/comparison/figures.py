@@ -34,7 +34,7 @@ def chapters(comparison: Comparison) -> list[Chapter]:
             *(html_table(comparison, activity) for activity in comparison.activities),
         ],
         pictures[0],
-        f"Error after the same number of iterations ({places}); a bar is the square of the bias, where it is more than "
+        f"Error after the same number of iterations ({places}); a bar is offset², where it is more than "
         "twice its standard error.",
         {"compare": ends},
     )
@@ -63,7 +63,7 @@ def draw_ends(comparison: Comparison) -> Figure:
             below = row["iterations"] < floor
             marker, face = "<" if below else MARKERS[k % len(MARKERS)], "white" if k == 0 else color
             ax.plot(max(row["iterations"], floor), level, marker, color=color, markerfacecolor=face, markersize=6)
-            if row["bias"] > row["bias_error"] and row["bias"] > floor:
+            if row["bias"] > row["bias_error"] and row["bias"] > floor and not below:
                 ax.plot(row["bias"], level, "|", color=color, markersize=9, markeredgewidth=2)
     ax.set_xscale("log")
     ax.set_yticks(range(len(order)), [name for name, _ in order])
@@ -97,7 +97,7 @@ def _legend(picture: Figure, activities: list[str], families: list[str]) -> None
     lines = [Line2D([], [], color=COLORS[family], linewidth=4) for family in families]
     picture.legend(
         [*marks, *lines],
-        [*activities, *(["bias²"] if activities else []), *families],
+        [*activities, *(["offset²"] if activities else []), *families],
         loc="outside lower center",
         ncols=4,
     )
@@ -113,7 +113,9 @@ def draw_curves(comparison: Comparison) -> Figure:
     for row, activity in zip(panels, activities, strict=True):
         entries = comparison.ran(activity)
         highest = max((float(entry.run.error[:, 0].max()) for entry in entries if entry.run is not None), default=1.0)
-        for ax, axis in zip(row, AXES, strict=True):
+        timed = any(entry.timed for entry in entries)
+        row[-1].set_visible(timed)
+        for ax, axis in zip(row, AXES if timed else [axis for axis in AXES if axis != "time"], strict=False):
             ends = []
             for entry in entries:
                 if entry.run is not None:
@@ -127,7 +129,7 @@ def draw_curves(comparison: Comparison) -> Figure:
             if axis == "iterations":
                 ax.set_ylabel(f"{activity}\nmean ‖w − w*‖²")
             ax.set_ylim(floor, 3.0 * highest)
-            if axis == "time":
+            if axis == ("time" if timed else "bytes"):
                 _name_beside(ax, [end for end in ends if end[1] >= floor])
     _legend(
         picture, [], [family for family in FAMILIES if any(e.contender.family == family for e in comparison.entries)]

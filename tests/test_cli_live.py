@@ -617,7 +617,7 @@ POSED = "serve --problem problem.toml --eta 0.1"
         ("serve --workers 2 --dimension 3 --eta 0.1 --every 2 --tick 1", "tick = 1.0: must be given without --every"),
         ("serve --workers 2 --dimension 3 --eta 0.1 --method X", "method = 'X': must be one of"),
         (f"{SERVE} --method IAG", "IAG needs exact gradients, a stream has none; use SIAG, or give a problem"),
-        (f"{SERVE} --method SAG", "SAG draws one sample per iteration, live workers report when they can; use IAG"),
+        (f"{SERVE} --method SAG", "SAG draws one sample per iteration, which no live server can; use SIAG, or IAG"),
         (f"{SERVE} --method SIAG(wait=2)", "method.wait = 2: must be a finite number at least 0 and at most 1"),
         (f"{SERVE} --method SIAG(0.5)", "method = 'SIAG(0.5)': must be one of SIAG, SGD, IAG, "),
         (f"{SERVE} --method open('x','w')", "must be one of SIAG"),

@@ -89,7 +89,7 @@ def test_a_mistake_is_one_line_with_parameter_value_and_remedy(tables, words):
 
 
 def test_a_sampler_or_a_method_that_does_not_fit_is_refused_before_any_work():
-    with pytest.raises(siag.Unsuitable, match="use Sequential"):
+    with pytest.raises(siag.Unsuitable, match="is a stream; use IAG, or SIAG"):
         build(changed(method={"kind": "SAG"})).run()
 
 
@@ -228,7 +228,7 @@ def test_a_part_can_be_written_as_it_prints():
     assert written("step", "Harmonic(beta=1, gamma=2.5)") == siag.steps.Harmonic(1, 2.5)
     with pytest.raises(BadInput, match=r"^method.wait = 3: must be"):
         written("method", "SIAG(wait=3)")
-    with pytest.raises(BadInput, match=r"^method = 'SIAG\(rows=open\)': must be one of SIAG, SGD, IAG, SAG"):
+    with pytest.raises(BadInput, match=r"^method = 'SIAG\(rows=open\)': must be one of SIAG, SGD, IAG, PIAG"):
         written("method", "SIAG(rows=open)")
 
 
@@ -258,3 +258,12 @@ def test_lists_and_repeated_tables_make_a_grid():
 def test_a_grid_that_cannot_be_is_refused(tables, words):
     with pytest.raises(siag.BadInput, match=words):
         build(changed(**tables))
+
+
+def test_a_method_around_another_has_it_as_a_table_of_its_own():
+    inner = {"kind": "Prox", "l1": 0.1, "method": {"kind": "SIAG", "wait": 1.0}}
+    method = {"kind": "Averaged", "start": 3, "method": inner}
+    made = build(GOOD | {"method": method}).method[0]
+    assert made == siag.methods.Averaged(siag.methods.Prox(siag.methods.SIAG(wait=1.0), l1=0.1), start=3)
+    with pytest.raises(BadInput, match="wait"):
+        build(GOOD | {"method": {"kind": "Averaged", "method": {"kind": "SIAG", "wait": 3}}})

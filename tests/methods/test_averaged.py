@@ -8,7 +8,21 @@ from hypothesis import strategies as st
 import siag
 from siag.checks import conform
 from siag.foundations.errors import BadInput, Unsuitable
-from siag.methods import IAG, SGD, SIAG, advance, answer, fade, ready, receive, shown
+from siag.methods import (
+    ADPSGD,
+    IAG,
+    SCAFFOLD,
+    SGD,
+    SIAG,
+    FedAsync,
+    FedBuff,
+    advance,
+    answer,
+    fade,
+    ready,
+    receive,
+    shown,
+)
 from siag.methods.averaged import Averaged
 from siag.methods.prox import Prox
 
@@ -71,6 +85,27 @@ def test_iterations_in_which_the_method_waits_are_left_out():
     assert answer(state)[0] == state.w[0] == 0.5
     advance(state, 0.5)
     assert answer(state)[0] == 0.25
+
+
+@pytest.mark.parametrize(
+    "method",
+    [FedBuff(steps=2, size=0.1), FedAsync(steps=2, size=0.1), ADPSGD(), SGD(), SCAFFOLD(steps=2, size=0.1)],
+    ids=repr,
+)
+def test_iterations_in_which_nobody_reports_are_left_out_where_the_method_then_rests(method):
+    everybody = range(PROBLEM.n)
+    means = [
+        siag.simulate(
+            PROBLEM,
+            Averaged(method),
+            siag.activity.Recorded(sets),
+            siag.steps.Constant(0.1),
+            iterations=len(sets),
+            w0=np.ones(3),
+        ).w
+        for sets in ([everybody, everybody], [everybody, *[[]] * 8, everybody])
+    ]
+    assert np.array_equal(*means)
 
 
 def test_what_is_the_methods_own_is_passed_on():

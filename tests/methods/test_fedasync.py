@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 import siag
 from siag.activity import Clock, Exponential, Uniform
 from siag.checks import Bowl, conform
-from siag.methods import advance, receive
+from siag.methods import Averaged, advance, receive
 from siag.methods.fedasync import DAMPINGS, FedAsync
 from siag.methods.fedavg import FedAvg
-from siag.steps import Constant
+from siag.steps import Constant, DelayAdaptive, Harmonic
 
 BOWL = Bowl(np.random.default_rng(0).random((5, 3)), np.array([0.5, 1.0, 2.0]))
 NUMBERS = st.floats(-1e3, 1e3)
@@ -98,6 +98,19 @@ def test_on_a_clock_compiled_and_plain_agree_bit_for_bit():
 def test_dampings_of_no_meaning_are_refused(parameters, message):
     with pytest.raises(siag.BadInput, match=message):
         FedAsync(steps=1, size=0.1, **parameters)
+
+
+@pytest.mark.parametrize("step", [Constant(1.01), Harmonic(3.0, 2.0)], ids=repr)
+@pytest.mark.parametrize("around", [lambda method: method, Averaged], ids=["bare", "averaged"])
+def test_shares_above_one_are_refused(step, around):
+    with pytest.raises(siag.Unsuitable, match=r"begins with 1\..*; use one of at most 1, as Constant\(0\.6\)"):
+        siag.simulate(BOWL, around(FedAsync(steps=1, size=0.1)), Uniform(3), step, iterations=5)
+
+
+@pytest.mark.parametrize("step", [Constant(1.0), Harmonic(2.0, 2.0), DelayAdaptive(0.5, ages="arrivals")], ids=repr)
+def test_shares_up_to_one_are_not(step):
+    run = siag.simulate(BOWL, FedAsync(steps=1, size=0.1), Uniform(3), step, iterations=20)
+    assert run.error[0, -1] < run.error[0, 0]
 
 
 def test_an_exponent_of_zero_is_no_damping():

@@ -1,14 +1,18 @@
 """MIFA: a table of updates; with one step IAG, with everybody active FedAvg."""
 
 import numpy as np
+import pytest
 
 import siag
-from siag.activity import Everyone, Nonuniform, Recorded
+from siag.activity import Clock, Everyone, Exponential, Nonuniform, Recorded
 from siag.checks import Bowl, conform
 from siag.methods import IAG, advance, fade, receive
 from siag.methods.fedavg import FedAvg
 from siag.methods.mifa import MIFA
+from siag.methods.scaffold import SCAFFOLD
+from siag.problems import Ridge
 from siag.steps import Constant
+from siag.theory import local_fixed_point, quadratics
 
 BOWL = Bowl(np.random.default_rng(0).random((5, 3)), np.array([0.5, 1.0, 2.0]))
 
@@ -49,6 +53,32 @@ def test_who_is_absent_counts_with_its_latest_update():
             updates[i] = w - y
         w = w - 0.5 * updates.mean(axis=0)
     assert np.allclose(run.w[0], w, rtol=1e-13)
+
+
+@pytest.mark.filterwarnings("ignore::siag.DivergenceWarning")
+def test_on_a_clock_the_papers_step_diverges_and_one_by_the_age_of_updates_does_not():
+    problem, slowness = Ridge.random(n=4, d=4, m=20, spread=1, tilt=0.5, regularization=0.1, seed=7), [1, 2, 3, 4]
+    size, clock = 0.3 / problem.smoothness.max(), Clock(Exponential(1.0), slowness=slowness)
+    method = MIFA(steps=5, size=size, gradients="exact", wait=1.0)
+    bold, careful = (
+        siag.simulate(problem, method, clock, Constant(eta), iterations=4000)
+        for eta in (1.0, 1 / (1 + 3))  # an update is 3 steps old on average: the others of 4 have reported meanwhile
+    )
+    there = local_fixed_point(*quadratics(problem), steps=5, size=size)
+    assert not bold.error[0, -1] < 1e6
+    np.testing.assert_allclose(careful.w[0], there, rtol=0, atol=1e-10)
+
+
+@pytest.mark.filterwarnings("ignore::siag.DivergenceWarning")
+def test_so_it_is_with_scaffold():
+    problem = Ridge.random(n=4, d=4, m=20, spread=1, tilt=0.5, regularization=0.1, seed=7)
+    clock = Clock(Exponential(1.0), slowness=[1, 2, 3, 4])
+    method = SCAFFOLD(steps=5, size=0.3 / problem.smoothness.max(), gradients="exact", option=1)
+    bold, careful = (
+        siag.simulate(problem, method, clock, Constant(eta), iterations=4000).error[0, -1] for eta in (1.0, 1 / (1 + 3))
+    )
+    assert not bold < 1
+    assert careful < 1e-20
 
 
 def test_a_worker_that_left_for_good_can_be_forgotten():

@@ -71,9 +71,15 @@ def test_siag_with_a_constant_step_does_not_converge_where_iag_does():
     assert ends["SIAG"] > 1e-5
 
 
+class FiniteBowl(Bowl):
+    """Each worker's loss is that of one sample, and there are no others."""
+
+    finite = True
+
+
 def test_sag_is_siag_where_samples_are_exact():
     draw = np.random.default_rng(1)
-    bowl = Bowl(draw.random((7, 4)), np.array([0.5, 1.0, 2.0, 3.0]))
+    bowl = FiniteBowl(draw.random((7, 4)), np.array([0.5, 1.0, 2.0, 3.0]))
     runs = [
         siag.simulate(bowl, method, siag.activity.Sequential(), siag.steps.Harmonic(1.0, 20), iterations=400, seed=9)
         for method in (siag.methods.SAG(), siag.methods.SIAG())
@@ -84,9 +90,23 @@ def test_sag_is_siag_where_samples_are_exact():
 
 @pytest.mark.parametrize("activity", [siag.activity.Everyone(), siag.activity.Cyclic(), siag.activity.Uniform(3)])
 def test_sag_refuses_other_activities_and_names_what_works(activity):
-    problem = siag.problems.LeastSquares.random(n=3, d=2, p=1, noise=0.0)
+    problem = siag.problems.Ridge.random(n=3, d=2, m=1)
     with pytest.raises(siag.Unsuitable, match=r"use Sequential\(\), or IAG"):
         siag.simulate(problem, siag.methods.SAG(), activity, siag.steps.Constant(0.1), iterations=5)
+
+
+@pytest.mark.parametrize("method", [siag.methods.SAG(), siag.methods.SAGA()], ids=repr)
+@pytest.mark.parametrize("activity", [siag.activity.Sequential(), siag.activity.Uniform(3)], ids=repr)
+@pytest.mark.parametrize(
+    "problem",
+    [siag.problems.LeastSquares.random(n=3, d=2, p=1, noise=0.0), Bowl(np.zeros((3, 2)), np.ones(2))],
+    ids=lambda problem: type(problem).__name__,
+)
+def test_sag_and_saga_on_a_stream_say_so_and_name_what_works(method, activity, problem):
+    name, kind = type(method).__name__, type(problem).__name__
+    words = f"^{name} draws .*from finite data, {kind} is a stream; use IAG, or SIAG; .*own says finite = True$"
+    with pytest.raises(siag.Unsuitable, match=words):
+        siag.simulate(problem, method, activity, siag.steps.Constant(0.1), iterations=5)
 
 
 @dataclass(frozen=True, eq=False)

@@ -119,7 +119,7 @@ def test_a_damaged_file_of_a_sweep_is_run_anew(tmp_path, work):
         ((PROBLEMS, METHODS, [], STEP), "activity = .*at least one"),
         ((PROBLEMS, [METHODS[0], siag.methods.SIAG()], ACTIVITIES, STEP), "method = .*name it once"),
         (([PROBLEMS[0], PROBLEMS[0]], METHODS, ACTIVITIES, STEP), "problem = .*name it once"),
-        ((PROBLEMS, [siag.methods.SAG()], ACTIVITIES, STEP), r"LeastSquares.* × SAG.* × Uniform.*use Sequential"),
+        ((PROBLEMS, [siag.methods.SAG()], ACTIVITIES, STEP), r"LeastSquares.* × SAG.* × Uniform.*use IAG, or SIAG"),
         ((PROBLEMS, METHODS, siag.activity.Bernoulli([0.5] * 4), STEP), "n=6.*one number, or 6 numbers"),
         ((PROBLEMS, METHODS, ACTIVITIES, [STEP, 3]), "step = 3 is not a Step"),
     ],

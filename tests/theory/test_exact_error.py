@@ -84,13 +84,9 @@ def test_summing_anew_and_the_sampler_make_no_difference_to_the_law():
     assert np.array_equal(curves[0].error, curves[2].error)
 
 
-def test_sag_is_iag_along_one_worker_at_random():
-    parts = (siag.activity.Sequential(), STEP)
-    sag, iag = (
-        siag.theory.exact_error(PROBLEM, method, *parts, iterations=100)
-        for method in (siag.methods.SAG(), siag.methods.IAG())
-    )
-    assert np.array_equal(sag.error, iag.error)
+def test_sag_which_draws_from_finite_data_is_refused_on_a_stream():
+    with pytest.raises(siag.Unsuitable, match="LeastSquares is a stream; use IAG, or SIAG"):
+        siag.theory.exact_error(PROBLEM, siag.methods.SAG(), siag.activity.Sequential(), STEP, iterations=100)
 
 
 def test_other_problems_are_refused_with_a_remedy():

@@ -60,6 +60,7 @@ from siag.methods import (
     SGD,
     SIAG,
     AsyncSGD,
+    Averaged,
     CurvatureIAG,
     DuDe,
     FedAsync,
@@ -68,6 +69,7 @@ from siag.methods import (
     FedProx,
     Incremental,
     Method,
+    Prox,
     Scaffnew,
     check_fit,
 )
@@ -96,6 +98,8 @@ METHODS: tuple[type[Method], ...] = (
     FedAsync,
     DuDe,
     ACE,
+    Prox,
+    Averaged,
 )
 KINDS: dict[str, dict[str, Callable[..., Any]]] = {
     "problem": {
@@ -274,8 +278,8 @@ def _part(role: str, table: Mapping[str, Any], folder: Path) -> Any:
         raise Missing(f"{role}.kind", f'write kind = "…", one of {", ".join(KINDS[role])}')
     make = _maker(role, arguments.pop("kind"), folder)
     for name, value in arguments.items():
-        if isinstance(value, dict):
-            arguments[name] = _piece(f"{role}.{name}", value)
+        if isinstance(value, dict):  # a method around another has that as a table of its own
+            arguments[name] = _part(role, value, folder) if name == role else _piece(f"{role}.{name}", value)
     part = _made(role, table["kind"], make, arguments)
     if not isinstance(part, BASES[role]):
         raise BadInput(f"{role}.kind", table["kind"], f"the name of a {BASES[role].__name__}")

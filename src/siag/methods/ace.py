@@ -13,10 +13,10 @@ class ACE(DuDe):
 
         w^{t+1} = w^t − (η/n) Σ_i U_i^{latest}
 
-    Nobody is buffered and nobody left out, so that fast clients do not bias the model. The activity is
-    `Clock(…, server=EveryArrivals(1))`, and the first step waits for an update of every client. With one stochastic
-    gradient as the update this is `SIAG(wait=1)`; for several local steps see MIFA. Not here: the paper's ACED, which
-    leaves updates beyond some age out of the mean, and with them clients that are always too old.
+    Nobody is buffered and nobody left out, so that fast clients do not bias the model. The activity is `Clock(…,
+    server=EveryArrivals(1))`, and the first step waits for an update of every client. With one stochastic gradient as
+    the update its iterates are those of `SIAG(wait=1)` and `DuDe`; for several local steps see MIFA. Not here: the
+    paper's ACED, which leaves updates beyond some age out of the mean, and with them clients that are always too old.
 
     Args:
         resum: as in `SIAG`.

@@ -27,12 +27,14 @@ class ADPSGD(Method):
         x_i, x_j ← (x_i + x_j)/2;    x_i ← x_i − η g_i(x̂_i)        (X_{k+1} = X_k W_k − γ ∂g(X̂_k; ξ_k, i_k))
 
     where x̂_i is x_i as worker i read it. The result w is the mean of the x_i; averaging does not move it, so that a
-    report moves it by η/n. Fast workers count for more: where data differ, w tends to the point where Σ r_i ∇F_i(w) is
-    0, r_i being the rate of worker i's reports.
+    report moves it by η/n. The paper minimises Σ p_i F_i, p_i being worker i's share of the updates, and its workers'
+    data may differ; so where they do and speeds do too, w tends to the minimiser of that and not to w*.
 
-    This runs in the simulator only, along any activity; on a `Clock` x̂_i may be older than x_i. Workers are shown w and
-    all models, of which each reads its own. Reports within an iteration take effect in their order, at its end. The
-    paper's mini-batch is left to the problem: a gradient is one of its samples.
+    This runs in the simulator only, along any activity; on a `Clock` x̂_i may be older than x_i. Workers are shown w
+    and all models, of which each reads its own. Reports within an iteration take effect in their order, at its end. The
+    paper's mini-batch is left to the problem: a gradient is one of its samples. Its communication graph is bipartite,
+    so that workers that wait for each other do not block; here pairs average at once, nothing can block, and any
+    connected graph will do.
 
     Args:
         graph: who is whose neighbour: `"ring"`, `"complete"`, or pairs of workers, which must connect them all.

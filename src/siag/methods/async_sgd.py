@@ -22,7 +22,8 @@ class AsyncSGD(Method):
 
     Fast workers count for more: where the workers' data differ it tends to the point where Σ r_i v̄_i ∇F_i(w) = 0, r_i
     being the rate of worker i's reports and v̄_i their mean weight. Adaptive steps add to that bias, since who reports
-    seldom is also old. Without a clock all ages are 0, and this is SGD.
+    seldom is also old. Mishchenko et al. treat data that differ, too: they bound how far off that leaves it. Without a
+    clock all ages are 0, and this is SGD.
 
     Args:
         adaptive: whether old gradients take shorter steps.

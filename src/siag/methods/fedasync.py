@@ -10,7 +10,7 @@ import numpy as np
 
 from siag.foundations import check
 from siag.foundations.dispatch import part
-from siag.foundations.errors import BadInput
+from siag.foundations.errors import BadInput, Unsuitable
 from siag.foundations.types import Floats, Integers, Record
 from siag.methods.local import MODEL, check_local, local, tuned_local
 from siag.methods.method import Method, advance, ready, receive
@@ -30,9 +30,9 @@ class FedAsync(Method):
         polynomial:  s(τ) = (τ + 1)^−a
         hinge:       s(τ) = 1 if τ ≤ b, else 1/(a (τ − b) + 1)
 
-    α is the step: `Constant(0.6)`, say, below 1. The server mixes at every arrival, `Clock(…, server=EveryArrivals())`;
-    if several arrive at once it takes the mean of their moves s(τ_i) (y_i − w^t). A worker counts as often as it
-    reports, so under unequal speeds it is biased towards the fast ones, and damping adds to that.
+    α is the step: `Constant(0.6)`, say, and never above 1. The server mixes at every arrival, `Clock(…,
+    server=EveryArrivals())`; if several arrive at once it takes the mean of their moves s(τ_i) (y_i − w^t). A worker
+    counts as often as it reports, so under unequal speeds it is biased towards the fast ones, and damping adds to that.
 
     Args:
         steps: K, how many steps a worker takes before it reports.
@@ -64,6 +64,14 @@ class FedAsync(Method):
             object.__setattr__(self, name, check.real(name, getattr(self, name), low=0))
         if self.damp == "hinge" and self.a == 0:
             raise BadInput("a", self.a, "above 0 with damp='hinge'", "use damp='constant' for no damping")
+
+    def pair(self, step: Step) -> None:
+        """Refuse an α that begins above 1: what it makes is no mean."""
+        if step.rule(1) is None and (alpha := float(step.sizes(np.zeros(1, np.int64))[0])) > 1.0:
+            raise Unsuitable(
+                f"FedAsync mixes models with the step as their share, and {step!r} begins with {alpha:g}; "
+                "use one of at most 1, as Constant(0.6), and a larger size for longer local steps"
+            )
 
     def tuned(self, eta: float, gamma: float) -> tuple[Method, Step]:
         """The size of the local steps is chosen."""

@@ -26,7 +26,8 @@ class FedAvg(Method):
     K > 1 and workers whose Hessians differ it goes elsewhere than w* (client drift; `siag.theory.local_fixed_point`
     says where), and workers that report more often weigh more.
 
-    On a clock, or live, where w moves on while a worker computes, this is `FedBuff` without damping.
+    On a clock, or live, where w moves on while a worker computes, this is `FedBuff` without damping, and the server's
+    step is to be smaller than 1, about 1/(1 + τ) with τ a usual age in steps of the server.
 
     Args:
         steps: K, how many steps a worker takes before it reports.

@@ -20,8 +20,9 @@ class FedBuff(Method):
         w^{t+1} = w^t − (η_t/B) Σ_{i in the buffer} s(τ_i) Δ_i,    s(τ) = 1/√(1 + τ), or 1
 
     The buffer's size B is the activity's: `Clock(…, server=EveryArrivals(B))`. A worker counts as often as it reports,
-    so under unequal speeds it is biased towards the fast ones; damping, which weakens the slow further, biases it
-    more. Left out of the paper: privacy and secure aggregation.
+    so under unequal speeds it is biased towards the fast ones; damping, which weakens the slow further, biases it more.
+    The older the updates are, the smaller the server's step has to be, about 1/(1 + τ) with τ a usual age. Left out of
+    the paper: privacy and secure aggregation.
 
     Args:
         steps: K, how many steps a worker takes before it reports.

@@ -24,7 +24,8 @@ class FedProx(Method):
 
     ρ is the paper's μ. It bounds the drift of `FedAvg` and does not remove it. The paper lets each worker solve h_i as
     well as it can, with an inexactness of its own; here all take K gradient steps. The server's step is η = 1,
-    `Constant(1.0)`, as in the paper. Local steps diverge unless η_l (L + ρ) < 2.
+    `Constant(1.0)`, as in the paper; on a clock, or live, less, as for `FedAvg`. Local steps diverge unless
+    η_l (L + ρ) < 2.
 
     Args:
         steps: K, how many steps a worker takes before it reports.

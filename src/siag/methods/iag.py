@@ -15,16 +15,18 @@ class IAG(Aggregated):
 
         w^{t+1} = w^t − (η/n) Σ_i ∇F_i(w^{τ_i(t)})
 
-    Converges linearly with a constant step, however the workers differ.
+    Converges linearly with a constant step, however the workers differ. Blatt et al. take the workers in turn
+    (`Cyclic`); that any bounded delays will do is by Gürbüzbalaban et al.
 
     Args:
         resum: as in `SIAG`.
         wait: as in `SIAG`.
         rows: as in `SIAG`.
 
-    Reference:
+    References:
         D. Blatt, A. Hero, H. Gauchman, "A convergent incremental gradient method with a constant step size", SIAM
-        Journal on Optimization 2007.
+        Journal on Optimization 2007. M. Gürbüzbalaban, A. Ozdaglar, P. Parrilo, "On the convergence rate of incremental
+        aggregated gradient algorithms", SIAM Journal on Optimization 2017.
     """
 
     def recruit(self, w0: Floats, n: int) -> Record:

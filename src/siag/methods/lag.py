@@ -11,12 +11,11 @@ import numpy as np
 from siag.foundations import check
 from siag.foundations.errors import BadInput, Missing, Unsuitable
 from siag.foundations.types import Booleans, Floats, Integers, Record, Rng
-from siag.methods.method import Exact, Streaming, advance, compute, cost, fade, forget, ready, receive, shown
+from siag.methods.method import GRADIENTS, advance, compute, cost, fade, forget, ready, receive, shown, source
 from siag.methods.table import Aggregated, Table, table
 from siag.steps import Step
 
 TRIGGERS = ("worker", "server")
-GRADIENTS = ("exact", "sample")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,13 +85,13 @@ class LAG(Aggregated):
 
     def recruit(self, w0: Floats, n: int) -> Record:
         """Workers that have sent nothing yet."""
-        source = Exact() if self.gradients == "exact" else Streaming()
         server = self.trigger == "server"
         each = np.asarray(self.smoothness if server else 0.0, np.float64)
         if each.ndim == 1 and each.size != n:
             raise Unsuitable(f"{each.size} numbers in smoothness do not fit {n} workers; give problem.smoothness")
         kept, ever = np.zeros((n, w0.size)), np.zeros(n, np.bool_)
-        return Lazy(source, kept, ever, np.broadcast_to(each, n).copy(), int(server), np.zeros(1, np.int64))
+        smooth, work = np.broadcast_to(each, n).copy(), np.zeros(1, np.int64)
+        return Lazy(source(self.gradients), kept, ever, smooth, int(server), work)
 
 
 def _positive(value: object) -> float | tuple[float, ...]:

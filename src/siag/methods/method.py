@@ -18,7 +18,6 @@ from siag.foundations.types import Floats, Record, Rng
 from siag.problems import Problem, exact, sample
 from siag.steps import Harmonic, Step
 
-
 GRADIENTS = ("sample", "exact")
 
 

@@ -18,9 +18,14 @@ class MIFA(Aggregated):
         G_i ← w^t − y_i, where y_i is K local steps from w^t, for i ∈ A_t
         w^{t+1} = w^t − (η_t/n) Σ_i G_i
 
-    The paper divides updates by η_l and steps with η_l; the two cancel at η = 1 here. Every worker counts the same
-    however often it reports, so unequal participation does not bias it; the drift of local steps stays, that of
-    `FedAvg` with all workers active. K = 1 is `SIAG`, or `IAG` with exact gradients, with step η η_l.
+    The paper divides updates by the local size η_t and steps with η_t; the two cancel at η = 1 here. Its η_t falls with
+    t and is that of the local steps; here their size is fixed, and only the server's step may fall. In its first round
+    all devices take part; `wait=1` begins like that, the default 0 does not wait. Every worker counts the same however
+    often it reports, so unequal participation does not bias it; the drift of local steps stays, that of `FedAvg` with
+    all workers active. K = 1 is `SIAG`, or `IAG` with exact gradients, with step η η_l.
+
+    On a clock, or live, updates are old, which the paper does not treat. There the server's step must be smaller, about
+    1/(1 + τ) with τ a usual age in steps of the server: with η = 1 it may diverge.
 
     Args:
         steps: K, how many steps a worker takes before it reports.

@@ -27,6 +27,9 @@ class SCAFFOLD(Method):
     x is w here, S the workers active at t and η_g the step, in the paper mostly 1, `Constant(1.0)`. c_i tends to
     ∇F_i(w*), so w* stays where it is, however the workers differ and whoever reports how often.
 
+    On a clock, or live, updates are old, which the paper does not treat. There the server's step must be smaller, about
+    1/(1 + τ) with τ a usual age in steps of the server: with η_g = 1 it may diverge.
+
     One thing is not the paper's: workers send c_i⁺ instead of c_i⁺ − c_i, and the server keeps the c_i in a table, with
     c their mean. The iterates are the same. But a worker that has crashed begins with c_i = 0 while the paper's c would
     hold what was lost for ever; here its next report replaces the row, and nothing remains of the crash.

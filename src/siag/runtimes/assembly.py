@@ -59,6 +59,7 @@ def checked(method: Method | None, step: Step | None) -> tuple[Method, Step]:
         if not isinstance(value, kind):
             remedy = f"make one: {value.__name__}(…)" if isinstance(value, type) and issubclass(value, kind) else ""
             raise BadInput(parameter, value, f"a {kind.__name__}", remedy)
+    method.pair(step)
     return method, step
 
 

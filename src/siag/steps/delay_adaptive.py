@@ -34,13 +34,16 @@ class DelayAdaptive(Step):
     the server goes on as fast as before. `simulate` and a live server can follow it; theory, which knows t alone,
     cannot.
 
+    The paper's other half, asynchronous block coordinate descent, is left out.
+
     A worker that dies and is not declared departed lets τ_t grow and η_t tend to 0. Let its row count for nothing
     then (`Departed`); rows that fade count until they have.
 
     Args:
         gamma: γ′; for IAG and PIAG h/L with 0 < h < 1 and L = √((1/n) Σ L_i²).
         variant: `"first"` or `"second"`, the paper's Adaptive 1 and 2.
-        alpha: α of the first.
+        alpha: α of the first. The paper has α < 1. With 1 a step takes all that is left and none follows until that
+            step is older than every gradient in use; the principle allows it, so it is accepted.
         ages: `"table"` for methods that keep a gradient of every worker: the oldest of those is meant, and the server
             waits until it has them all. `"arrivals"` for those that use each once: the oldest since the last step.
         horizon: the largest age that is followed; beyond it the step is 0, which the principle always allows.

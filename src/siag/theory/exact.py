@@ -58,11 +58,11 @@ def exact_error(
     """E‖w^t − w*‖² of least squares, given who is active when; the expectation is over the samples only.
 
     With the same seed it sees the activity pattern that `simulate` sees. Works for methods that keep a
-    table of gradients (sIAG, IAG, SAG) and for non-aggregated SGD.
+    table of gradients (sIAG, IAG) and for non-aggregated SGD.
 
     Args:
         problem: a `LeastSquares`; its sampler does not matter.
-        method: SIAG, IAG, SAG, SGD, or a method of yours with the same server and worker.
+        method: SIAG, IAG, SGD, or a method of yours with the same server and worker.
         activity: who reports when.
         step: the sizes of the server's moves.
         iterations: how many moves.

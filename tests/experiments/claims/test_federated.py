@@ -7,6 +7,7 @@ from siag.experiments.claims import federated
 from siag.methods.fedasync import FedAsync
 from siag.methods.fedavg import FedAvg
 from siag.methods.fedbuff import FedBuff
+from siag.methods.fedprox import FedProx
 from siag.methods.mifa import MIFA
 
 # Only those of fedbuff and fedasync depend on a seed. Over 40 other seeds the bias of fedasync without damping had a
@@ -42,6 +43,10 @@ def no_pull(*, pull, **rest):
     return FedAvg(**rest)
 
 
+def hardly_any_drift(*, steps, **rest):
+    return FedProx(steps=1, **rest)
+
+
 def never_damped(*, damp=False, **rest):
     return FedBuff(damp=False, **rest)
 
@@ -74,6 +79,7 @@ def hardly_mixing(*, size, **rest):
         ("fedavg", table, {3, 4}),
         ("fedavg", always_the_sum, {3}),
         ("fedprox", no_pull, {0, 1}),
+        ("fedprox", hardly_any_drift, {1}),
         ("mifa", FedAvg, {0, 1, 2}),
         ("fedbuff", always_damped, {0, 2}),
         ("fedbuff", never_damped, {1, 2}),

@@ -53,7 +53,7 @@ def iag(
         ),
         Claim(
             "It does so at any bounded delay: the linear rate needs neither an order nor an end of the heterogeneity",
-            "Blatt, Hero, Gauchman 2007; Gürbüzbalaban, Ozdaglar, Parrilo 2017",
+            "Gürbüzbalaban, Ozdaglar, Parrilo 2017",
             f"{prediction}, for every bound T",
             several,
             all(_straight(*found) for found in drawn),
@@ -138,7 +138,7 @@ def delay_adaptive(step: Callable[..., Step] = DelayAdaptive) -> list[Claim]:
             max(late) < 1e-8 and not bold < 1e6,
         ),
         Claim(
-            "Over no window as long as an age do the steps exceed γ′ together",
+            "By construction, over no window as long as an age do the steps exceed γ′ together",
             source,
             "on a clock with unequal workers η_t + Σ_{s=t−τ_t}^{t−1} η_s reaches γ′/2 and never exceeds γ′",
             " and ".join(f"{share:.6f} γ′ at most" for share in used),

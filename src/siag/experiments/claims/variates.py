@@ -137,7 +137,7 @@ def scaffnew(method: Callable[..., Method] = Scaffnew) -> list[Claim]:
             mild.found.rounds < min(other.rounds for other in others),
         ),
         Claim(
-            "p = 1 is gradient descent",
+            "p = 1 is gradient descent, by construction",
             "Mishchenko et al. 2022, Algorithm 2",
             "the same errors to 1e-10 of the start, round by round",
             f"they differ by {gap:.1e}",

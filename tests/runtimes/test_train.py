@@ -614,3 +614,11 @@ def test_live_sgd_at_unequal_speeds_goes_to_the_optimum_of_the_wrong_weights(une
     assert shares[:3].min() > 2 * shares[3:].max()  # 20 times, were it not for other load on the machine
     wrong = siag.theory.biased_optimum(hard, recorded)
     assert 10 * np.square(run.w[0] - wrong).sum() < np.square(run.w[0] - hard.optimum).sum()
+
+
+def test_a_run_that_explodes_without_leaving_the_numbers_is_warned_of():
+    problem = siag.problems.LeastSquares.random(n=2, d=3, p=4, noise=0.1)
+    with pytest.warns(siag.DivergenceWarning, match=r"from .* to .*; use a smaller step"):
+        siag.train(
+            problem=problem, step=siag.steps.Constant(5.0), until=14, progress=False, guard=siag.server.Guard(jump=None)
+        )

@@ -27,6 +27,7 @@ from siag.server.members import KEEP, Departed
 from siag.server.parameter_server import STEP_AT_ONCE, ParameterServer
 from siag.server.store import Store
 from siag.simulation import Run
+from siag.simulation.simulate import EXPLODED
 from siag.steps import Step
 
 MOST_LINES = 100  # about workers that failed, in what a run says of itself
@@ -151,8 +152,11 @@ class Assembly:
         if self.session.failures:
             about["failed"] = _some(self.session.failures)
         run = self.session.curve.run(self.server.w, self.session.diverged, about, self._gradients)
+        first, last = float(run.error[0, 0]), float(run.error[0, -1])
         if self.session.diverged >= 0:
             warnings.warn(self.session.why, DivergenceWarning, stacklevel=3)
+        elif last > EXPLODED * (1.0 + abs(first)):  # not beyond all numbers, but nobody would call it a result
+            warnings.warn(f"from {first:.3g} to {last:.3g}; use a smaller step", DivergenceWarning, stacklevel=3)
         for trouble in self.session.troubles:
             warnings.warn(f"{trouble}; what is on disk is older than this run's end", RuntimeWarning, stacklevel=3)
         return run

@@ -136,7 +136,7 @@ def test_different_servers_see_the_same_workers():
         (LogNormal(3.0, 0.8), stats.lognorm(0.8, scale=3.0 * math.exp(-0.32)).cdf),
         (Pareto(2.0, 2.5), stats.pareto(2.5, scale=2.0 * 1.5 / 2.5).cdf),
     ],
-    ids=repr,
+    ids=["exponential", "log-normal", "Pareto"],
 )
 def test_times_have_the_law_and_the_mean_they_are_named_for(law, cdf):
     rng = fresh(1, 0, SAMPLES)

@@ -386,7 +386,7 @@ def test_lines_that_have_not_reached_the_disk_are_taken_from_the_saved_state(
 def test_a_trace_that_cannot_have_happened_is_refused_with_file_and_line(tmp_path, name, body, words):
     path = tmp_path / name
     content = (HEAD + body).encode()
-    path.write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+    path.write_bytes(gzip.compress(content, mtime=0) if name.endswith(".gz") else content)
     with pytest.raises(BadFile, match=rf"{name}, {words}"):
         Trace.read(path)
 
@@ -400,8 +400,8 @@ def test_a_trace_that_cannot_have_happened_is_refused_with_file_and_line(tmp_pat
         b"# siag-trace-2 {}\n" + COLUMNS.encode() + b"\n",
         b"# siag-trace-1 {}\nversion,worker\n",
         b"# siag-trace-1 {}\n",
-        gzip.compress(b"hello\n"),
-        gzip.compress(HEAD.encode())[:12],
+        gzip.compress(b"hello\n", mtime=0),
+        gzip.compress(HEAD.encode(), mtime=0)[:12],
     ],
 )
 @pytest.mark.parametrize("name", ["t.csv", "t.csv.gz"])

@@ -1,6 +1,10 @@
 """The same tests every time: what hypothesis tries is fixed, as are all seeds."""
 
+import signal
+
 from hypothesis import settings
 
 settings.register_profile("fixed", derandomize=True, deadline=None, database=None)
 settings.load_profile("fixed")
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # processes that share the tests would ignore it

@@ -130,9 +130,10 @@ def _pattern(activity: Activity, n: int, iterations: int, seed: int) -> Activity
 
 def _paced(activity: Activity, contender: Contender, n: int) -> Activity:
     """The clock on which a report that takes K gradients takes K times as long."""
-    if not isinstance(activity, Clock) or contender.work == 1:
+    work = contender.work(n) if isinstance(activity, Clock) else 1
+    if not isinstance(activity, Clock) or work == 1:
         return activity
-    return replace(activity, slowness=[contender.work * slowness for slowness in activity.slownesses(n)])
+    return replace(activity, slowness=[work * slowness for slowness in activity.slownesses(n)])
 
 
 def _once(suited: list[tuple[str, Activity, Contender]]) -> list[tuple[str, Activity, Contender]]:

@@ -70,15 +70,13 @@ class Contender:
     step: Callable[[float], Step] | None = None
     home: str = ""
 
-    @property
-    def exact(self) -> bool:
+    def exact(self, n: int) -> bool:
         """Whether its workers compute exact gradients, of which none is a sample."""
-        return needs(self.method.recruit(np.zeros(1), 1), Exact)
+        return needs(self.method.recruit(np.zeros(1), n), Exact)
 
-    @property
-    def work(self) -> float:
+    def work(self, n: int) -> float:
         """How many gradients a report takes, on average."""
-        return 1.0 / self.method.p if isinstance(self.method, Scaffnew) else cost(self.method.recruit(np.zeros(1), 1))
+        return 1.0 / self.method.p if isinstance(self.method, Scaffnew) else cost(self.method.recruit(np.zeros(1), n))
 
     @property
     def elsewhere(self) -> bool:

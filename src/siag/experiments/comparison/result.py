@@ -14,6 +14,7 @@ import numpy as np
 
 from siag.experiments.comparison.contenders import Contender
 from siag.experiments.comparison.tuning import Tuned
+from siag.foundations.errors import Unsuitable
 from siag.foundations.files import writable_folder, write_text
 from siag.foundations.types import Floats, Record
 from siag.problems import Problem
@@ -187,9 +188,9 @@ class Comparison:
         row |= {"activity": entry.activity, "method": entry.contender.name, "remark": entry.remark}
         row["claims"] = self.claims.get(entry.contender.name, "")
         if entry.run is not None and entry.tuned is not None:
-            row["eta"] = entry.tuned.eta
+            row["eta"], exact = entry.tuned.eta, entry.contender.exact(self.problem.n)
             for axis, budget in self.budgets[entry.activity].items():
-                comparable = (axis != "samples" or not entry.contender.exact) and (axis != "time" or entry.timed)
+                comparable = (axis != "samples" or not exact) and (axis != "time" or entry.timed)
                 row[axis] = error_at(entry, axis, budget) if comparable else nan
             row["bias"], row["bias_error"] = bias(entry.run.w, self.problem.optimum)
             row["uploads"] = float(entry.run.uploads[:, -1].mean())
@@ -224,12 +225,17 @@ def bias(w: Floats, optimum: Floats) -> tuple[float, float]:
 
 
 def memory(contender: Contender, problem: Problem) -> tuple[int, int]:
-    """Bytes the server keeps, those of its step included, and those a worker keeps, a team of one."""
+    """Bytes the server keeps, those of its step included, and a worker: its own, and what all have alike."""
     w0, n = np.zeros(problem.d), problem.n
     method, step = contender.tuned(1.0, 1.0)
     rule = step.rule(n)
     server = _bytes(method.init(w0, n)) + (0 if rule is None else _bytes(rule))
-    return server, _bytes(method.recruit(w0, 1))
+    team = _bytes(method.recruit(w0, n))
+    try:
+        each = _bytes(method.recruit(w0, n + 1)) - team
+    except Unsuitable:  # it is made for n
+        each = team // n
+    return server, team - (n - 1) * each
 
 
 def _bytes(record: Record) -> int:

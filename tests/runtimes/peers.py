@@ -159,9 +159,13 @@ class Served:
             answer.append(question())
             answered.set()
 
-        self._loop.call_soon_threadsafe(run)
-        assert answered.wait(PATIENCE)
-        return answer[0]
+        try:
+            self._loop.call_soon_threadsafe(run)
+        except RuntimeError:  # it has ended: nobody else looks at it any more
+            self._thread.join(PATIENCE)
+            return question()
+        assert wait_until(lambda: answered.is_set() or not self._thread.is_alive())
+        return answer[0] if answered.is_set() else question()
 
     def stop(self, why="as the test says"):
         """End the run, and say goodbye."""

@@ -444,13 +444,19 @@ def test_a_worker_that_others_stood_in_for_reports_no_sample_twice(monkeypatch):
             monkeypatch.setattr(tcp_worker.Worker, "_work", _noted(tcp_worker.Worker._work, workers))
             thread, outcome = in_thread(served.address, **given)
             wait_until(lambda: workers and workers[0].reports > 5)  # noqa: B023  # waited for within the loop
-            served.ask(lambda: setattr(served.server.members[0], "samples", 10**6))
-            workers[0]._line._channel.shut()
+            served.ask(lambda: _stood_in(served))
             wait_until(lambda: served.ask(lambda: served.server.members[0].samples) > 10**6 + 5)
             served.stop()
             thread.join()
             assert outcome[0].refused <= tcp_worker.REJOIN
         monkeypatch.undo()
+
+
+def _stood_in(served):
+    """Others have reported in the worker's place, and its connection is lost, both at once."""
+    served.server.members[0].samples = 10**6
+    for connection in list(served.hub.connections):
+        connection.transport.abort()
 
 
 def _noted(method, workers):

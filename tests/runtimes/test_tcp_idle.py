@@ -215,5 +215,8 @@ def test_an_interrupted_frame_is_not_followed_by_another(monkeypatch):
         monkeypatch.setattr(line._channel, "send", torn)
         with pytest.raises(KeyboardInterrupt):
             line.send(wire.head(wire.SKIP))
+        assert line.whole  # a signal that comes with the last byte of something small
+        with pytest.raises(KeyboardInterrupt):
+            line.send(wire.head(wire.REPORT, 8 << 20), np.ones(1 << 20))
         assert not line.whole
         line.close()

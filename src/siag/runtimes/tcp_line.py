@@ -99,7 +99,8 @@ class Line:
             self._channel.close()
 
     def _send(self, head: bytes, array: Floats | None = None) -> None:
-        self.spoken, self.whole = time.monotonic(), False
+        self.spoken = time.monotonic()
+        self.whole = array is None or array.nbytes < BUFFER  # what is small goes in one piece, or not at all
         self._send_parts(head, array)
         self.whole = True
 

@@ -7,4 +7,4 @@ from hypothesis import settings
 settings.register_profile("fixed", derandomize=True, deadline=None, database=None)
 settings.load_profile("fixed")
 
-signal.signal(signal.SIGINT, signal.default_int_handler)  # processes that share the tests would ignore it
+signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever starts the tests may ignore it

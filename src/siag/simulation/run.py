@@ -50,7 +50,7 @@ class Run:
     diverged: Integers
     about: dict[str, Any] = field(default_factory=dict)
     reads: Integers = None  # type: ignore[assignment]  # it is never None once made
-    uploads: Integers = None  # type: ignore[assignment]
+    uploads: Integers = None  # type: ignore[assignment]  # nor is this
 
     def __post_init__(self) -> None:
         for name in ADDED:

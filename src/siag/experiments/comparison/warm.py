@@ -37,7 +37,7 @@ def warm(work: Work, papers: Sequence[str] = (), processes: int | None = None) -
         for process, content in running:
             with suppress(BrokenPipeError):
                 process.stdin.write(content)  # type: ignore[union-attr]  # it is a pipe
-                process.stdin.close()  # type: ignore[union-attr]
+                process.stdin.close()  # type: ignore[union-attr]  # as above
         for process, _ in running:
             process.wait()
     finally:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -11,13 +12,13 @@ from siag.activity import Activity, Clock, EveryArrivals, Exponential, Nonunifor
 from siag.experiments.claims import claims_of, verdict
 from siag.experiments.comparison.contenders import HOMES, Contender, chosen
 from siag.experiments.comparison.result import Comparison, Entry
-from siag.experiments.comparison.tuning import rule, run_with, tune, unit_of
+from siag.experiments.comparison.tuning import Trial, quiet, rule, unit_of
 from siag.experiments.comparison.warm import warm
 from siag.foundations import check
 from siag.foundations.errors import BadInput, Unsuitable
+from siag.foundations.parallel import Watch, run_all
 from siag.methods import Method, check_fit
 from siag.problems import Problem
-from siag.simulation.run import Run
 
 Told = Callable[[float, str], None]
 SPREAD = 10.0  # how many times slower than the fastest the slowest worker of the default clock is
@@ -57,7 +58,7 @@ def compare(
         seed: of the runs that are shown.
         record: points of every curve.
         claims: whether to put the claims of the methods' papers to the test, for the last column.
-        eta: where the search for steps begins; 1/L by default.
+        eta: the search for steps begins at a 16th to a 256th of it; 1/L by default.
         progress: called with the fraction done and what comes next.
 
     Returns:
@@ -91,26 +92,27 @@ def compare(
                 reasons[home, who.name] = _reason(who, problem, home, HOMES[home], iterations)
                 pairs.append((home, HOMES[home], who))
     patterns = {name: _pattern(activity, problem.n, iterations, seed) for name, activity, _ in pairs}
-    suited = [(name, activity, who) for name, activity, who in pairs if not reasons[name, who.name]]
-    say(0.0, "machine code")
-    papers = [who.paper or type(who.method).__name__ for who in contenders] if claims else []
-    warm([(who, problem, patterns[name]) for name, _, who in _once(suited)], papers)
-    entries = []
-    for k, (name, _, contender) in enumerate(pairs):
-        activity = _paced(patterns[name], contender, problem.n)
-        say(0.1 + 0.8 * k / len(pairs), f"{contender.name}, {name}")
-        reason = reasons[name, contender.name]
-        if reason:
-            entries.append(Entry(contender, name, reason))
-            continue
-        found = tune(contender, problem, activity, iterations, seed, unit)
-        run: Run = run_with(contender, problem, activity, found.eta, iterations, repeats, seed, record)
-        entries.append(Entry(contender, name, "", found, run))
-    verdicts = {}
-    for k, paper in enumerate(papers):
-        say(0.9 + 0.1 * k / len(contenders), f"claims of {contenders[k].name}")
-        verdicts[contenders[k].name] = verdict(claims_of(paper))
-    return Comparison(problem, tuple(entries), rule(iterations, unit), verdicts)
+
+    def trial(name: str, who: Contender) -> Trial:
+        return Trial(who, problem, _paced(patterns[name], who, problem.n), iterations, seed)
+
+    def entry(k: int, watch: Watch) -> Entry:
+        name, _, who = pairs[-1 - k]  # the last, those under activities of their own, take longest
+        if reasons[name, who.name]:
+            return Entry(who, name, reasons[name, who.name])
+        say(0.3 + 0.7 * k / len(pairs), f"{who.name}, {name}")
+        tried = replace(trial(name, who), progress=lambda _: watch.did(0))
+        found = tried.tune(unit)
+        return Entry(who, name, "", found, tried.run(found.eta, repeats, record, threads=1))
+
+    papers = {who.name: who.paper or type(who.method).__name__ for who in contenders} if claims else {}
+    suited = [trial(name, who) for name, _, who in pairs if not reasons[name, who.name]]
+    with quiet():
+        say(0.0, "machine code and claims" if claims else "machine code")
+        warm([*(replace(each, iterations=1) for each in _once(suited)), *dict.fromkeys(papers.values())])
+        verdicts = {name: verdict(claims_of(paper)) for name, paper in papers.items()}
+        entries = run_all(entry, len(pairs), work=1, threads=None, progress=False, title="")
+    return Comparison(problem, tuple(reversed(entries)), rule(iterations, unit), verdicts)
 
 
 def _reason(contender: Contender, problem: Problem, name: str, activity: Activity, iterations: int) -> str:
@@ -136,9 +138,18 @@ def _paced(activity: Activity, contender: Contender, n: int) -> Activity:
     return replace(activity, slowness=[work * slowness for slowness in activity.slownesses(n)])
 
 
-def _once(suited: list[tuple[str, Activity, Contender]]) -> list[tuple[str, Activity, Contender]]:
+def _once(trials: list[Trial]) -> list[Trial]:
     """One of each that needs machine code of its own."""
-    found: dict[tuple[type, type, bool], tuple[str, Activity, Contender]] = {}
-    for name, activity, contender in suited:
-        found.setdefault((type(contender.method), type(activity), contender.step is None), (name, activity, contender))
+    found: dict[tuple[Any, ...], Trial] = {}
+    for each in trials:
+        w0, n, who = np.zeros(each.problem.d), each.problem.n, each.contender
+        parts = _kinds(who.method.recruit(w0, n)), _kinds(who.method.init(w0, n))
+        found.setdefault((*parts, type(each.activity), who.step is None), each)
     return list(found.values())
+
+
+def _kinds(value: Any) -> tuple[Any, ...]:
+    """The types within a record."""
+    if isinstance(value, tuple):
+        return (type(value), *map(_kinds, value))
+    return type(value), getattr(value, "dtype", None), getattr(value, "ndim", None)

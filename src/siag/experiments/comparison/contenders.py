@@ -75,8 +75,10 @@ class Contender:
         return needs(self.method.recruit(np.zeros(1), n), Exact)
 
     def work(self, n: int) -> float:
-        """How many gradients a report takes, on average."""
-        return 1.0 / self.method.p if isinstance(self.method, Scaffnew) else cost(self.method.recruit(np.zeros(1), n))
+        """How many gradients a report takes, on average; at least one, though LAG's workers say 0 before the first."""
+        if isinstance(self.method, Scaffnew):
+            return 1.0 / self.method.p
+        return max(1, cost(self.method.recruit(np.zeros(1), n)))
 
     @property
     def elsewhere(self) -> bool:

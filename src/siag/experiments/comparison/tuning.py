@@ -1,22 +1,25 @@
-"""One rule by which every method's step is found, with the same number of tries for all."""
+"""One rule by which every method's step is found."""
 
 from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from siag.activity import Activity
 from siag.experiments.comparison.contenders import Contender
 from siag.foundations import check
 from siag.foundations.errors import DivergenceWarning, Missing, Unsuitable
+from siag.foundations.parallel import Progress
 from siag.problems import Problem
 from siag.simulation import Run, simulate
 
 COARSE, FINE = 4.0, 2.0  # factors between two tries
-TRIES = 6  # coarse ones; two fine ones follow
-BEYOND = 3  # more coarse ones at most, as long as the best is the first or the last
-RUNS = 2  # repeats of each try
+FIRST = (2, 3, 4)  # the first tries are so many coarse factors below the unit
+BEYOND = 6  # more coarse ones at most, as long as the best is the largest or the smallest
+RUNS = 2  # of the best coarse try and of the fine ones; other coarse tries have one run
 WANE = 10.0  # steps fall as 1/t after this fraction of the iterations
 SEEDS = 1_000_003  # the tries' seed is so far from that of the comparison
 
@@ -42,60 +45,93 @@ class Tuned:
 
 def rule(iterations: int, unit: float) -> str:
     """The rule in words."""
+    first = ", ".join(f"{unit / COARSE**k:.3g}" for k in FIRST[:-1])
     return (
         f"Steps are η_t = η·γ/(γ + t) with γ = {iterations / WANE:g}, a {WANE:g}th of the iterations. Methods with K "
         "local steps have steps of size η/K, and the server's fall from 1 in the same way; delay-adaptive ones have "
-        f"γ′ = η. For every method and activity η is the best of {TRIES} tries, from {unit:.3g} down by factors of "
-        f"{COARSE:g}, of at most {BEYOND} more beyond as long as the first or the last is the best, and of two more, "
-        f"{FINE:g} times the best of them and as many times less. A try is the mean error of {RUNS} runs at the end, "
-        "on other samples than those shown."
+        f"γ′ = η. For every method and activity, η is tried at {first} and {unit / COARSE ** FIRST[-1]:.3g}, and at "
+        f"most {BEYOND} times further by a factor of {COARSE:g}, as long as the largest or the smallest is the best. "
+        f"The best of these, {FINE:g} times it and as many times less are tried with {RUNS} runs each, and the best "
+        "of the three is taken. A try is judged by the mean error at the end, on other samples than those shown."
     )
 
 
-def run_with(
-    contender: Contender,
-    problem: Problem,
-    activity: Activity,
-    eta: float,
-    iterations: int,
-    repeats: int,
-    seed: int,
-    record: int,
-) -> Run:
-    """A run with η; one that diverges says so in `diverged`, not by a warning."""
-    method, step = contender.tuned(eta, iterations / WANE)
+@contextmanager
+def quiet() -> Iterator[None]:
+    """No warnings of runs that diverge: they say so in `Run.diverged`. Not for threads: filters belong to all."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DivergenceWarning)
+        yield
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A contender on a problem under an activity.
+
+    Attributes:
+        contender: the method.
+        problem: the problem.
+        activity: who reports when.
+        iterations: of every run, and those by which the steps fall.
+        seed: of the runs that are shown.
+        progress: as of `simulate`; what it raises ends the run.
+    """
+
+    contender: Contender
+    problem: Problem
+    activity: Activity
+    iterations: int
+    seed: int = 0
+    progress: Progress = False
+
+    def run(self, eta: float, repeats: int, record: int = 1, *, longer: int = 1, threads: int | None = None) -> Run:
+        """A run with η; on request with the same steps for so many times the iterations."""
+        return self._run(eta, repeats, self.seed, record, longer, threads)
+
+    def tune(self, unit: float) -> Tuned:
+        """Search for the best η."""
+
+        def attempt(eta: float, repeats: int) -> float:
+            run = self._run(eta, repeats, (self.seed + SEEDS) % 2**64, 1, 1, 1)
+            error = float(run.mean[-1])
+            return error if (run.diverged < 0).all() and math.isfinite(error) else math.inf
+
+        tries = {eta: attempt(eta, 1) for eta in (unit / COARSE**k for k in FIRST)}
+        for _ in range(BEYOND):
+            best = _best(tries)
+            if best == min(tries):
+                tries[best / COARSE] = attempt(best / COARSE, 1)
+            elif best == max(tries):
+                tries[best * COARSE] = attempt(best * COARSE, 1)
+            else:
+                break
+        best = _best(tries)
+        last = {eta: attempt(eta, RUNS) for eta in (best / FINE, best, best * FINE)}
+        return Tuned(_best(last), tuple(sorted((tries | last).items())))
+
+    def _run(self, eta: float, repeats: int, seed: int, record: int, longer: int, threads: int | None) -> Run:
+        method, step = self.contender.tuned(eta, self.iterations / WANE)
         return simulate(
-            problem, method, activity, step, iterations=iterations, repeats=repeats, seed=seed, record=record
+            self.problem,
+            method,
+            self.activity,
+            step,
+            iterations=longer * self.iterations,
+            repeats=repeats,
+            seed=seed,
+            record=record,
+            threads=threads,
+            progress=self.progress,
         )
 
 
-def tune(contender: Contender, problem: Problem, activity: Activity, iterations: int, seed: int, unit: float) -> Tuned:
-    """Search for the best η."""
-    seed = (seed + SEEDS) % 2**64
-
-    def attempt(eta: float) -> tuple[float, float]:
-        run = run_with(contender, problem, activity, eta, iterations, RUNS, seed, 1)
-        error = float(run.mean[-1])
-        return eta, error if (run.diverged < 0).all() and math.isfinite(error) else math.inf
-
-    tries = [attempt(unit / COARSE**k) for k in range(TRIES)]
-    for _ in range(BEYOND):
-        best, error = min(tries, key=lambda each: each[1])
-        first, last = tries[0][0], tries[-1][0]
-        if best not in (first, last) or error == math.inf:
-            break
-        more = attempt(best * COARSE if best == first else best / COARSE)
-        tries = [more, *tries] if best == first else [*tries, more]
-    best, _ = min(tries, key=lambda each: each[1])
-    tries += [attempt(best * FINE), attempt(best / FINE)]
-    eta, _ = min(tries, key=lambda each: each[1])
-    return Tuned(eta, tuple(sorted(tries)))
+def _best(tries: dict[float, float]) -> float:
+    """The η of the smallest error; of equal ones, all infinite perhaps, the smallest η."""
+    return min(tries, key=lambda eta: (tries[eta], eta))
 
 
 def unit_of(problem: Problem, eta: float | None) -> float:
-    """The first η to try: the one given, or 1/L."""
+    """The η of which tries are fractions: the one given, or 1/L."""
     if eta is not None:
         return check.real("eta", eta, above=0)
     try:

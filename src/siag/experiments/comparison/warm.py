@@ -1,6 +1,6 @@
 """Machine code made ahead by several processes at once: most of a first comparison, and threads cannot share it.
 
-`python -m siag.experiments.comparison.warm` reads its share of the work from standard input.
+`python -m siag.experiments.comparison.warm` reads its work from standard input.
 """
 
 from __future__ import annotations
@@ -8,52 +8,85 @@ from __future__ import annotations
 import pickle
 import subprocess
 import sys
+from collections import deque
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from typing import IO, Any, TypeAlias
 
-from siag.activity import Activity
 from siag.experiments.claims import claims_of
-from siag.experiments.comparison.contenders import Contender
-from siag.experiments.comparison.tuning import run_with
+from siag.experiments.comparison.tuning import Trial
 from siag.foundations.parallel import cores
-from siag.problems import Problem
 
-Work = Sequence[tuple[Contender, Problem, Activity]]
+Work: TypeAlias = Trial | str
+"""A trial, of which one iteration is run, or a paper, whose claims are put to the test."""
 
 
-def warm(work: Work, papers: Sequence[str] = (), processes: int | None = None) -> None:
-    """Have machine code made for every combination, and for the claims of some papers, and kept on disk to be found.
+def warm(work: Sequence[Work], processes: int | None = None) -> int:
+    """Have machine code made and kept on disk to be found; return how many pieces of work went to other processes.
 
-    What cannot be sent to another process, a part of the user's own, is left to this one.
+    Work is done here as long as all of its machine code is on disk already; other processes, which take some time to
+    start, do what is left. What cannot be sent to them, a part of the user's own, is left to this one for later.
     """
-    count = max(1, cores() if processes is None else processes)
-    running = []
-    for k in range(count):
+    from numba.core.event import install_recorder
+
+    for k, piece in enumerate(work):
+        with install_recorder("numba:compile") as compiled:
+            _do(piece)
+        if compiled.buffer:
+            return _delegate(work[k + 1 :], cores() if processes is None else processes)
+    return 0
+
+
+def _do(piece: Work) -> None:
+    if isinstance(piece, Trial):
+        piece.run(1e-6, 1, threads=1)
+    else:
+        claims_of(piece)
+
+
+def _delegate(work: Sequence[Work], processes: int) -> int:
+    """Give work to processes, to each the next piece whenever it has done one."""
+    waiting: deque[bytes] = deque()
+    for piece in work:
         with suppress(pickle.PicklingError, AttributeError, TypeError):
-            content = pickle.dumps((list(work[k::count]), list(dict.fromkeys(papers))[k::count]))
-            command = [sys.executable, "-m", __name__]
-            running.append((subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL), content))
-    try:
-        for process, content in running:
-            with suppress(BrokenPipeError):
-                process.stdin.write(content)  # type: ignore[union-attr]  # it is a pipe
-                process.stdin.close()  # type: ignore[union-attr]  # as above
-        for process, _ in running:
-            process.wait()
-    finally:
-        for process, _ in running:
-            process.kill()
-            process.wait()
+            waiting.append(pickle.dumps(piece))
+    sent = len(waiting)
+    command = [sys.executable, "-m", __name__]
+    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+    running = [subprocess.Popen(command, **pipes) for _ in range(min(processes, sent))]
+
+    def feed(process: subprocess.Popen[bytes]) -> None:
+        given, answers = process.stdin, process.stdout
+        with suppress(IndexError, OSError):  # no work is left; or the process is gone
+            while given is not None and answers is not None:
+                given.write(waiting.popleft())
+                given.flush()
+                if not answers.read(1):
+                    return
+
+    with ThreadPoolExecutor(max(1, len(running))) as pool:
+        try:
+            list(pool.map(feed, running))
+        finally:
+            for process in running:
+                process.kill()
+                process.communicate()
+    return sent
 
 
-def main() -> None:
-    """Compile what standard input says."""
-    work, papers = pickle.load(sys.stdin.buffer)
-    for contender, problem, activity in work:
-        run_with(contender, problem, activity, 1e-6, 1, 1, 0, 1)
-    for paper in papers:
-        claims_of(paper)
+def main(given: IO[bytes], answers: IO[bytes]) -> None:
+    """Do one piece of work after the other; what fails here will fail, and be told, where it is needed."""
+    while True:
+        try:
+            piece = pickle.load(given)
+        except EOFError:
+            return
+        with suppress(Exception):
+            _do(piece)
+        answers.write(b".")
+        answers.flush()
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.stdin.buffer, sys.stdout.buffer)

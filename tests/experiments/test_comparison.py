@@ -1,10 +1,14 @@
 """Comparisons: the same rule, budgets and random numbers for all; what cannot run is said, not run."""
 
 import csv
+import importlib
+import io
 import itertools
 import json
 import math
+import pickle
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,12 +19,15 @@ import siag
 from siag.activity import Clock, EveryArrivals, Everyone, Exponential, Nonuniform, Recorded, Sequential, Uniform
 from siag.experiments.claims import CLAIMS, claims_of, verdict
 from siag.experiments.comparison import CONTENDERS, Contender, compare
-from siag.experiments.comparison.compare import activities_of
+from siag.experiments.comparison import warm as warming
+from siag.experiments.comparison.chapter import Offset, methods, unbiased
+from siag.experiments.comparison.compare import _once, activities_of
 from siag.experiments.comparison.contenders import chosen
 from siag.experiments.comparison.figures import _apart
 from siag.experiments.comparison.result import bias, memory
-from siag.experiments.comparison.tuning import BEYOND, COARSE, FINE, TRIES, tune
-from siag.experiments.comparison.warm import warm
+from siag.experiments.comparison.tuning import BESIDE, BEYOND, COARSE, FINE, FIRST, RUNS, SEEDS, Trial, quiet
+from siag.experiments.comparison.warm import _delegate, warm
+from siag.experiments.setting import Scale
 from siag.methods import LAG, SCAFFOLD, SIAG, FedAvg, Method
 from siag.report import Claim
 from siag.steps import Constant, DelayAdaptive, Harmonic
@@ -98,28 +105,56 @@ def test_the_table_curves_and_page_are_written(found, tmp_path):
     assert "\n- SAG: SAG " in markdown
 
 
-def test_the_search_tries_as_often_for_every_method_and_keeps_the_best():
+def test_every_search_begins_alike_and_ends_between_worse_steps():
     for contender in (Contender("a", SIAG()), Contender("b", FedAvg(steps=2, size=1.0))):
-        found = tune(contender, PROBLEM, Uniform(4), 300, 0, 0.25)
-        assert TRIES + 2 <= len(found.tries) <= TRIES + BEYOND + 2
-        assert found.eta == min(found.tries, key=lambda each: each[1])[0]
-        etas = [eta for eta, _ in found.tries]
-        assert etas == sorted(etas)
-        assert {0.25 / COARSE**k for k in range(TRIES)} <= set(etas)
-        assert any(math.isclose(eta, found.eta * FINE) or math.isclose(eta, found.eta / FINE) for eta in etas)
+        found = Trial(contender, PROBLEM, Uniform(4), 300).tune(0.25)
+        etas, errors = zip(*found.tries, strict=True)
+        assert etas == tuple(sorted(etas))
+        assert {0.25 / COARSE**k for k in FIRST} <= set(etas)
+        assert len(etas) <= len(FIRST) + BEYOND + 2 + BESIDE
+        best = etas.index(found.eta)
+        assert not found.edge
+        assert etas[best - 1] >= found.eta / FINE * 0.999
+        assert etas[best + 1] <= found.eta * FINE * 1.001
+        assert errors[best] < min(errors[best - 1], errors[best + 1])
 
 
-def test_a_search_in_which_all_diverge_ends_with_infinite_errors():
+def test_the_search_finds_what_trying_all_steps_finds():
+    trial = Trial(Contender("a", SIAG()), PROBLEM, Uniform(4), 300)
+    found = trial.tune(0.25)
+    grid = [0.25 * FINE**k for k in range(-12, 3)]
+    runs = [replace(trial, seed=SEEDS).run(eta, RUNS) for eta in grid]
+    ends = [run.mean[-1] if (run.diverged < 0).all() else math.inf for run in runs]
+    assert found.eta == grid[int(np.argmin(ends))]
+
+
+def test_a_search_looks_on_both_sides():
+    trial = Trial(Contender("a", SIAG()), PROBLEM, Uniform(4), 300)
+    with quiet():
+        low, high = trial.tune(0.001), trial.tune(60.0)
+    assert low.eta > 0.001 / COARSE ** FIRST[0]
+    assert high.eta < 60.0 / COARSE ** FIRST[-1]
+    assert 0.3 < low.eta / high.eta < 3.0
+
+
+def test_a_comparison_in_which_all_steps_diverge_says_so_and_does_not_warn():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        found = tune(Contender("a", SIAG()), PROBLEM, Uniform(4), 300, 0, 1e9)
-    assert all(math.isinf(error) for _, error in found.tries)
+        found = compare(PROBLEM, ["sIAG"], {"all": Everyone()}, iterations=300, repeats=2, eta=1e12, claims=False)
+    assert all(math.isinf(error) for _, error in found.entries[0].tuned.tries)
+    assert found.entries[0].remark == "2 of 2 runs diverged"
 
 
-def test_a_search_that_begins_far_off_goes_on_beyond_its_first_tries():
-    found = tune(Contender("a", SIAG()), PROBLEM, Uniform(4), 300, 0, 1e-6)
-    assert max(eta for eta, _ in found.tries) >= 1e-6 * COARSE**BEYOND
-    assert len(found.tries) == TRIES + BEYOND + 2
+def test_a_search_that_begins_far_off_goes_on_beyond_its_first_tries_and_is_marked():
+    found = Trial(Contender("a", SIAG()), PROBLEM, Uniform(4), 300).tune(1e-9)
+    assert max(eta for eta, _ in found.tries) > 1e-9 * COARSE ** (BEYOND - FIRST[0])
+    assert found.edge
+
+
+def test_a_longer_run_keeps_its_steps():
+    trial = Trial(CONTENDERS[0], PROBLEM, Uniform(4), 300)
+    assert trial.run(0.01, 1, longer=4).about["step"] == trial.run(0.01, 1).about["step"]
+    assert trial.run(0.01, 1, longer=4).t[-1] == 1200
 
 
 @pytest.mark.parametrize("contender", CONTENDERS, ids=lambda contender: contender.name)
@@ -221,9 +256,101 @@ class Opaque(siag.problems.LeastSquares):
 
 def test_what_cannot_be_sent_is_compiled_here():
     own = Opaque(PROBLEM.centers, PROBLEM.p, PROBLEM.noise)
-    warm([(CONTENDERS[0], own, Everyone())])
+    assert _delegate([Trial(CONTENDERS[0], own, Everyone(), 1)], 1) == 0
     found = compare(own, ["sIAG"], {"all": Everyone()}, iterations=50, repeats=2, claims=False)
     assert found.ran("all")
+
+
+def test_processes_are_started_only_if_machine_code_is_missing(monkeypatch, tmp_path):
+    given = []
+    monkeypatch.setattr(warming, "_delegate", lambda work, processes: given.append(list(work)) or len(work))
+    known = Trial(CONTENDERS[0], PROBLEM, Uniform(4), 1)
+    warm([known])  # it may have to be made, once
+    given.clear()
+    assert warm([known, known]) == 0
+    assert given == []
+    (tmp_path / "own_to_warm.py").write_text(NEW)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    fresh = Trial(Contender("new", importlib.import_module("own_to_warm").New()), PROBLEM, Uniform(4), 1)
+    assert warm([known, fresh, known, "SIAG"]) == 2
+    assert given == [[known, "SIAG"]]
+
+
+NEW = """
+from dataclasses import dataclass
+from typing import NamedTuple
+import numpy as np
+from siag.methods import SGD, Method, advance, receive
+
+class Last(NamedTuple):
+    w: np.ndarray
+    latest: np.ndarray
+
+Last.__module__ = "__main__"  # so that its machine code is not kept
+
+@dataclass(frozen=True, kw_only=True)
+class New(SGD):
+    def init(self, w0, n):
+        return Last(w0.copy(), np.zeros(w0.size))
+
+@receive.when(Last)
+def keep(state, i, message, age):
+    state.latest[:] = message
+
+@advance.when(Last)
+def move(state, eta):
+    for j in range(state.w.size):
+        state.w[j] -= eta * state.latest[j]
+"""
+
+
+def test_other_processes_do_all_work_given_and_survive_what_fails():
+    given, answers = io.BytesIO(), io.BytesIO()
+    bad = Trial(CONTENDERS[0], PROBLEM, Recorded.of(Uniform(3), PROBLEM.n + 1, 5, seed=0), 1)
+    for piece in (bad, Trial(CONTENDERS[0], PROBLEM, Uniform(4), 1)):
+        given.write(pickle.dumps(piece))
+    given.seek(0)
+    warming.main(given, answers)
+    assert answers.getvalue() == b".."
+    assert _delegate([Trial(CONTENDERS[0], PROBLEM, Uniform(4), 1)] * 3, 2) == 3
+
+
+@pytest.mark.parametrize("contender", CONTENDERS, ids=lambda contender: contender.name)
+def test_every_contender_can_be_sent_to_another_process(contender):
+    assert pickle.loads(pickle.dumps(Trial(contender, PROBLEM, CLOCK, 1))).contender == contender
+
+
+def test_methods_that_share_machine_code_are_warmed_once():
+    def trials(*names):
+        return [Trial(who, PROBLEM, CLOCK, 1) for who in chosen(names)]
+
+    assert len(_once(trials("sIAG", "DuDe-ASGD", "ACE", "FedAvg", "FedProx"))) == 2
+    assert len(_once(trials("sIAG", "SGD", "FedAvg", "FedBuff", "delay-adaptive sIAG"))) == 5
+
+
+@pytest.mark.parametrize("contender", CONTENDERS, ids=lambda contender: contender.name)
+def test_a_report_takes_time_on_a_clock(contender):
+    assert contender.work(PROBLEM.n) >= 1
+
+
+def test_the_column_of_claims_is_left_out_where_none_were_tested(found):
+    assert "paper's claims" not in found.markdown()
+    assert "paper's claims" in replace(found, claims={"sIAG": "reaches (1 of 1)"}).markdown()
+
+
+@pytest.mark.parametrize(
+    ("siag_", "sgd", "holds"),
+    [((0.01, 1.0), (0.9, 1.0), True), ((0.2, 1.0), (0.9, 1.0), False), ((0.01, 1.0), (0.3, 1.0), False)],
+)
+def test_the_reports_claim_can_fail(siag_, sgd, holds):
+    assert unbiased(Offset(*siag_), Offset(*sgd)).holds == holds
+
+
+def test_the_reports_chapter_shows_what_fades_and_what_stays(monkeypatch):
+    monkeypatch.setattr("siag.experiments.comparison.chapter.NAMES", ("sIAG", "SGD"))
+    chapter = methods(Scale(repeats=6, seed=3), lambda: None)
+    assert [claim.holds for claim in chapter.claims] == [True]
+    assert set(chapter.tables["methods"]["activity"]) == {"non-uniform", "clock"}
 
 
 def test_verdicts_are_counted_from_claims():

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 @click.option("--repeats", type=int, default=8, show_default=True, help="Runs of every method and activity.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Of the runs that are shown.")
 @click.option("--claims/--no-claims", default=True, show_default=True, help="Test the claims of the methods' papers.")
-@click.option("--eta", type=float, help="Where the search for steps begins; 1/L by default.")
+@click.option("--eta", type=float, help="The search for steps begins at a 16th to a 256th of it; 1/L by default.")
 @click.option("--out", type=click.Path(path_type=Path), default="out", show_default=True, help="Folder for the result.")
 @AS_JSON
 def compare(

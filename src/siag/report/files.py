@@ -54,6 +54,8 @@ def write_report(
 def write_figure(folder: Path, name: str, figure: Figure) -> str:
     """Write NAME.png and NAME.svg; return the picture as a data URL, for a page that needs no other file."""
     with styled():
+        figure.draw_without_rendering()
+        figure.set_layout_engine("none")  # what was laid out once stays so
         for suffix, options in (("png", {"Software": None}), ("svg", {"Date": None, "Creator": None})):
             image = io.BytesIO()
             figure.savefig(image, format=suffix, metadata=options)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from siag.experiments.comparison.contenders import EXACT, FAMILIES, FRESH, TABLE, VARIATES
-from siag.experiments.comparison.result import AXES, LEGEND, SHOWN, Comparison, best_first, cell
+from siag.experiments.comparison.result import AXES, LEGEND, Comparison, best_first, cell
 from siag.report import BLUE, INK, ORANGE, PURPLE, Chapter, figure, styled
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def draw_ends(comparison: Comparison) -> Figure:
     ax.set_xlabel(f"mean ‖w − w*‖² at the end (◁ below {floor:.0e})")
     ax.margins(y=0.03)
     _legend(picture, comparison.activities, [family for family in FAMILIES if any(family == of for _, of in order)])
-    return picture
+    return _settled(picture)
 
 
 def _floor(comparison: Comparison) -> float:
@@ -129,11 +129,19 @@ def draw_curves(comparison: Comparison) -> Figure:
             if axis == "iterations":
                 ax.set_ylabel(f"{activity}\nmean ‖w − w*‖²")
             ax.set_ylim(floor, 3.0 * highest)
+            ax.minorticks_off()  # they would take most of the time of drawing
             if axis == ("time" if timed else "bytes"):
                 _name_beside(ax, [end for end in ends if end[1] >= floor])
     _legend(
         picture, [], [family for family in FAMILIES if any(e.contender.family == family for e in comparison.entries)]
     )
+    return _settled(picture)
+
+
+def _settled(picture: Figure) -> Figure:
+    """Laid out once for all files that are written of it, which takes longer than to write one."""
+    picture.draw_without_rendering()
+    picture.set_layout_engine("none")
     return picture
 
 
@@ -200,9 +208,10 @@ def _order(comparison: Comparison) -> list[tuple[str, str]]:
 def html_table(comparison: Comparison, activity: str) -> str:
     """The table of one activity."""
     rows = [comparison.row(entry) for entry in comparison.entries if entry.activity == activity]
-    head = "".join(f"<th>{escape(heading)}</th>" for heading in SHOWN.values())
+    shown = comparison.shown
+    head = "".join(f"<th>{escape(heading)}</th>" for heading in shown.values())
     body = "".join(
-        "<tr>" + "".join(f"<td>{escape(cell(name, row))}</td>" for name in SHOWN) + "</tr>" for row in best_first(rows)
+        "<tr>" + "".join(f"<td>{escape(cell(name, row))}</td>" for name in shown) + "</tr>" for row in best_first(rows)
     )
     notes = "".join(f"<li>{escape(row['method'])}: {escape(row['remark'])}</li>" for row in rows if row["remark"])
     table = f"<div class='wide'><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"

@@ -124,6 +124,11 @@ class Comparison:
         """Their names, in order."""
         return list(dict.fromkeys(entry.activity for entry in self.entries))
 
+    @property
+    def shown(self) -> dict[str, str]:
+        """The columns people read, with their headings; that of claims only if any were put to the test."""
+        return {name: heading for name, heading in SHOWN.items() if name != "claims" or self.claims}
+
     def ran(self, activity: str) -> list[Entry]:
         """Those that could run under an activity."""
         return [entry for entry in self.entries if entry.activity == activity and entry.run is not None]
@@ -160,8 +165,9 @@ class Comparison:
         parts = [f"Problem: {self.problem!r}.", self.rule, LEGEND]
         for activity in self.activities:
             rows = [self.row(entry) for entry in self.entries if entry.activity == activity]
-            lines = ["| " + " | ".join(SHOWN.values()) + " |", "|---|---|" + "---:|" * (len(SHOWN) - 2)]
-            lines += ["| " + " | ".join(cell(name, row) for name in SHOWN) + " |" for row in best_first(rows)]
+            shown, left = self.shown, 2 if self.claims else 1
+            lines = ["| " + " | ".join(shown.values()) + " |", "|" + "---|" * left + "---:|" * (len(shown) - left)]
+            lines += ["| " + " | ".join(cell(name, row) for name in shown) + " |" for row in best_first(rows)]
             notes = [f"- {row['method']}: {row['remark']}" for row in rows if row["remark"]]
             budget = self.budgets[activity]
             timed = any(entry.timed for entry in self.ran(activity))

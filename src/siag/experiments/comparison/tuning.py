@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -18,8 +18,8 @@ from siag.simulation import Run, simulate
 
 COARSE, FINE = 4.0, 2.0  # factors between two tries
 FIRST = (2, 3, 4)  # the first tries are so many coarse factors below the unit
-BEYOND = 6  # more coarse ones at most, as long as the best is the largest or the smallest
-RUNS = 2  # of the best coarse try and of the fine ones; other coarse tries have one run
+BEYOND, BESIDE = 6, 2  # more coarse and fine ones at most, as long as the best is the largest or the smallest
+RUNS = 2  # of a fine try; a coarse one is a single run
 WANE = 10.0  # steps fall as 1/t after this fraction of the iterations
 SEEDS = 1_000_003  # the tries' seed is so far from that of the comparison
 
@@ -50,9 +50,9 @@ def rule(iterations: int, unit: float) -> str:
         f"Steps are η_t = η·γ/(γ + t) with γ = {iterations / WANE:g}, a {WANE:g}th of the iterations. Methods with K "
         "local steps have steps of size η/K, and the server's fall from 1 in the same way; delay-adaptive ones have "
         f"γ′ = η. For every method and activity, η is tried at {first} and {unit / COARSE ** FIRST[-1]:.3g}, and at "
-        f"most {BEYOND} times further by a factor of {COARSE:g}, as long as the largest or the smallest is the best. "
-        f"The best of these, {FINE:g} times it and as many times less are tried with {RUNS} runs each, and the best "
-        "of the three is taken. A try is judged by the mean error at the end, on other samples than those shown."
+        f"most {BEYOND} times further by a factor of {COARSE:g}, as long as the largest or the smallest is the best; "
+        f"then, with {RUNS} runs each, at the best of these, {FINE:g} times it and as many times less, and at most "
+        f"{BESIDE} times further. A try is judged by the mean error at the end, on other samples than those shown."
     )
 
 
@@ -96,18 +96,20 @@ class Trial:
             error = float(run.mean[-1])
             return error if (run.diverged < 0).all() and math.isfinite(error) else math.inf
 
-        tries = {eta: attempt(eta, 1) for eta in (unit / COARSE**k for k in FIRST)}
-        for _ in range(BEYOND):
-            best = _best(tries)
-            if best == min(tries):
-                tries[best / COARSE] = attempt(best / COARSE, 1)
-            elif best == max(tries):
-                tries[best * COARSE] = attempt(best * COARSE, 1)
-            else:
-                break
-        best = _best(tries)
-        last = {eta: attempt(eta, RUNS) for eta in (best / FINE, best, best * FINE)}
-        return Tuned(_best(last), tuple(sorted((tries | last).items())))
+        def search(first: Iterable[float], factor: float, repeats: int, more: int) -> dict[float, float]:
+            tries = {eta: attempt(eta, repeats) for eta in first}
+            for _ in range(more):
+                best = _best(tries)
+                if min(tries) < best < max(tries):
+                    break
+                eta = best / factor if best == min(tries) else best * factor
+                tries[eta] = attempt(eta, repeats)
+            return tries
+
+        coarse = search((unit / COARSE**k for k in FIRST), COARSE, 1, BEYOND)
+        best = _best(coarse)
+        fine = search((best / FINE, best, best * FINE), FINE, RUNS, BESIDE)
+        return Tuned(_best(fine), tuple(sorted((coarse | fine).items())))
 
     def _run(self, eta: float, repeats: int, seed: int, record: int, longer: int, threads: int | None) -> Run:
         method, step = self.contender.tuned(eta, self.iterations / WANE)
@@ -137,4 +139,4 @@ def unit_of(problem: Problem, eta: float | None) -> float:
     try:
         return 1.0 / float(problem.constants().L)
     except Unsuitable:
-        raise Missing("eta", f"{type(problem).__name__} does not know its L; give the largest step to try") from None
+        raise Missing("eta", f"{type(problem).__name__} does not know its L; give a step to begin from") from None

@@ -110,7 +110,7 @@ def fade(state: Record, i: int, factor: float) -> None:
 def shown(state: Record) -> Floats:
     """Server: what workers read; by default w. Only `advance` may write to it.
 
-    A method that shows more keeps it in one array, of which w is the first d numbers.
+    A method that shows more keeps it in one array, of which w is the first d numbers. It is the same throughout.
     """
     whole: Floats = state.w
     return whole
@@ -118,7 +118,7 @@ def shown(state: Record) -> Floats:
 
 @optional_verb
 def answer(state: Record) -> Floats:
-    """Server: (d,) the result so far; by default w."""
+    """Server: (d,) the result so far, the same array throughout; by default w."""
     result: Floats = state.w
     return result
 

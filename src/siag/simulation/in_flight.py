@@ -8,8 +8,8 @@ from siag.activity.agenda import FADE, FORGET, STEP, Events
 from siag.foundations.dispatch import compiled
 from siag.foundations.rng import rewind
 from siag.foundations.types import Booleans, Floats, Record
-from siag.methods import advance, answer, compute, cost, fade, forget, receive, shown
-from siag.simulation.iterate import CURSOR, DRAWN, READ, SENT, Draws, Track, lost, note
+from siag.methods import advance, compute, cost, fade, forget, receive
+from siag.simulation.iterate import CURSOR, DRAWN, READ, SENT, Draws, Track, Views, lost, note
 
 STRANGERS = -(1 << 60)  # no worker has so large a number, so a code below this is FADE + i or FORGET + i
 
@@ -26,6 +26,7 @@ def follow_events(
     oracle: Record,
     memory: Record,
     state: Record,
+    views: Views,
     draws: Draws,
     events: Events,
     eta: Floats,
@@ -46,7 +47,7 @@ def follow_events(
                 return t
             t += 1
             if t == track.t[track.tally[CURSOR]]:
-                note(track, answer(state), events.time[e])
+                note(track, views.answer, events.time[e])
         elif code < STRANGERS:
             if code >= FORGET:
                 forget(memory, code - FORGET)
@@ -57,7 +58,7 @@ def follow_events(
             rewind(draws.rng, draws.key, i, draws.counts[i])
             draws.counts[i] += 1
             track.tally[READ] += 1
-            flight.sent[i] = compute(memory, oracle, draws.rng, i, shown(state), flight.message[i])
+            flight.sent[i] = compute(memory, oracle, draws.rng, i, views.shown, flight.message[i])
             track.tally[DRAWN] += cost(memory)
         elif flight.sent[code]:
             receive(state, code, flight.message[code], events.age[e])

@@ -8,7 +8,7 @@ from siag.foundations.dispatch import compiled
 from siag.foundations.rng import rewind
 from siag.foundations.schedule import Schedule
 from siag.foundations.types import Floats, Integers, Record, Rng
-from siag.methods import advance, answer, compute, cost, receive, shown
+from siag.methods import advance, compute, cost, receive
 
 LIMIT = 1e15  # a coordinate so many times larger than the problem is on its way out of the range of numbers
 CURSOR, DRAWN, READ, SENT = range(4)  # the entries of `Track.tally`
@@ -20,6 +20,17 @@ class Draws(NamedTuple):
     key: Rng  # (2,) of the repeat
     rng: Rng  # scratch
     counts: Integers  # (n,) samples each worker has drawn
+
+
+class Views(NamedTuple):
+    """Arrays of the server's state that others look at.
+
+    They are taken out of it before the loop: compiled code that returns an array counts references, which costs more
+    than a gradient.
+    """
+
+    shown: Floats  # what workers read
+    answer: Floats  # (d,) the result so far
 
 
 class Track(NamedTuple):
@@ -63,6 +74,7 @@ def iterate(
     oracle: Record,
     memory: Record,
     state: Record,
+    views: Views,
     draws: Draws,
     schedule: Schedule,
     first: int,
@@ -80,7 +92,7 @@ def iterate(
             i = schedule.worker[a]
             rewind(draws.rng, draws.key, i, draws.counts[i])
             draws.counts[i] += 1
-            if compute(memory, oracle, draws.rng, i, shown(state), message):
+            if compute(memory, oracle, draws.rng, i, views.shown, message):
                 receive(state, i, message, 0)
                 track.tally[SENT] += 1
             track.tally[DRAWN] += cost(memory)
@@ -89,5 +101,5 @@ def iterate(
         if lost(state.w, track.limit):
             return t
         if t + 1 == track.t[track.tally[CURSOR]]:
-            note(track, answer(state), t + 1.0)
+            note(track, views.answer, t + 1.0)
     return -1

@@ -23,12 +23,12 @@ from siag.methods import Method, advance, answer, check_fit, compute, receive, s
 from siag.problems import Problem, sample
 from siag.simulation.aged import aged_events, aged_schedule
 from siag.simulation.in_flight import Flight, follow_events
-from siag.simulation.iterate import CURSOR, DRAWN, LIMIT, Draws, Track, iterate, note
+from siag.simulation.iterate import CURSOR, DRAWN, LIMIT, Draws, Track, Views, iterate, note
 from siag.simulation.run import Run
 from siag.steps import Step
 
-Parts: TypeAlias = tuple[Record, Record, Record]
-"""The oracle, the workers' memory and the server's state of one repeat."""
+Parts: TypeAlias = tuple[Record, Record, Record, Views]
+"""The oracle, the workers' memory, the server's state and what others see of it, of one repeat."""
 
 EXPLODED = 1e6  # an error so many times that of the start, at the end of a run, is a divergence
 MOST = 10**6  # repeats, and points of a curve: beyond this the result itself is too large to hold
@@ -190,10 +190,11 @@ class Job:
         counts, tally = np.zeros((3, len(t)), np.int64), np.zeros(4, np.int64)
         track = Track(reference, t, error, counts, time, tally, LIMIT * scale)
         state = parts[2]
+        views = Views(shown(state), answer(state))
         note(track, state.w, 0.0)
         along = self._events if isinstance(self.activity, Timed) else self._schedule
         diverged = -1
-        for done, left in along(repeat, parts, draws, track):
+        for done, left in along(repeat, (*parts, views), draws, track):
             watch.did(done)
             diverged = left
         if diverged >= 0:

@@ -88,9 +88,12 @@ def compare(
     if activities is None:
         homeless = [who for who in contenders if who.home and all(reasons[name, who.name] for name in given)]
         for home in dict.fromkeys(who.home for who in homeless):
-            for who in [contenders[0], *(each for each in homeless if each.home == home)]:
-                reasons[home, who.name] = _reason(who, problem, home, HOMES[home], iterations)
-                pairs.append((home, HOMES[home], who))
+            own = [who for who in homeless if who.home == home]
+            there = [(home, HOMES[home], who) for who in (contenders[0], *own)]
+            why = {(home, who.name): _reason(who, problem, home, HOMES[home], iterations) for _, _, who in there}
+            if not all(why[home, who.name] for who in own):  # else there is nothing to compare
+                reasons |= why
+                pairs += there
     patterns = {name: _pattern(activity, problem.n, iterations, seed) for name, activity, _ in pairs}
 
     def trial(name: str, who: Contender) -> Trial:

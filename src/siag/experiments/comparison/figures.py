@@ -53,13 +53,11 @@ def draw_ends(comparison: Comparison) -> Figure:
     """A line for every method, a mark for every activity; errors below all that streams allow are at the left edge."""
     order, floor = _order(comparison), _floor(comparison)
     picture, (ax,) = figure(width=8.2, height=1.6 + 0.32 * len(order))
-    for k, activity in enumerate(comparison.activities):
-        rows = {entry.contender.name: comparison.row(entry) for entry in comparison.ran(activity)}
-        for height, (name, family) in enumerate(order):
-            row = rows.get(name)
-            if row is None:
-                continue
-            color, level = COLORS[family], height + 0.22 * (k - (len(comparison.activities) - 1) / 2)
+    tables = [{e.contender.name: comparison.row(e) for e in comparison.ran(a)} for a in comparison.activities]
+    for height, (name, family) in enumerate(order):
+        rows = [(k, table[name]) for k, table in enumerate(tables) if name in table]
+        for place, (k, row) in enumerate(rows):
+            color, level = COLORS[family], height + min(0.22, 0.8 / len(rows)) * (place - (len(rows) - 1) / 2)
             below = row["iterations"] < floor
             marker, face = "<" if below else MARKERS[k % len(MARKERS)], "white" if k == 0 else color
             ax.plot(max(row["iterations"], floor), level, marker, color=color, markerfacecolor=face, markersize=6)

@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 
 from siag.activity import Tick
+from siag.foundations.dispatch import compiled
 from siag.foundations.types import Floats, Integers
 from siag.runtimes.session import Session
 from siag.runtimes.task import StreamEnded, Task, last_words
@@ -160,6 +161,15 @@ def _without_the_script(task: Task) -> Iterator[None]:
         sys.modules["__main__"] = script
 
 
+@compiled
+def hand_out(whole: Floats, version: int, places: Floats, notes: Integers, rows: Integers) -> None:
+    """Give these workers the current w, and its version."""
+    for i in rows:
+        notes[i, STAMP] = version
+        for j in range(whole.size):
+            places[i, j] = whole[j]
+
+
 class Embedded:
     """Runs a session with workers as processes of this machine.
 
@@ -180,6 +190,11 @@ class Embedded:
         self._notes, self._sent, self._w = (
             list(rows) for rows in (self._memory.notes, self._memory.sent, self._memory.w)
         )
+        rows = np.zeros(1, np.int32)
+        rows.setflags(write=False)  # as those that are read from a pipe
+        arguments: Any = server.shown, server.version, self._memory.w, self._memory.notes, rows
+        hand_out(*arguments)
+        self._hand_out = hand_out.settled(*arguments)
         self._answers: list[connection.Connection] = []
         self._descriptors: list[int] = []
         self._processes: list[Any] = []
@@ -226,9 +241,13 @@ class Embedded:
             pause = min(PAUSE, session.next_tick - clock()) if ticking else PAUSE
             for descriptor, _ in poller.poll(max(0.0, pause) * 1000):
                 if descriptor == bell:
-                    replies = self._heed_all(np.frombuffer(os.read(bell, 1 << 16), np.int32), clock())
-                    here.difference_update(row for row, reply in replies if reply not in ANSWERS)
-                    held += replies
+                    rung: Any = np.frombuffer(os.read(bell, 1 << 16), np.int32)
+                    now = clock()
+                    rest = rung if held else rung[self._answer_at_once(rung, now) :]
+                    if rest.size:
+                        replies = self._heed_all(rest, now)
+                        here.difference_update(row for row, reply in replies if reply not in ANSWERS)
+                        held += replies
                 else:
                     row = sentinels[descriptor]
                     poller.unregister(descriptor)
@@ -249,6 +268,20 @@ class Embedded:
         except OSError:
             return False
         return True
+
+    def _answer_at_once(self, rung: Integers, now: float) -> int:
+        """Take the first of these reports, and answer them; return how many. In durable mode none can be."""
+        memory, server = self._memory, self._session.server
+        taken = self._session.push_many(rung, memory.sent, memory.notes, memory.squares, now)
+        if taken:
+            rows = rung[:taken]
+            self._hand_out(server.shown, server.version, memory.w, memory.notes, rows)
+            for row in rows.tolist():
+                try:  # noqa: SIM105  # suppress() would take longer
+                    os.write(self._descriptors[row], GO)
+                except BrokenPipeError:  # its death is about to be noticed
+                    pass
+        return taken
 
     def _heed_all(self, rung: Integers, now: float) -> list[tuple[int, bytes]]:
         """Do what workers ring for, reports at once where that is possible; return what to answer whom."""

@@ -1,0 +1,299 @@
+"""A run's state and trace at a URL: written to a local folder, copied to the URL in the background.
+
+    mirror = Mirror(folder=(scratch / "state", "s3://bucket/run"), trace=(scratch / "trace.csv", "s3://bucket/run.csv"))
+    mirror.fetch()                # what is at the URLs, to the local places
+    assembly = Assembly(...)      # with the local places as folder and trace: recovers, or starts anew
+    assembly.session.save(time.monotonic(), wait=True)
+    mirror.start()                # that save goes to the URL before training begins, what follows in the background
+    ...                           # train; show mirror.problem, if it is not None, now and then
+    mirror.push(wait=True)        # when store and trace are closed: True if all is there
+    mirror.close()
+
+Either of the two may be left out. The trace of a run whose folder is a path, not a URL, should be written to a file in
+that folder: after a crash it must have all the reports the state has. `check_url` comes before all this.
+
+A generation of the state is only ever appended to, so that any part from its beginning is an older state. Each round
+takes copies of the generations that changed, then one of the trace; it puts the trace at its URL, then the generations.
+So whenever a round is cut short, the trace that is there has all the reports of the state that is there. A new run's
+first save, in which there are none, comes before its trace: a trace without a state would be taken for another run's.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import tempfile
+import threading
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+from siag.foundations import check
+from siag.foundations.errors import Missing, SiagError
+from siag.runtimes.remote import Remote, check_url, is_url, reason_of
+from siag.server.generations import NAME, generations_in
+
+__all__ = ["Mirror", "check_url", "is_url"]
+
+Signature: TypeAlias = tuple[int, int, int]
+
+SCRATCH = "siag-mirror-"
+RETRY = 1.0  # seconds between two attempts while somebody waits
+PATIENCE = 60.0  # seconds for what is left to be copied at the end
+LAST_ROUND = 10.0  # seconds for a round under way to end when nobody waits for it
+
+
+class Mirror:
+    """Copies a run's state and trace to URLs while the run goes on.
+
+    Nothing that goes wrong there disturbs training: it is told by `problem` and tried again. What has been taken over
+    by another run, which marks the URL as its own, is left alone from then on.
+
+    Args:
+        folder: the local folder of a `Store`, and the URL of a folder.
+        trace: the local file of a `TraceWriter`, and the URL of a file.
+        every: seconds from the end of a round to the next; a longer round is followed by as long a pause.
+    """
+
+    def __init__(
+        self,
+        *,
+        folder: tuple[str | os.PathLike[str], str] | None = None,
+        trace: tuple[str | os.PathLike[str], str] | None = None,
+        every: float = 5.0,
+    ) -> None:
+        self._every = check.real("every", every, above=0)
+        self._states = None if folder is None else _Side(Path(folder[0]), Remote(folder[1]))
+        self._trace = None if trace is None else _Side(Path(trace[0]), Remote(trace[1], file=True))
+        self._sides = [side for side in (self._trace, self._states) if side is not None]
+        if not self._sides:
+            raise Missing("folder", "say what to copy where, by folder or trace")
+        self._owner = secrets.token_hex(16).encode()
+        self._changed = threading.Condition()
+        self._asked = self._done = 0  # rounds somebody wants, by number
+        self._closing = self._lost = False
+        self._thread: threading.Thread | None = None
+        self.problem: str | None = None
+
+    def fetch(self) -> None:
+        """Copy what is at the URLs to the local places; what is there already is newer and stays.
+
+        Raises `SiagError` if it cannot be read.
+        """
+        for side in reversed(self._sides):  # whoever writes there still puts the trace first
+            try:
+                side.fetch()
+            except Exception as error:  # each driver has its own kinds
+                raise SiagError(f"{side.url}: cannot be read: {reason_of(error)}") from None
+
+    def start(self) -> None:
+        """Take the URLs for this run, and begin to copy; a new run's first save is at its URL when this returns.
+
+        Raises `SiagError` if that fails, or if something has changed there since `fetch`.
+        """
+        for side in self._sides:
+            try:
+                same = side.claim(self._owner)
+            except Exception as error:  # each driver has its own kinds
+                raise SiagError(f"{side.url}: cannot be written: {reason_of(error)}") from None
+            if not same:
+                raise SiagError(f"{side.url}: another run has just written there; stop it, or choose another URL")
+        if self._states is not None and self._states.new:
+            try:
+                with tempfile.TemporaryDirectory(prefix=SCRATCH) as scratch:
+                    self._states.send(self._states.freeze(Path(scratch)), self._owner)
+            except Exception as error:  # each driver has its own kinds
+                raise SiagError(f"{self._states.url}: cannot be written: {reason_of(error)}") from None
+        self._thread = threading.Thread(target=self._work, name="siag-mirror", daemon=True)
+        self._thread.start()
+
+    def push(self, wait: bool = True, patience: float = PATIENCE) -> bool:
+        """Begin a round at once, or after the one under way.
+
+        Args:
+            wait: return when all that is in the local places now is at the URLs; an attempt that fails is repeated.
+            patience: for so many seconds at most.
+
+        Returns:
+            Whether it is known to be there.
+        """
+        with self._changed:
+            self._asked += 1
+            goal = self._asked
+            self._changed.notify_all()
+            if wait and self._thread is not None:
+                self._changed.wait_for(lambda: self._done >= goal or self._lost or self._closing, patience)
+            return self._done >= goal
+
+    def close(self) -> None:
+        """Stop copying. What has not been pushed stays local."""
+        with self._changed:
+            self._closing = True
+            self._changed.notify_all()
+        if self._thread is not None:
+            self._thread.join(LAST_ROUND)
+
+    def _work(self) -> None:
+        """The thread that copies."""
+        pause = self._every
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._closing or self._asked > self._done, pause)
+                if self._closing:
+                    break
+                goal = self._asked
+            began = time.monotonic()
+            good = self._attempt()
+            pause = max(self._every, time.monotonic() - began)
+            with self._changed:
+                if good:
+                    self._done = goal
+                self._changed.notify_all()
+                if self._lost:
+                    return
+                if not good:
+                    self._changed.wait_for(lambda: self._closing, min(RETRY, self._every))
+        for side in self._sides:
+            side.release(self._owner)
+
+    def _attempt(self) -> bool:
+        """A round; whether it succeeded."""
+        try:
+            with tempfile.TemporaryDirectory(prefix=SCRATCH) as scratch:
+                self._round(Path(scratch))
+            self.problem = None
+        except _TakenOver as error:
+            self._lost = True
+            self.problem = f"{error}: another run has taken it over; this one copies nothing there any more"
+        except Exception as error:  # each driver has its own kinds
+            urls = " and ".join(side.url for side in self._sides)
+            self.problem = f"copying to {urls}: {reason_of(error)}"
+        return self.problem is None
+
+    def _round(self, scratch: Path) -> None:
+        """Copy what has changed: the trace before the state, and what the state no longer needs last."""
+        states = [] if self._states is None else self._states.freeze(scratch)
+        trace = [] if self._trace is None else self._trace.freeze(scratch)
+        if self._trace is not None:
+            self._trace.send(trace, self._owner)
+        if self._states is not None:
+            self._states.send(states, self._owner)
+            self._states.tidy(self._owner)
+
+
+class _TakenOver(Exception):
+    """The mark at a URL, which this names, is another run's."""
+
+
+@dataclass(frozen=True)
+class _Copy:
+    """A file as it was at some time."""
+
+    path: Path
+    signature: Signature
+
+
+class _Side:
+    """A local folder, or a file, and the same at a URL.
+
+    Args:
+        local: the folder or file.
+        remote: the folder at the URL; if the URL is that of a file, its `name` says which.
+    """
+
+    def __init__(self, local: Path, remote: Remote) -> None:
+        self.url = remote.url
+        self._local, self._remote = local, remote
+        self._mark = f"{remote.name}.owner" if remote.name else "owner"
+        self._sent: dict[str, Signature] = {}  # by their names at the URL
+        self._there: dict[str, int] = {}  # what was found at the URL, and its size
+
+    def fetch(self) -> None:
+        """Copy what is at the URL here, but for what is here already."""
+        (self._local.parent if self._remote.name else self._local).mkdir(parents=True, exist_ok=True)
+        self._there = self._found()
+        for name in sorted(self._there):
+            here = self._local if self._remote.name else self._local / name
+            if not here.exists():
+                self._remote.get(name, here)
+                self._sent[name] = _signature(here)
+
+    @property
+    def new(self) -> bool:
+        """Whether there was nothing at the URL."""
+        return not self._there
+
+    def claim(self, owner: bytes) -> bool:
+        """Mark the URL; whether all there is as it was fetched."""
+        self._remote.make()
+        self._remote.write(self._mark, owner)
+        return self._found() == self._there
+
+    def release(self, owner: bytes) -> None:
+        """Take the mark away, if it is this one's."""
+        with suppress(Exception):  # it hurts nobody
+            if self._remote.read(self._mark) == owner:
+                self._remote.remove(self._mark)
+
+    def freeze(self, scratch: Path) -> list[_Copy]:
+        """Copies of what has changed since it was sent, the oldest generation first."""
+        copies = []
+        for name, path in self._files().items():
+            try:
+                signature = _signature(path)  # if it grows while it is copied, it is sent again the next time
+                if signature != self._sent.get(name):
+                    copies.append(_Copy(Path(shutil.copyfile(path, scratch / name)), signature))
+            except FileNotFoundError:  # a generation that is needed no longer; a trace always is
+                if self._remote.name:
+                    raise
+        return copies
+
+    def send(self, copies: list[_Copy], owner: bytes) -> None:
+        """Put copies at the URL."""
+        self._check_mark(owner)
+        for copy in copies:
+            self._check_mark(owner)
+            self._remote.put(copy.path, copy.path.name)
+            self._sent[copy.path.name] = copy.signature
+
+    def tidy(self, owner: bytes) -> None:
+        """Delete at the URL the generations that are older than all that are here, which must have been sent."""
+        kept = self._files()
+        if not kept or any(name not in self._sent for name in kept):
+            return
+        oldest = min(map(_number, kept))
+        for name in [name for name in {*self._sent, *self._there} if _number(name) < oldest]:
+            self._check_mark(owner)
+            self._remote.remove(name)
+            self._sent.pop(name, None)
+            self._there.pop(name, None)
+
+    def _files(self) -> dict[str, Path]:
+        """What is to be copied, by its name at the URL."""
+        if self._remote.name:
+            return {self._remote.name: self._local}
+        return {path.name: path for _, path in sorted(generations_in(self._local).items())}
+
+    def _found(self) -> dict[str, int]:
+        """The files at the URL, of those that are copied."""
+        found, only = self._remote.sizes(), self._remote.name
+        return {name: size for name, size in found.items() if (name == only if only else NAME.fullmatch(name))}
+
+    def _check_mark(self, owner: bytes) -> None:
+        if self._remote.read(self._mark) != owner:
+            raise _TakenOver(self.url)
+
+
+def _signature(path: Path) -> Signature:
+    """What tells that a file has changed."""
+    status = path.stat()
+    return status.st_size, status.st_mtime_ns, status.st_ino
+
+
+def _number(name: str) -> int:
+    """Of a generation."""
+    match = NAME.fullmatch(name)
+    return int(match[1]) if match else 0

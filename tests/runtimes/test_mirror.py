@@ -1,0 +1,525 @@
+"""Copies at a URL: whenever they are cut short, what is there is a saved state, and a trace with all its reports."""
+
+import functools
+import os
+import threading
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from unittest import mock
+
+import fsspec
+import numpy as np
+import pytest
+from fsspec.implementations.memory import MemoryFileSystem
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.runtimes.peers import PATIENCE, wait_until
+
+from siag.activity.trace_writer import text_of
+from siag.foundations.errors import BadInput, SiagError
+from siag.methods import SIAG
+from siag.runtimes import assembly as module
+from siag.runtimes.assembly import Assembly, Options
+from siag.runtimes.mirror import Mirror, check_url, is_url
+from siag.runtimes.until import Until
+from siag.server.generations import generations_in
+from siag.server.store import Store
+from siag.steps import Constant
+
+NEVER = 1e6  # seconds
+N, D = 3, 4
+
+
+class Disk(MemoryFileSystem):
+    """A made-up file system on which a file appears when it is opened and grows; it can fail, wait, and die."""
+
+    protocol = "disk"
+    store, pseudo_dirs = {}, [""]
+    cachable = False
+
+    calls = 0
+    dies_at = None  # at which call, with how much of it done
+    share = 0.0
+    reason = None  # why it fails
+    gate = None  # an event that whatever is written waits for
+    meanwhile = None  # what happens elsewhere during each call
+
+    @classmethod
+    def renew(cls):
+        cls.store, cls.pseudo_dirs = {}, [""]
+        cls.heal()
+
+    @classmethod
+    def heal(cls):
+        for kind in (Disk, Objects):
+            kind.calls, kind.dies_at, kind.share = 0, None, 0.0
+            kind.reason = kind.gate = kind.meanwhile = None
+
+    def _call(self):
+        """Count a call; whether it is the one to die in."""
+        kind = type(self)
+        if kind.reason is not None:
+            raise OSError(kind.reason)
+        if kind.gate is not None:
+            assert kind.gate.wait(PATIENCE)
+        kind.calls += 1
+        if kind.meanwhile is not None:
+            kind.meanwhile()
+        if kind.dies_at is not None and kind.calls > kind.dies_at:
+            raise OSError("gone")
+        return kind.calls == kind.dies_at
+
+    def _written(self, path, content):
+        dies = self._call()
+        if dies:
+            content = self._half(content)
+        if content is not None:
+            super().pipe_file(path, content)
+        if dies:
+            raise OSError("gone")
+
+    def _half(self, content):
+        return content[: int(len(content) * self.share)]
+
+    def put_file(self, source, path, **_):
+        self._written(path, Path(source).read_bytes())
+
+    def pipe_file(self, path, content, **_):
+        self._written(path, content)
+
+    def cat_file(self, path, *given, **named):
+        self._call()
+        return super().cat_file(path, *given, **named)
+
+    def rm_file(self, path):
+        self._call()
+        super().rm_file(path)
+
+    def mv(self, source, target, **_):
+        dies = self._call()
+        if not dies or self.share > 0.5:
+            content = super().cat_file(source)
+            super().pipe_file(target, content)
+            super().rm_file(source)
+        if dies:
+            raise OSError("gone")
+
+
+class Objects(Disk):
+    """A made-up object store, in which a file appears when it is complete."""
+
+    protocol = ("objects", "memory")
+    store, pseudo_dirs = {}, [""]
+
+    def _half(self, content):
+        return content if self.share > 0.5 else None
+
+    def mv(self, source, target, **_):
+        raise AssertionError("an object store cannot move")
+
+
+@pytest.fixture(autouse=True)
+def _systems():
+    fsspec.register_implementation("disk", Disk, clobber=True)
+    fsspec.register_implementation("objects", Objects, clobber=True)
+    Disk.renew()
+    Objects.renew()
+    MemoryFileSystem.store.clear()
+
+
+class Training:
+    """A server with a store and a trace, and what its model was after each report."""
+
+    def __init__(self, folder, history=None, trace=True):
+        self.folder, self.trace = folder / "state", folder / "trace.csv" if trace else None
+        self.history = {} if history is None else history
+        small = functools.partial(Store, spare=0)  # generations follow each other soon
+        with mock.patch.object(module, "Store", small):
+            self.assembly = Assembly(
+                SIAG(),
+                Constant(0.1),
+                np.zeros(D),
+                [str(i) for i in range(N)],
+                Until(),
+                Options(folder=self.folder, trace=self.trace),
+                {"problem": "numbers", "seed": 0},
+            )
+        self.session, self.server = self.assembly.session, self.assembly.server
+        self.session.begin(0.0)
+        for row in range(N):
+            self.session.join(row, 0.0)
+        self.rng = np.random.default_rng(self.server.reports)
+        self.note()
+
+    def note(self):
+        self.history[self.server.reports] = self.server.w.copy()
+
+    def report(self, times=1):
+        for _ in range(times):
+            row = int(self.rng.integers(N))
+            sample = self.server.members[row].samples
+            self.session.push(row, self.server.version, self.rng.normal(size=D), sample, 1.0)
+            self.note()
+
+    def save(self):
+        self.session.save(1.0, wait=True)
+        assert self.session.troubles == ()
+
+    def mirror(self, system, **options):
+        trace = None if self.trace is None else (self.trace, f"{system}://run/trace.csv")
+        return Mirror(folder=(self.folder, f"{system}://run/state"), trace=trace, **options)
+
+    def close(self):
+        """End in order."""
+        self.assembly.run(lambda session: session.finish(2.0))
+
+    def stop(self):
+        """Let go of the files, as a kill does."""
+        if self.server.trace is not None:
+            self.server.trace._raw.close()
+        self.session.store.close()
+
+
+@contextmanager
+def training(**options):
+    with TemporaryDirectory() as folder:
+        run = Training(Path(folder), **options)
+        try:
+            yield run
+        finally:
+            run.stop()
+
+
+@contextmanager
+def fetched(system, history):
+    """A run that goes on from a URL, on another machine."""
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        places = (folder / "state", f"{system}://run/state"), (folder / "trace.csv", f"{system}://run/trace.csv")
+        Mirror(folder=places[0], trace=places[1]).fetch()
+        lines = text_of(folder / "trace.csv").split("\n")[2:-1] if (folder / "trace.csv").exists() else []
+        run = Training(folder, dict(history))
+        try:
+            assert len([line for line in lines if line.endswith(",")]) >= run.server.reports
+            assert np.array_equal(run.server.w, history[run.server.reports])
+            yield run
+        finally:
+            run.stop()
+
+
+@settings(max_examples=80)
+@given(
+    system=st.sampled_from(["disk", "objects"]),
+    plan=st.lists(st.integers(1, 4), min_size=1, max_size=6),
+    dies_at=st.integers(1, 60),
+    share=st.sampled_from([0.0, 0.3, 0.7, 1.0]),
+    busy=st.booleans(),
+)
+def test_whenever_copying_is_cut_short_the_run_goes_on_from_a_state_its_trace_has(system, plan, dies_at, share, busy):
+    kind = {"disk": Disk, "objects": Objects}[system]
+    kind.renew()
+    copied = 0  # reports that are known to be there
+    with training() as run:
+
+        def go_on():
+            run.report(2)
+            run.save()
+
+        kind.dies_at, kind.share = dies_at, share
+        run.save()
+        mirror = run.mirror(system, every=NEVER)
+        with suppress(SiagError):
+            mirror.start()
+            for reports in plan:
+                run.report(reports)
+                run.save()
+                before, kind.meanwhile = run.server.reports, go_on if busy else None
+                if mirror._attempt():  # a round, in this thread
+                    copied = before
+        kind.heal()
+        with fetched(system, run.history) as other:
+            assert other.server.reports >= copied
+            again = other.mirror(system, every=NEVER)
+            again.fetch()
+            other.save()
+            again.start()
+            other.report(3)
+            other.save()
+            assert again.push()
+            again.close()
+            with fetched(system, other.history) as third:
+                assert third.server.reports == other.server.reports
+
+
+def test_a_run_at_a_url_of_each_kind_is_found_again_whole(tmp_path):
+    for number, url in enumerate(["memory://bucket", f"file://{tmp_path}/elsewhere/deep", "disk://run"]):
+        check_url("folder", f"{url}/state")
+        check_url("trace", f"{url}/trace.csv.gz", file=True)
+        here = tmp_path / str(number)
+        places = {"folder": f"{url}/state", "trace": f"{url}/trace.csv.gz"}
+        mirror = Mirror(
+            folder=(here / "state", places["folder"]), trace=(here / "trace.csv", places["trace"]), every=0.01
+        )
+        mirror.fetch()
+        run = Training(here)
+        mirror.start()
+        for _ in range(20):
+            run.report(5)
+            run.save()
+        run.close()
+        assert mirror.push(wait=True)
+        assert mirror.problem is None
+        mirror.close()
+
+        there = tmp_path / f"{number} again"
+        copy = Mirror(folder=(there / "state", places["folder"]), trace=(there / "trace.csv", places["trace"]))
+        copy.fetch()
+        assert contents(there / "state") == contents(here / "state")
+        assert (there / "trace.csv").read_bytes() == (here / "trace.csv").read_bytes()
+        system, path = fsspec.url_to_fs(url)
+        left = sorted(name.rsplit("/", 1)[-1] for name in system.find(path))
+        assert left == sorted(["trace.csv.gz", *contents(here / "state")])  # no lock, no mark, no draft
+        again = Training(there, run.history)
+        assert again.server.reports == 100
+        again.stop()
+
+
+def contents(folder):
+    return {path.name: path.read_bytes() for path in generations_in(folder).values()}
+
+
+def test_only_what_has_changed_is_copied():
+    puts = []
+    with (
+        training() as run,
+        mock.patch.object(Objects, "put_file", side_effect=lambda source, path: puts.append(path.rsplit("/", 1)[1])),
+    ):
+        run.save()
+        mirror = run.mirror("objects", every=NEVER)
+        mirror.start()
+        assert puts == ["state-000001.siag"]
+        assert mirror.push()
+        assert puts == ["state-000001.siag", "trace.csv"]
+        assert mirror.push()
+        assert len(puts) == 2
+        run.report()
+        run.server.trace.flush()
+        assert mirror.push()
+        assert puts[2:] == ["trace.csv"]
+        run.save()
+        assert mirror.push()
+        assert puts[3:] == ["state-000001.siag"]
+        mirror.close()
+
+
+def test_old_generations_go_after_the_newer_one_is_there():
+    with training() as run:
+        mirror = run.mirror("objects", every=NEVER)
+        mirror.start()
+        for _ in range(40):
+            run.report()
+            run.save()
+            assert mirror.push()
+            assert state_names(Objects) == set(contents(run.folder))
+        assert max(generations_in(run.folder)) > 3
+        assert len(generations_in(run.folder)) == 2
+        for path in generations_in(run.folder).values():  # a folder that is emptied is no newer state
+            path.unlink()
+        before = state_names(Objects)
+        assert mirror.push()
+        assert state_names(Objects) == before
+        mirror.close()
+
+
+def state_names(kind):
+    return {path.rsplit("/", 1)[-1] for path in kind.store if path.endswith(".siag")}
+
+
+def test_a_problem_is_told_and_gone_when_copying_works_again():
+    with training() as run:
+        run.report()
+        run.save()
+        mirror = run.mirror("disk", every=0.01)
+        mirror.start()
+        Disk.reason = "the network\nis down"
+        wait_until(lambda: mirror.problem)
+        assert mirror.problem == "copying to disk://run/trace.csv and disk://run/state: the network is down"
+        assert not mirror.push(wait=True, patience=0.01)
+        Disk.heal()
+        assert mirror.push(wait=True)
+        assert mirror.problem is None
+        mirror.close()
+    with fetched("disk", run.history) as other:
+        assert other.server.reports == 1
+
+
+def test_nothing_waits_for_a_url_that_does_not_answer():
+    with training() as run:
+        mirror = run.mirror("disk", every=NEVER)
+        mirror.start()
+        Disk.gate = gate = threading.Event()
+        assert not mirror.push(wait=False)
+        for _ in range(3):
+            run.report()
+            run.save()
+        assert run.session.troubles == ()
+        gate.set()
+        assert mirror.push(wait=True)
+        mirror.close()
+    with fetched("disk", run.history) as other:
+        assert other.server.reports == 3
+
+
+def test_a_long_round_is_followed_by_as_long_a_pause():
+    waits, wait_for = [], threading.Condition.wait_for
+
+    def note(condition, predicate, timeout=None):
+        waits.append(timeout)
+        return wait_for(condition, predicate, 0.001)
+
+    with training() as run:
+        mirror = run.mirror("disk", every=0.5)
+        with (
+            mock.patch("siag.runtimes.mirror.time") as clock,
+            mock.patch.object(mirror._changed, "wait_for", functools.partial(note, mirror._changed)),
+        ):
+            clock.monotonic.side_effect = [0.0, 7.0, 100.0, 100.1, *[200.0] * 10000]
+            mirror.start()
+            wait_until(lambda: len(waits) >= 3)
+            mirror.close()
+    assert waits[:3] == [0.5, 7.0, 0.5]
+
+
+def test_who_takes_a_url_over_has_it_alone():
+    with training() as first:
+        first.report()
+        first.save()
+        mirror = first.mirror("disk", every=NEVER)
+        mirror.start()
+        assert mirror.push()
+        with fetched("disk", first.history) as second:
+            other = second.mirror("disk", every=NEVER)
+            other.fetch()
+            other.start()
+            first.report(5)
+            first.save()
+            before = dict(Disk.store)
+            assert not mirror.push()
+            assert mirror.problem == (
+                "disk://run/trace.csv: another run has taken it over; this one copies nothing there any more"
+            )
+            assert not mirror.push()
+            mirror.close()
+            assert Disk.store == before
+            second.report()
+            second.save()
+            assert other.push()
+            other.close()
+    with fetched("disk", second.history) as third:
+        assert third.server.reports == 2
+
+
+def test_what_changed_between_fetching_and_starting_is_another_run():
+    with training() as first:
+        mirror = first.mirror("disk", every=NEVER)
+        mirror.start()
+        first.report()
+        first.save()
+        with training() as second:
+            other = second.mirror("disk", every=NEVER)
+            other.fetch()
+            assert mirror.push()
+            with pytest.raises(SiagError, match=r"^disk://run/trace.csv: another run has just written there; stop it"):
+                other.start()
+        mirror.close()
+
+
+def test_a_url_that_cannot_be_read_or_written_at_the_start_is_an_error(tmp_path):
+    mirror = Mirror(folder=(tmp_path / "state", "disk://run"))
+    Disk.reason = "no permission"
+    with pytest.raises(SiagError, match=r"^disk://run: cannot be written: no permission$"):
+        mirror.start()
+    with (
+        mock.patch.object(Disk, "ls", side_effect=PermissionError(13, "Permission denied")),
+        pytest.raises(SiagError, match=r"^disk://run: cannot be read: Permission denied$"),
+    ):
+        mirror.fetch()
+
+
+def test_a_trace_alone_is_copied_too_and_what_is_here_already_stays(tmp_path):
+    Objects().pipe_file("objects://run/trace.csv", b"older")
+    (tmp_path / "trace.csv").write_bytes(b"newer")
+    mirror = Mirror(trace=(tmp_path / "trace.csv", "objects://run/trace.csv"), every=NEVER)
+    mirror.fetch()
+    assert (tmp_path / "trace.csv").read_bytes() == b"newer"
+    mirror.start()
+    assert mirror.push()
+    mirror.close()
+    assert Objects().cat_file("objects://run/trace.csv") == b"newer"
+
+
+def test_a_trace_that_is_gone_holds_the_state_back():
+    with training() as run:
+        run.save()
+        mirror = run.mirror("objects", every=NEVER)
+        mirror.start()
+        assert mirror.push()
+        before = dict(Objects.store)
+        run.report()
+        run.save()
+        os.rename(run.trace, run.folder / "moved")
+        assert not mirror.push(wait=False)
+        wait_until(lambda: mirror.problem)
+        assert "No such file" in mirror.problem
+        assert Objects.store == before
+        mirror.close()
+
+
+def test_urls_are_told_from_paths():
+    for url in ("s3://bucket/run", "file:///data", "memory://", "simplecache::s3://bucket/x", "gs://b"):
+        assert is_url(url)
+    for path in ("/data/run", "run", "C:\\run", "C:/run", "a::b", "", Path("s3://bucket"), None, "/a://b", "./s3://x"):
+        assert not is_url(path)
+
+
+DRIVER = "must be a URL whose driver is installed; {} has none here; {}, on all nodes".format
+USELESS = {
+    "s4://bucket/run": "must be a URL of a known kind, such as s3://, gs://, az://, hdfs://, sftp:// or file://",
+    "s3://bucket/run": DRIVER("s3://", "pip install s3fs"),
+    "gs://bucket/run": DRIVER("gs://", "pip install gcsfs"),
+    "simplecache::s3://bucket/run": DRIVER("s3://", "pip install s3fs"),
+    "sftp://host/run": DRIVER("sftp://", 'SFTPFileSystem requires "paramiko" to be installed'),
+    "file:///proc/run": "must be a URL that can be written; No such file or directory",
+    "disk://run": "must be a URL that can be written; no permission here",
+}
+
+
+@pytest.mark.parametrize("url", USELESS)
+def test_a_url_that_is_no_use_is_refused_in_one_line(url):
+    Disk.reason = "no permission\nhere"
+    with pytest.raises(BadInput) as caught:
+        check_url("folder", url)
+    assert str(caught.value) == f"folder = {url!r}: {USELESS[url]}"
+
+
+def test_a_url_that_does_not_answer_or_does_not_keep_is_refused():
+    Disk.gate = gate = threading.Event()
+    with pytest.raises(BadInput, match=r"must be a URL that can be written; no answer within 0.01 seconds$"):
+        check_url("folder", "disk://run", patience=0.01)
+    gate.set()
+    wait_until(lambda: not any(thread.name == "siag-check-url" for thread in threading.enumerate()))
+    with (
+        mock.patch.object(Objects, "_written"),
+        pytest.raises(BadInput, match="what was written there is not what is read back"),
+    ):
+        check_url("folder", "objects://run")
+    with pytest.raises(BadInput, match=r"^trace = 'objects://run/': must be the URL of a file; it must not end in /$"):
+        check_url("trace", "objects://run/", file=True)
+
+
+def test_a_check_leaves_nothing_behind():
+    check_url("folder", "disk://run/state")
+    check_url("trace", "objects://run/trace.csv", file=True)
+    assert not Disk.store
+    assert not Objects.store

@@ -3,6 +3,7 @@
 - `Follow`: the lines of a file that grows.
 - `Directory`: the lines of files that appear in a folder.
 - `Buffered`: any stream, read ahead by a thread, for a worker that is slower than its data.
+- `Rows`: the rows of a Ray Dataset; `split` makes one for each worker of it.
 - `Paced`: any stream, slowed down, to try out unequal workers.
 - `Stream`: what they have in common, and the class to derive your own from; `Stop` ends one from another thread.
 
@@ -19,6 +20,7 @@ from siag.streams.buffered import Buffered
 from siag.streams.directory import Directory
 from siag.streams.follow import Follow
 from siag.streams.paced import Paced
+from siag.streams.rows import Rows, split
 from siag.streams.stream import Stop, Stream
 
-__all__ = ["Buffered", "Directory", "Follow", "Paced", "Stop", "Stream"]
+__all__ = ["Buffered", "Directory", "Follow", "Paced", "Rows", "Stop", "Stream", "split"]

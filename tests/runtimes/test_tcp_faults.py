@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 from peers import Client, D, Noting, Proxy, Served, memory, wait_until
 
-from siag.runtimes import tcp_hub, wire
+from siag.runtimes import tcp_door, wire
 from siag.runtimes.tcp_connection import Limits
 from siag.server.guard import Guard
 
@@ -295,7 +295,7 @@ def test_three_hundred_idle_connections_cost_little_and_slow_nobody_down():
 
 def test_a_worker_that_stops_reading_does_not_fill_the_servers_memory(monkeypatch):
     d = 50_000
-    monkeypatch.setattr(tcp_hub, "SLOWEST", 1 << 30)
+    monkeypatch.setattr(tcp_door, "SLOWEST", 1 << 30)
     options = {"limits": Limits(frame=0.5), "guard": Guard(strikes=10**9)}
     with Served(2, d, **options) as served, Client(served.port) as deaf, Client(served.port) as good:
         deaf.join(), good.join()

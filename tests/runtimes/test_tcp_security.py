@@ -14,7 +14,7 @@ from peers import Client, D, Noting, Served, in_thread, memory, pull, target, wa
 
 import siag
 from siag.foundations.errors import BadInput, Unsuitable
-from siag.runtimes import tcp_hub, tcp_line, tcp_worker, wire
+from siag.runtimes import tcp_door, tcp_hub, tcp_line, tcp_worker, wire
 from siag.runtimes.certificates import make_certificates, make_tokens
 from siag.runtimes.network import parse_address, serve, work
 from siag.runtimes.security import Tokens, client_context, read_token, server_context
@@ -367,7 +367,7 @@ def test_a_hello_must_come_in_time():
 
 @pytest.mark.parametrize("d", [D, 1000])
 def test_a_frame_must_end_in_time_however_its_bytes_trickle(d, monkeypatch):
-    monkeypatch.setattr(tcp_hub, "SLOWEST", 1 << 30)
+    monkeypatch.setattr(tcp_door, "SLOWEST", 1 << 30)
     with Served(1, d, limits=Limits(frame=0.3)) as served, Client(served.port) as loris:
         loris.join()
         before = served.state()

@@ -28,6 +28,7 @@ class Around(Method):
     def __post_init__(self) -> None:
         if not isinstance(self.method, Method):
             raise BadInput("method", self.method, "a method", f"as in {type(self).__name__}(SIAG())")
+        object.__setattr__(self, "split", self.method.split)
 
     def recruit(self, w0: Floats, n: int) -> Record:
         """The method's own workers."""

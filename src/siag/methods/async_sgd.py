@@ -39,6 +39,8 @@ class AsyncSGD(Method):
         arbitrary delays", NeurIPS 2022 (delay-adaptive steps).
     """
 
+    split = True
+
     adaptive: bool = False
     gradients: str = "sample"
 

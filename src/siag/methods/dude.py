@@ -33,6 +33,8 @@ class DuDe(Aggregated):
         arXiv:2405.16966, 2024.
     """
 
+    split = True
+
     wait: float = 1.0
     gradients: str = "sample"
 

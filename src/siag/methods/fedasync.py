@@ -48,6 +48,7 @@ class FedAsync(Method):
     """
 
     NO_PROX = "its server moves by local steps, not by η times a gradient; use PIAG"
+    split = True
 
     steps: int
     size: float

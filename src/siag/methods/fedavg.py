@@ -45,6 +45,7 @@ class FedAvg(Method):
     """
 
     NO_PROX = "its server moves by local steps, not by η times a gradient; use PIAG"
+    split = True
 
     steps: int
     size: float

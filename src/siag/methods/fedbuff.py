@@ -36,6 +36,7 @@ class FedBuff(Method):
     """
 
     NO_PROX = "its server moves by local steps, not by η times a gradient; use PIAG"
+    split = True
 
     steps: int
     size: float

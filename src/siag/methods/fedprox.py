@@ -40,6 +40,7 @@ class FedProx(Method):
     """
 
     NO_PROX = "its server moves by local steps, not by η times a gradient; use PIAG"
+    split = True
 
     steps: int
     size: float

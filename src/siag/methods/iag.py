@@ -29,6 +29,8 @@ class IAG(Aggregated):
         aggregated gradient algorithms", SIAM Journal on Optimization 2017.
     """
 
+    split = True
+
     def recruit(self, w0: Floats, n: int) -> Record:
         """Workers that send ∇F_i(w)."""
         return Exact()

@@ -51,6 +51,13 @@ class Method(ABC):
 
     NO_PROX: ClassVar[str] = ""  # why `Prox` cannot stand around it, and what to do instead
 
+    split: ClassVar[bool] = False
+    """Whether the server half can be split over several servers, each with some of the coordinates.
+
+    It can if it works coordinate by coordinate, messages and what workers read being d numbers long: then slices of
+    the state, each given its slice of every message, are to the bit the state of one server.
+    """
+
     def tuned(self, eta: float, gamma: float) -> tuple[Method, Step]:
         """The method, and a step that begins with η and falls as 1/t after γ iterations, for a search for a good η.
 

@@ -35,6 +35,7 @@ class PIAG(Aggregated):
     """
 
     NO_PROX = "give it l1, low and high itself"
+    split = True
 
     l1: float = 0.0
     low: float | None = None

@@ -28,6 +28,8 @@ class SGD(Method):
             of eq. (sgd) read literally, whose effective step is |A_t|/n of sIAG's.
     """
 
+    split = True
+
     normalization: str = "mean"
 
     def __post_init__(self) -> None:

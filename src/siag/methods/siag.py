@@ -30,3 +30,5 @@ class SIAG(Aggregated):
         X. Wang, C. Jin, H.-T. Wai, Y. Gu, "Linear speedup of incremental aggregated gradient methods on streaming
         data", CDC 2023, Algorithm 1.
     """
+
+    split = True

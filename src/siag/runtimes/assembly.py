@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import ssl
 import time
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,6 +22,8 @@ from siag.foundations.types import Floats
 from siag.foundations.version import __version__
 from siag.methods import SIAG, Method, cost
 from siag.runtimes.session import Session
+from siag.runtimes.shards.assembled import Followers, assemble_lead
+from siag.runtimes.shards.saves import check_folder
 from siag.runtimes.until import Curve, Until
 from siag.runtimes.watch import Watcher, watcher_of
 from siag.server.guard import Guard
@@ -75,6 +79,9 @@ class Assembly:
         until: when to end.
         options: all else.
         about: what is run, in words.
+        followers: the addresses of the servers that keep the other slices of a model that is split.
+        secret: by which they know this one.
+        context: for TLS with them.
     """
 
     def __init__(
@@ -86,6 +93,9 @@ class Assembly:
         until: Until,
         options: Options,
         about: dict[str, Any],
+        followers: Sequence[tuple[str, int]] = (),
+        secret: str = "",
+        context: ssl.SSLContext | None = None,
     ) -> None:
         method.serve()
         d, n = int(w0.size), len(workers)
@@ -100,29 +110,9 @@ class Assembly:
         _check_kinds(options)
         self._stack = ExitStack()
         with ExitStack() as stack:
-            store = None
-            if options.folder is not None:
-                identity = {"method": repr(method), "step": repr(step), "n": n, "d": d}
-                identity |= {"server": repr(options.server), "workers": list(workers)}
-                identity |= {what: about[what] for what in ("problem", "seed") if " at 0x" not in str(about[what])}
-                store = Store(options.folder, identity, durable=options.durable)
-                stack.callback(store.close)
-            elif options.durable:
-                raise Missing("folder", "say where a durable run is to be kept")
-            length = method.message(d, n)
-            needed = size(method.init(w0[:1], n)) * max(d, length // method.message(1, n)) + 8 * n * length
-            check_fits(needed, f"{method!r} with {n} workers and d = {d}", "use fewer workers")
-            self.server = ParameterServer(
-                method,
-                step,
-                w0,
-                workers,
-                server=options.server,
-                guard=options.guard,
-                departed=options.departed,
-                patience=options.patience,
-            )
-            self._about["upload"], self._about["download"] = method.traffic(d, n)
+            others = Followers(followers, secret, context)
+            store, remarks = self._serve(stack, method, step, w0, workers, options, others)
+            self._about["upload"], self._about["download"] = (d, d) if followers else method.traffic(d, n)
             self._gradients = max(1, cost(method.recruit(w0, n)))
             self.server.warm_up()
             curve = Curve(until, check.integer("record", options.record), options.loss)
@@ -138,20 +128,62 @@ class Assembly:
                 linger=options.linger,
                 forget=options.forget,
             )
+            self.session.remarks += remarks
             self.session.recover(time.monotonic())
             if options.trace is not None:
                 self.server.trace = self._tracer(options.trace)
                 stack.callback(self._close_trace)
             self._stack = stack.pop_all()
 
+    def _serve(
+        self,
+        stack: ExitStack,
+        method: Method,
+        step: Step,
+        w0: Floats,
+        workers: Sequence[str],
+        options: Options,
+        followers: Followers,
+    ) -> tuple[Store | None, list[str]]:
+        """Make the server, or the lead of several; where its state is saved, and remarks."""
+        d, n, about = int(w0.size), len(workers), self._about
+        if options.durable and options.folder is None:
+            raise Missing("folder", "say where a durable run is to be kept")
+        if options.durable and followers.addresses:
+            raise BadInput("durable", True, "False for a model that is split", "or use one server")
+        folder = None if options.folder is None else Path(options.folder)
+        if folder is not None:
+            check_folder(folder, followers.addresses)
+        identity = {"method": repr(method), "step": repr(step), "n": n, "d": d}
+        identity |= {"server": repr(options.server), "workers": list(workers)}
+        identity |= {what: about[what] for what in ("problem", "seed") if " at 0x" not in str(about[what])}
+        given: dict[str, Any] = {"server": options.server, "guard": options.guard}
+        given |= {"departed": options.departed, "patience": options.patience}
+        store: Store | None = None
+        if followers.addresses:
+            self.server: ParameterServer
+            self.server, store, remark = assemble_lead(
+                stack, followers, method, step, w0, workers, given, folder, identity
+            )
+            return store, [remark]
+        if folder is not None:
+            store = Store(folder, identity, durable=options.durable)
+            stack.callback(store.close)
+        length = method.message(d, n)
+        needed = size(method.init(w0[:1], n)) * max(d, length // method.message(1, n)) + 8 * n * length
+        check_fits(needed, f"{method!r} with {n} workers and d = {d}", "use fewer workers")
+        self.server = ParameterServer(method, step, w0, workers, **given)
+        return store, []
+
     def run(self, carry: Callable[[Session], None]) -> Run:
         """Let a runtime carry messages until the session is over; return what it has shown."""
         with self._stack:
             carry(self.session)
+            w = self.server.w
         about = {**self._about, "ended": self.session.why, "repeats": 1}
         if self.session.failures:
             about["failed"] = _some(self.session.failures)
-        run = self.session.curve.run(self.server.w, self.session.diverged, about, self._gradients)
+        run = self.session.curve.run(w, self.session.diverged, about, self._gradients)
         first, last = float(run.error[0, 0]), float(run.error[0, -1])
         if self.session.diverged >= 0:
             warnings.warn(self.session.why, DivergenceWarning, stacklevel=3)

@@ -91,6 +91,8 @@ class Session:
             return
         self.recovered = True
         self.server.restore(found.meta, now)
+        if "curve" in found.meta:
+            self.curve.restore(found.meta["curve"])
         self.remarks += found.remarks
         traced = found.meta.get("trace", "")
         trace, self.server.trace = self.server.trace, (redone := Unwritten())
@@ -111,7 +113,8 @@ class Session:
             self.next_tick = now + server.server.seconds
         self._shown = self._saved = self._tried = self._flushed = now
         self._reports0 = server.reports
-        self._note(now)
+        if not self.curve.begun or server.version >= self.curve.next:
+            self._note(now)
         for remark in self.remarks:
             self.watcher.event(remark)
         if self.durable:
@@ -243,8 +246,9 @@ class Session:
         if now - self._shown >= SHOW:
             self._shown = now
             self.watcher.show(self.snapshot(now))
-        if self.diverged < 0:
-            self.curve.refresh(server.version, server.w, server.reports, server.seconds(now), server.skips)
+        if self.diverged < 0 and self.curve.due(server.version, server.seconds(now)):
+            w = server.w if self.curve.measures else None
+            self.curve.refresh(server.version, w, server.reports, server.seconds(now), server.skips)
         if now - self._flushed >= SAVE:
             self._flushed = now
             self._flush(force=self.store is None)
@@ -265,12 +269,13 @@ class Session:
 
         The state carries the last lines of the trace, those that may not be on disk yet: it is never ahead of it.
         """
-        if self.store is None or self._hopeless():
+        if self.store is None or self.hopeless():
             return
         server = self.server
         rows = np.flatnonzero(server.changed)
         self._flush(force=wait, wait=wait)
         meta = server.meta(now) | {"trace": None if server.trace is None else server.trace.tail}
+        meta["curve"] = self.curve.saved()
         if self.store.save(server.arrays(), rows, meta, wait=wait):
             server.changed[rows] = False
             self._tried = now
@@ -280,7 +285,7 @@ class Session:
 
     def finish(self, now: float) -> None:
         """The end: last point, last save, last look."""
-        self.end(self._whereabouts())  # unless it had another reason
+        self.end(self.whereabouts())  # unless it had another reason
         self.save(now, wait=True)
         self._note(now)
         if self.server.trace is not None:
@@ -316,6 +321,7 @@ class Session:
             self.next_tick = now + seconds
         elif now - self.next_tick > BEHIND:  # this process was stopped, or cannot keep up
             self.next_tick = now
+        self.next_tick = max(self.next_tick, now - self.server.seconds(now) + seconds)
         while not self.over and now >= self.next_tick:
             self.next_tick += seconds
             self._tick(now)
@@ -348,7 +354,7 @@ class Session:
         if server.version >= self._last_version or server.reports >= self._last_report:
             self.end("as many iterations or reports as asked")
 
-    def _hopeless(self) -> bool:
+    def hopeless(self) -> bool:
         """Whether w is no use to anybody: then what was saved before is worth more."""
         try:
             self.server.look_at_w()
@@ -427,14 +433,15 @@ class Session:
         """A point of the curve; after a divergence there is nothing to measure."""
         server = self.server
         measured = math.nan if self.diverged >= 0 else None
-        self.curve.note(server.version, server.w, server.reports, server.seconds(now), measured, server.skips)
+        w = server.w if measured is None and self.curve.measures else None
+        self.curve.note(server.version, w, server.reports, server.seconds(now), measured, server.skips)
 
     def _gone(self, row: int, text: str) -> None:
         """Remember who is gone, and see at once who is left."""
         self._absence.gone(row, text)
         self._due = 0.0
 
-    def _whereabouts(self) -> str:
+    def whereabouts(self) -> str:
         """Why nobody is there."""
         states = Counter(self._absence.states)
         if set(states) == {"left"}:
@@ -445,7 +452,7 @@ class Session:
         """With nobody there, save, wait, and end after the stated time."""
         states = self._absence.states
         if self._departures and "left" in states and all(state in GONE for state in states):
-            self.end(self._whereabouts())
+            self.end(self.whereabouts())
         if any(state == "working" for state in states):
             self._lonely_since = None
         elif self._lonely_since is None:

@@ -15,7 +15,7 @@ from siag.runtimes import wire
 from siag.runtimes.wire import STAGE
 
 if TYPE_CHECKING:
-    from siag.runtimes.tcp_hub import Hub
+    from siag.runtimes.tcp_door import Door
 
 GRACE = 1.0  # seconds in which the other end may hang up before this one insists
 
@@ -43,7 +43,7 @@ class Limits:
 class Connection(asyncio.BufferedProtocol):
     """One worker's connection: bytes become frames, frames become calls of the session."""
 
-    def __init__(self, hub: Hub) -> None:
+    def __init__(self, hub: Door) -> None:
         self._hub = hub
         self._stage = bytearray(STAGE)
         self._view = memoryview(self._stage)

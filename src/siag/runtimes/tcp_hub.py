@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-import socket
 import ssl
 import time
 from contextlib import suppress
@@ -20,19 +19,16 @@ from siag.methods import Method
 from siag.runtimes import wire
 from siag.runtimes.security import Tokens
 from siag.runtimes.session import Session
-from siag.runtimes.tcp_connection import GRACE, Connection, Limits, refusal
+from siag.runtimes.tcp_connection import Connection, Limits, refusal
+from siag.runtimes.tcp_door import PAUSE, Door
 from siag.runtimes.wire import STAGE
 from siag.server.guard import Refused, square_norm
+from siag.server.parameter_server import Ticket
 
-PAUSE = 0.05  # seconds before another try of what the system would not do
 OCCUPIED = 5.0  # seconds of silence after which a row may be taken over by a new connection
-SLOWEST = 1 << 16  # bytes per second; a frame may take longer, the larger it is
-RESERVE = 64  # file descriptors for everything but connections
-UNREAD = 1 << 16  # bytes a worker need not have read; and two models, if that is more
-KEEPALIVE = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 6}  # a machine that is gone is noticed in 90 s
 
 
-class Hub:
+class Hub(Door):
     """All connections of a session.
 
     Args:
@@ -51,26 +47,19 @@ class Hub:
         context: ssl.SSLContext | None = None,
         origin: dict[str, Any] | None = None,
     ) -> None:
+        sent, shown = 8 * session.server.message_size, 8 * session.server.shown.size
+        super().__init__(limits, context, shown)
         self._origin = origin or {}
-        self.session, self.tokens, self.limits = session, tokens, limits
+        self.session, self.tokens = session, tokens
         self.server = session.server
-        sent, shown = 8 * self.server.message_size, 8 * self.server.shown.size
-        self.before: wire.Expected = {wire.HELLO: wire.ASKED}
         self.after: wire.Expected = {
             wire.REPORT: (sent, sent),
             wire.SKIP: wire.NONE,
             wire.ALIVE: wire.NONE,
             wire.LEAVE: wire.ASKED,
         }
-        self.unread = max(UNREAD, 2 * (shown + wire.HEADER.size))
-        self.connections: set[Connection] = set()
         self.by_row: dict[int, Connection] = {}
-        self.garbage = 0  # connections that were closed for what they sent
         self.failure: Exception | None = None  # an error that is nobody's message: of the user's loss, say
-        self._context = context
-        self._room = _room(limits.connections)
-        self._arriving: dict[socket.socket, float] = {}  # who is shaking hands, and since when
-        self._tasks: set[asyncio.Task[None]] = set()
         self._rows = {member.name: member.row for member in self.server.members}
         now = time.monotonic()
         self._lost = {member.row: now for member in self.server.members if member.state == "away"}
@@ -86,89 +75,14 @@ class Hub:
         self._trouble = ""
         self._remarked = -math.inf
 
-    # Connections come and go
-
-    async def accept(self, listener: socket.socket) -> None:
-        """Let in whoever calls, for ever."""
-        loop = asyncio.get_running_loop()
-        while True:
-            try:
-                caller, _ = await loop.sock_accept(listener)
-            except OSError:  # no more file descriptors, or the caller has gone again
-                await asyncio.sleep(4 * PAUSE)
-                continue
-            if self._make_room():
-                self._arriving[caller] = time.monotonic()
-                task = loop.create_task(self._let_in(caller))
-                self._tasks.add(task)
-                task.add_done_callback(self._tasks.discard)
-            else:
-                with suppress(OSError):
-                    if self._context is None:
-                        caller.send(refusal("too many connections", False))
-                caller.close()
-
-    async def _let_in(self, caller: socket.socket) -> None:
-        """Shake hands."""
-        loop = asyncio.get_running_loop()
-        try:
-            caller.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-            for name, value in KEEPALIVE.items():
-                if hasattr(socket, name):
-                    caller.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
-            times: dict[str, Any] = {}
-            if self._context is not None:
-                times = {"ssl_handshake_timeout": self.limits.hello, "ssl_shutdown_timeout": GRACE}
-            await loop.connect_accepted_socket(lambda: Connection(self), caller, ssl=self._context, **times)
-        except OSError:
-            self.garbage += 1
-            caller.close()
-        finally:
-            self._arriving.pop(caller, None)
-
-    def _make_room(self) -> bool:
-        """Whether one more may come in; somebody who has not said hello goes for it, the one who had most time to."""
-        if len(self.connections) + len(self._arriving) < self._room:
-            return True
-        strangers = [each for each in self.connections if each.row is None and not each.closing]
-        oldest = min(strangers, key=lambda each: each.due, default=None)
-        shaking = next(iter(self._arriving), None)  # they are in order
-        if shaking is not None and (oldest is None or self._arriving[shaking] + self.limits.hello < oldest.due):
-            self._turn_away(shaking)
-        elif oldest is not None:
-            oldest.closing = True
-            self.connections.discard(oldest)
-            oldest.transport.abort()
-        else:
-            return False
-        return True
-
-    def _turn_away(self, caller: socket.socket) -> None:
-        """End a handshake: it will find that the other end has hung up."""
-        del self._arriving[caller]
-        with suppress(OSError):
-            caller.shutdown(socket.SHUT_RDWR)
-
     def lost(self, connection: Connection) -> None:
-        """A connection is gone."""
-        self.connections.discard(connection)
+        """A connection is gone; the worker's row stays."""
+        super().lost(connection)
         row = connection.row
         if row is not None and self.by_row.get(row) is connection:
             del self.by_row[row]
             self._lost[row] = time.monotonic()
             self.session.died(row, "its connection was lost")
-
-    def deadline(self, size: int) -> float:
-        """When so many bytes that begin to travel now must have arrived."""
-        return time.monotonic() + self.limits.frame + size / SLOWEST
-
-    def sweep(self, now: float) -> None:
-        """Hang up on whoever is too slow."""
-        for connection in [each for each in self.connections if now > each.due or now > each.read_by]:
-            if connection.closing or now > connection.read_by:
-                connection.transport.abort()
-            else:
-                self.bad_frame(connection, "no complete frame in time")
 
     def goodbye(self, done: bool, reason: str) -> None:
         """Tell everybody that the server ends, for good or for now."""
@@ -176,23 +90,6 @@ class Hub:
             if not connection.closing:
                 connection.transport.write(wire.text(wire.GOODBYE, {"done": done, "reason": wire.words(reason)}))
         self.by_row.clear()
-
-    async def close(self) -> None:
-        """Wait until they have hung up, a worker that hears goodbye does; then hang up."""
-        for caller in list(self._arriving):
-            self._turn_away(caller)
-        if self._tasks:
-            await asyncio.wait(self._tasks, timeout=GRACE)
-        for patience in (GRACE, GRACE / 2):
-            until = time.monotonic() + patience
-            while self.connections and time.monotonic() < until:
-                await asyncio.sleep(PAUSE / 5)
-            for connection in list(self.connections):
-                if connection.closing:
-                    connection.transport.abort()
-                else:
-                    connection.hang_up()
-        await asyncio.sleep(0)
 
     # Frames
 
@@ -241,17 +138,24 @@ class Hub:
         except _Busy as busy:
             connection.refuse(str(busy), final=False)
             return
+        self._seat(connection, row, hello)
+        self.session.watcher.event(f"worker {self.server.members[row].name} joined, row {row}")
+        self._answer(connection, wire.text(wire.WELCOME, self._welcome(ticket)))
+
+    def _seat(self, connection: Connection, row: int, hello: dict[str, Any]) -> None:
+        """A connection has the row from now on, whoever had it before."""
         self._take_over(row)
         connection.row, connection.due, connection.expected = row, math.inf, self.after
         self.by_row[row] = connection
         self._lost.pop(row, None)
-        member = self.server.members[row]
-        self.session.watcher.event(f"worker {member.name} joined, row {row}")
-        welcome = {
+
+    def _welcome(self, ticket: Ticket) -> dict[str, Any]:
+        """What a worker is told first."""
+        return {
             "protocol": wire.PROTOCOL,
             "siag": __version__,
-            "row": row,
-            "name": member.name,
+            "row": ticket.row,
+            "name": self.server.members[ticket.row].name,
             "workers": self.server.n,
             "d": self.server.d,
             "message": self.server.message_size,
@@ -259,7 +163,6 @@ class Hub:
             "samples": ticket.samples,
             "method": self._method,
         }
-        self._answer(connection, wire.text(wire.WELCOME, welcome))
 
     def _compare(self, hello: dict[str, Any]) -> None:
         """Refuse a worker with another problem or seed: a replay of the trace would not be this run."""
@@ -421,13 +324,3 @@ def described(method: object) -> dict[str, Any]:
         if len(wire.text(wire.WELCOME, content)) < STAGE:
             return {**kind, **content}
     return kind
-
-
-def _room(wanted: int) -> int:
-    """How many connections there may be: as many as wanted, if the system lets this process have them."""
-    try:
-        import resource
-    except ImportError:
-        return wanted
-    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return wanted if limit == resource.RLIM_INFINITY else max(1, min(wanted, limit - RESERVE))

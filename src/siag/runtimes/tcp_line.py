@@ -7,6 +7,7 @@ import socket
 import ssl
 import threading
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -42,6 +43,20 @@ class Line:
         self.spoken = time.monotonic()
         self.whole = True  # whether what was sent last was sent to its end
 
+    @property
+    def ticket(self) -> dict[str, int]:
+        """What a hello on this line has to say of the line itself."""
+        return {}
+
+    def hello(self, frame: bytes, expected: wire.Expected) -> wire.Head:
+        """Say hello; the header of the answer."""
+        self.send(frame)
+        return self.receive(expected)
+
+    def fileno(self) -> int:
+        """Of the socket, to wait for it."""
+        return self._channel.fileno()
+
     def send(self, head: bytes, array: Floats | None = None) -> None:
         """Send a frame; a large array is not copied."""
         with self._frame:
@@ -76,12 +91,12 @@ class Line:
     def text(self, head: wire.Head) -> dict[str, Any]:
         """The JSON that follows a header."""
         payload = memoryview(bytearray(head.length))
-        self._fill(payload)
+        self.fill(payload)
         return wire.parse_text(payload)
 
     def array(self, out: Floats) -> None:
         """The numbers that follow a header, straight to their place."""
-        self._fill(out.data.cast("B"))
+        self.fill(out.data.cast("B"))
         if not wire.NATIVE:
             out.byteswap(inplace=True)
 
@@ -115,7 +130,8 @@ class Line:
             self._channel.send(head)
             self._channel.send(little.data.cast("B"))
 
-    def _fill(self, view: memoryview) -> None:
+    def fill(self, view: memoryview) -> None:
+        """So many bytes that follow, straight to their place."""
         got, size = 0, len(view)
         while got < size:
             if self._low < self._high:
@@ -153,6 +169,10 @@ class _Plain:
     def peek(self, view: memoryview) -> int:
         """Receive what is there, without waiting."""
         return self.receive(view, self._patience) if _ready(self._socket, False, 0.0) else 0
+
+    def fileno(self) -> int:
+        """Its number, to wait for it."""
+        return self._socket.fileno()
 
     def shut(self) -> None:
         """Let nobody wait for it any longer."""
@@ -203,6 +223,10 @@ class _Secure:
         except (ssl.SSLWantReadError, ssl.SSLWantWriteError):  # nothing, or TLS talked about itself
             return 0
 
+    def fileno(self) -> int:
+        """Its number, to wait for it."""
+        return self._socket.fileno()
+
     def shut(self) -> None:
         """Let nobody wait for it any longer."""
         with suppress(OSError):
@@ -218,6 +242,16 @@ def _some(count: int) -> int:
     if count == 0:
         raise ConnectionResetError("the server hung up")
     return count
+
+
+def readable(lines: Sequence[Line], seconds: float) -> set[int]:
+    """Wait for one of some lines; the numbers of the sockets that can be read."""
+    if not hasattr(select, "poll"):
+        return {line.fileno() for line in select.select(lines, [], [], seconds)[0]}
+    poller = select.poll()
+    for line in lines:
+        poller.register(line, select.POLLIN)
+    return {number for number, _ in poller.poll(1000 * seconds)}
 
 
 def _ready(waiting: socket.socket, writing: bool, seconds: float) -> bool:

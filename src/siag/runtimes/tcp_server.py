@@ -15,6 +15,8 @@ from siag.activity import Tick
 from siag.foundations.errors import BadInput
 from siag.runtimes.security import Tokens
 from siag.runtimes.session import Session
+from siag.runtimes.shards.hub import LeadHub
+from siag.runtimes.shards.lead import LeadServer
 from siag.runtimes.tcp_connection import Limits
 from siag.runtimes.tcp_hub import Hub
 
@@ -59,7 +61,8 @@ async def serve_session(
 ) -> None:
     """Serve until the session is over, or a signal comes; then save and say goodbye."""
     loop = asyncio.get_running_loop()
-    hub = Hub(session, tokens, limits, context, origin)
+    kind = LeadHub if isinstance(session.server, LeadServer) else Hub
+    hub = kind(session, tokens, limits, context, origin)
     stop: list[str] = []
     for number in (signal.SIGINT, signal.SIGTERM):
         with suppress(NotImplementedError, RuntimeError, ValueError):  # not in the main thread, or not this system

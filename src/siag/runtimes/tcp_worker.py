@@ -7,7 +7,7 @@ import signal
 import ssl
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -20,6 +20,7 @@ from siag.foundations.types import Floats
 from siag.foundations.version import __version__
 from siag.methods import Method
 from siag.runtimes import wire
+from siag.runtimes.shards.lines import Lines
 from siag.runtimes.task import FromProblem, StreamEnded, Task, last_words
 from siag.runtimes.tcp_line import Line
 
@@ -32,6 +33,7 @@ NO_TLS = ("WRONG_VERSION_NUMBER", "UNKNOWN_PROTOCOL", "RECORD_LAYER_FAILURE", "P
 
 BEFORE: wire.Expected = {wire.WELCOME: wire.TOLD, wire.REFUSAL: wire.TOLD, wire.GOODBYE: wire.TOLD}
 
+Address = tuple[str, int]
 Make = Callable[[dict[str, Any], Floats], Task]
 """make(description, w0): the task, given the server's description of its method, and w."""
 
@@ -52,7 +54,8 @@ class Worker:
     """A worker of a distant server.
 
     Args:
-        address: of the server.
+        address: of the server; or a function that is asked for it before each connection, and returns the addresses of
+            all servers a model is split over, or raises `OSError` if there is none now.
         make: makes the task, once the server has said what it needs.
         name: which of the server's workers this is; `None`: any that is free.
         token: that binds it to its row.
@@ -63,7 +66,7 @@ class Worker:
 
     def __init__(
         self,
-        address: tuple[str, int],
+        address: Address | Callable[[], Sequence[Address]],
         make: Make,
         *,
         name: str | None = None,
@@ -75,9 +78,10 @@ class Worker:
     ) -> None:
         self._origin = origin or {}
         self._address, self._make, self._token = address, make, token
+        self._where = "the server" if callable(address) else shown(address)  # where it was last looked for
         self._context, self._give_up, self._say = context, give_up, say
         self._task: Task | None = None
-        self._line: Line | None = None
+        self._line: Line | Lines | None = None
         self._place = (0, 0, 0)  # row, workers, d
         self._lengths = (0, 0)  # of what is sent, and of what is read
         self._ahead = 0  # how many samples others have reported in this worker's place
@@ -133,7 +137,7 @@ class Worker:
 
     def _wait(self, wait: float, away: float, error: Exception) -> None:
         """Before the next try; the server may be back by then."""
-        place, reason = shown(self._address), _reason(error)
+        place, reason = self._where, _reason(error)
         if self._give_up is not None and away > self._give_up:
             raise GaveUp(f"no server at {place} for {away:.0f} seconds: {reason}") from None
         self._say(f"no connection to {place} ({reason}); trying again in {wait:.1f} s")
@@ -156,11 +160,10 @@ class Worker:
 
     def _greet(self) -> tuple[dict[str, Any], int]:
         """Say hello; return what the welcome says, and how many samples the server knows of."""
-        line = self._line = Line(self._address, self._context)
+        line = self._open()
         hello = {"protocol": wire.PROTOCOL, "siag": __version__, "worker": self.name, "token": self._token}
-        line.send(wire.text(wire.HELLO, hello | self._origin))
         try:
-            head = line.receive(BEFORE)
+            head = line.hello(wire.text(wire.HELLO, hello | self._origin | line.ticket), BEFORE)
         except ConnectionResetError:
             if self._task is None and self._context is None:
                 raise ConnectionResetError("it hung up at our hello; if it uses TLS, give --ca or --tls") from None
@@ -183,6 +186,14 @@ class Worker:
                 there, here = (f"reports of {sent} numbers" for sent, _ in (lengths, self._lengths))
             raise Dismissed(f"the server is another than before: {there}, not {here}")
         return content, samples
+
+    def _open(self) -> Line | Lines:
+        """Connect to the server, or to all that a model is split over."""
+        addresses = self._address() if callable(self._address) else [self._address]
+        self._where = shown(addresses[0])
+        whole = len(addresses) == 1
+        line = self._line = Line(addresses[0], self._context) if whole else Lines(addresses, self._context)
+        return line
 
     def _ready(self, method: Any, samples: int) -> Task:
         task = self._make(method if isinstance(method, dict) else {}, self._w[: self._place[2]].copy())
@@ -248,11 +259,11 @@ class Worker:
             raise
         except BaseException as error:  # SystemExit, too: it is the user's code that wants to end
             self._failure = error
-            error.add_note(f"in worker {self.name} of {shown(self._address)}")
+            error.add_note(f"in worker {self.name} of {self._where}")
             self._leave(last_words(error), failed=True)
             raise
 
-    def _resume(self, task: Task) -> Line | None:
+    def _resume(self, task: Task) -> Line | Lines | None:
         """After the user's code: what became of the connection meanwhile; `None` if its message is of no use now."""
         if self._verdict is not None:
             raise self._verdict
@@ -305,7 +316,7 @@ class Worker:
             raise Dismissed(f"the server's certificate is not trusted: {error.verify_message}") from None
         if isinstance(error, ssl.SSLError) and error.reason in NO_TLS and self._task is None:
             remedy = "leave out --ca and --tls, or start it with --cert and --key"
-            raise Dismissed(f"the server at {shown(self._address)} does not speak TLS; {remedy}") from None
+            raise Dismissed(f"the server at {self._where} does not speak TLS; {remedy}") from None
 
     def _leave(self, reason: str, failed: bool = False) -> None:
         """Say farewell, and wait until the server has heard it."""
@@ -349,10 +360,10 @@ class Worker:
             self._hang_up()
             if self._joined:
                 self._joined, self._away_since = False, time.monotonic()
-                self._say(f"no connection to {shown(self._address)} ({_reason(error)}); trying again")
+                self._say(f"no connection to {self._where} ({_reason(error)}); trying again")
             away = time.monotonic() - self._away_since
             if self._give_up is not None and away > self._give_up:
-                self._end_with(GaveUp(f"no server at {shown(self._address)} for {away:.0f} seconds: {_reason(error)}"))
+                self._end_with(GaveUp(f"no server at {self._where} for {away:.0f} seconds: {_reason(error)}"))
 
     def _end_with(self, verdict: Exception) -> None:
         """Let the worker end, though its code may wait for data that never come: in a main thread it can be woken."""
@@ -376,7 +387,7 @@ def made(description: dict[str, Any]) -> Method:
         raise Dismissed(f"the server's method {shorten(description)} cannot be made here: {error}") from None
 
 
-def shown(address: tuple[str, int]) -> str:
+def shown(address: Address) -> str:
     """An address as it is written."""
     host, port = address
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

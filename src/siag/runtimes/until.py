@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -95,40 +96,89 @@ class Curve:
         self.next = 0
         self.latest: float | None = None
 
+    @property
+    def measures(self) -> bool:
+        """Whether it looks at w at all."""
+        return self._measure is not None
+
+    @property
+    def begun(self) -> bool:
+        """Whether it has a point."""
+        return bool(self._rows)
+
+    def saved(self) -> dict[str, Any]:
+        """What outlives the server, ready for JSON."""
+        rows = [(t, None if math.isnan(value) else value, *rest) for t, value, *rest in self._rows]
+        return {"rows": rows, "growth": self._growth, "apart": self._apart}
+
+    def restore(self, saved: Mapping[str, Any]) -> None:
+        """Go on with the curve of an earlier server; points that are behind are not written down again."""
+        self._growth, self._apart = float(saved["growth"]), float(saved["apart"])
+        self._rows = [
+            (int(t), math.nan if value is None else float(value), int(reports), float(seconds), int(skips))
+            for t, value, reports, seconds, skips in saved["rows"]
+        ]
+        if self._rows:
+            version, value, _, seconds, _ = self._rows[-1]
+            self._measured, self._measured_at = version, seconds
+            self.latest = None if math.isnan(value) else value
+            self._aim_after(version)
+
     def note(
-        self, version: int, w: Floats, reports: int, seconds: float, measured: float | None = None, skips: int = 0
+        self,
+        version: int,
+        w: Floats | None,
+        reports: int,
+        seconds: float,
+        measured: float | None = None,
+        skips: int = 0,
     ) -> None:
-        """Write down a point, if it is time: `version` has reached `next`. `skips` of the reports sent nothing."""
+        """Write down a point, if it is time: `version` has reached `next`. `skips` of the reports sent nothing.
+
+        Without w, which only the measure looks at, it is the one last measured.
+        """
         self._look_at(w, version, seconds, measured)
         value = float("nan") if self.latest is None else self.latest
         if self._rows and self._rows[-1][0] == version:
             self._rows.pop()
         self._rows.append((version, value, reports, seconds, skips))
-        while self._ahead and self._ahead[-1] <= version:
-            self._ahead.pop()
         if len(self._rows) > self._most:  # an open end is far: every second point will do
             self._rows[1:-1] = self._rows[2:-1:2]
             self._growth = min(self._growth**2, FURTHEST)
             self._apart *= 2
-        self.next = self._ahead[-1] if self._ahead else max(version + 1, int(version * self._growth))
+        self._aim_after(version)
 
-    def refresh(self, version: int, w: Floats, reports: int, seconds: float, skips: int = 0) -> None:
+    def due(self, version: int, seconds: float) -> bool:
+        """Whether w was measured long ago."""
+        return version != self._measured and seconds - self._measured_at >= max(REFRESH, self._cost / SHARE)
+
+    def refresh(self, version: int, w: Floats | None, reports: int, seconds: float, skips: int = 0) -> None:
         """Measure w if that was long ago; with an open end this may be a point of the curve, too.
 
         The points of a run with a known end are those of a simulation, and no others.
         """
-        if version == self._measured or seconds - self._measured_at < max(REFRESH, self._cost / SHARE):
+        if not self.due(version, seconds):
             return
         if self._open and self._rows and seconds - self._rows[-1][3] >= self._apart:
             self.note(version, w, reports, seconds, skips=skips)
         else:
             self._look_at(w, version, seconds)
 
-    def _look_at(self, w: Floats, version: int, seconds: float, measured: float | None = None) -> None:
+    def _aim_after(self, version: int) -> None:
+        """Find where the next point is."""
+        while self._ahead and self._ahead[-1] <= version:
+            self._ahead.pop()
+        self.next = self._ahead[-1] if self._ahead else max(version + 1, int(version * self._growth))
+
+    def _look_at(self, w: Floats | None, version: int, seconds: float, measured: float | None = None) -> None:
         self._measured, self._measured_at = version, seconds
-        if self._measure is not None:
+        if self._measure is None:
+            return
+        if measured is not None:
+            self.latest = measured
+        elif w is not None:
             began = self._clock()
-            self.latest = float(self._measure(w)) if measured is None else measured
+            self.latest = float(self._measure(w))
             self._cost = self._clock() - began
 
     def run(self, w: Floats, diverged: int, about: dict[str, Any], gradients: int = 1) -> Run:

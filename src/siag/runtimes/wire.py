@@ -21,8 +21,24 @@ from siag.foundations.types import Floats
 
 PROTOCOL = 1
 HEADER = struct.Struct("<IB3sqq")
-NAMES = ("", "HELLO", "WELCOME", "REPORT", "MODEL", "REFUSAL", "SKIP", "LEAVE", "GOODBYE", "ALIVE")
 HELLO, WELCOME, REPORT, MODEL, REFUSAL, SKIP, LEAVE, GOODBYE, ALIVE = range(1, 10)
+ORDERS, NOTE, SAID, ASK, REPLY = range(16, 21)  # between the servers of a model that is split: `siag.runtimes.shards`
+NAMES = {
+    HELLO: "HELLO",
+    WELCOME: "WELCOME",
+    REPORT: "REPORT",
+    MODEL: "MODEL",
+    REFUSAL: "REFUSAL",
+    SKIP: "SKIP",
+    LEAVE: "LEAVE",
+    GOODBYE: "GOODBYE",
+    ALIVE: "ALIVE",
+    ORDERS: "ORDERS",
+    NOTE: "NOTE",
+    SAID: "SAID",
+    ASK: "ASK",
+    REPLY: "REPLY",
+}
 STAGE = 4096  # bytes a server receives at a time, unless a large array is on its way
 ASKED = (2, STAGE - HEADER.size)  # bytes of JSON from a worker: header and all, they fit on the stage
 TOLD = (2, 1 << 16)  # bytes of JSON from a server
@@ -67,7 +83,7 @@ def text(kind: int, content: dict[str, Any], stamp: int = 0) -> bytes:
 def parse_head(raw: Raw, expected: Expected, at: int = 0) -> Head:
     """The header of a frame, if it is one of those expected."""
     length, kind, zeros, stamp, sample = HEADER.unpack_from(raw, at)
-    if zeros != ZEROS or not HELLO <= kind <= ALIVE:
+    if zeros != ZEROS or kind not in NAMES:
         raise BadFrame("these bytes are no frame of siag's protocol")
     if kind not in expected:
         raise BadFrame(f"{NAMES[kind]}: now {_listed(expected)} is expected")

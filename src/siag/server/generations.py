@@ -229,6 +229,20 @@ def fill_arrays(scan: Scan, arrays: Arrays, rowwise: set[str]) -> dict[str, Any]
     return meta
 
 
+def metas_of(scan: Scan) -> list[dict[str, Any]]:
+    """What was saved with each save of a verified file, the arrays left on disk."""
+    metas: list[dict[str, Any]] = []
+    try:
+        with open(scan.path, "rb") as stream:
+            for _, place in scan.saves:
+                stream.seek(place)
+                length, _ = SIZES.unpack(stream.read(SIZES.size))
+                metas.append(json.loads(stream.read(length)))
+    except OSError as error:
+        raise BadFile(f"{scan.path}: cannot be read: {reason_of(error).lower()}") from None
+    return metas
+
+
 def read_last(scan: Scan, name: str) -> tuple[dict[str, Any], np.ndarray[Any, Any]]:
     """What was saved with the last save of a verified file, and one array of it; what is saved by rows stays there."""
     forms = {other: form_of(text) for other, text in scan.header["arrays"].items()}

@@ -140,7 +140,7 @@ class ParameterServer:
         self._admit: Callable[..., bool] = admit
         self._admit_all: Callable[..., int] = admit_all
         self._by_name = {name: row for row, name in enumerate(names)}
-        self._limit = LIMIT * (1.0 + float(np.abs(w0).max(initial=0.0)))
+        self._limit = limit_of(w0)
         self._look = max(64, w0.size // 1000)  # whether w is still finite is looked at after so many versions
         self._rule = step.rule(self.n)  # of a step that looks at ages
         self._sizes = np.empty(0)
@@ -255,7 +255,7 @@ class ParameterServer:
             hear(self._rule, row, stamp)
         self._arrive(row, stamp, sample, now)
         if self.arrived >= self._k:
-            move(self.state, self._eta())
+            self._move(self._eta())
             self._stepped(now)
 
     def forgotten(self, row: int, now: float) -> None:
@@ -315,7 +315,7 @@ class ParameterServer:
         """With `Tick` as server: it is time to step, whoever has arrived."""
         if self._started is None:
             self.begin(now)
-        move(self.state, self._eta())
+        self._move(self._eta())
         self._stepped(now)
 
     def strike(self, row: int, refusal: Refused, now: float) -> None:
@@ -354,10 +354,7 @@ class ParameterServer:
 
     def arrays(self) -> dict[str, np.ndarray[Any, Any]]:
         """The method's arrays by name, and the step's if it has any: all that must be kept, beside `meta`."""
-        found: dict[str, np.ndarray[Any, Any]] = {}
-        for name, value in _arrays_within(self.state):
-            if not any(value is other for other in found.values()):
-                found[name] = value
+        found = arrays_of(self.state)
         return found if self._rule is None else found | dict(_arrays_within(self._rule, "step."))
 
     def meta(self, now: float) -> dict[str, Any]:
@@ -450,6 +447,10 @@ class ParameterServer:
             self._sizes = checked_sizes(self.step.sizes, self.version, AHEAD)
         return float(self._sizes[k])
 
+    def _move(self, eta: float) -> None:
+        """Step, nobody having reported just now."""
+        move(self.state, eta)
+
     def _stepped(self, now: float) -> None:
         """What follows a step."""
         self.version += 1
@@ -509,6 +510,20 @@ def _checked(method: Method, whole: Floats, w: Floats) -> Floats:
         what = "an array of float64 that begins with the state's own w"
         raise Unsuitable(f"{method!r}: what is shown to workers must be {what}, not {shorten(whole)}")
     return whole
+
+
+def limit_of(w0: Floats) -> float:
+    """How large a coordinate of w may become."""
+    return LIMIT * (1.0 + float(np.abs(w0).max(initial=0.0)))
+
+
+def arrays_of(state: Record) -> dict[str, np.ndarray[Any, Any]]:
+    """A method's arrays by name, each once."""
+    found: dict[str, np.ndarray[Any, Any]] = {}
+    for name, value in _arrays_within(state):
+        if not any(value is other for other in found.values()):
+            found[name] = value
+    return found
 
 
 def _arrays_within(record: Record, place: str = "") -> Iterator[tuple[str, np.ndarray[Any, Any]]]:

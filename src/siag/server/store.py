@@ -26,7 +26,7 @@ import numpy as np
 from siag.foundations.errors import BadFile, BadInput, SiagError
 from siag.foundations.files import writable_folder
 from siag.foundations.types import Integers
-from siag.server.generations import compare, fill_arrays, generations_in, good_scans, join_entries, remarks_on
+from siag.server.generations import Scan, compare, fill_arrays, generations_in, good_scans, join_entries, remarks_on
 from siag.server.log import Log
 from siag.server.records import (
     CHANGE,
@@ -115,6 +115,7 @@ class Store:
         self._owed: Integers = np.empty(0, np.int64)  # rows of saves that failed
         self._error: Exception | None = None
         self._recovered = not generations_in(self._folder)
+        self._keep: int | None = None  # a generation not to be deleted, nor any after it
 
     def __enter__(self) -> Store:
         return self
@@ -126,6 +127,11 @@ class Store:
     def problem(self) -> str | None:
         """What goes wrong with saving, None if the last save succeeded."""
         return None if self._error is None else reason_of(self._error)
+
+    @property
+    def busy(self) -> bool:
+        """Whether a save is under way."""
+        return not self._idle.is_set()
 
     def recover(self, arrays: Arrays) -> Recovery | None:
         """Fill the arrays from the newest good save; None if nothing was ever saved here.
@@ -146,19 +152,24 @@ class Store:
         )
         scan = scans[-1]
         entries, unused = join_entries(scans)
-        meta = fill_arrays(scan, arrays, self._rowwise(arrays))
         remarks = remarks_on(scan, refused)
         if unused:
             remarks.append(f"{unused} logged entries were not used: one before them is missing")
-        self._log.go_on(scan.covers, len(entries))
-        self._writer.follow(scan)
-        self._recovered = True
+        meta = self._go_on(scan, len(entries), arrays)
         if self._durable and not remarks:
             try:
                 self._writer.go_on(scan)
             except OSError as error:
                 self._error = error
         return Recovery(meta, entries, tuple(remarks))
+
+    def _go_on(self, scan: Scan, entries: int, arrays: Arrays) -> dict[str, Any]:
+        """Fill the arrays, and write on after what they were filled from; what was saved with them."""
+        meta = fill_arrays(scan, arrays, self._rowwise(arrays))
+        self._log.go_on(scan.covers, entries)
+        self._writer.follow(scan)
+        self._recovered = True
+        return meta
 
     def save(
         self, arrays: Arrays, changed: np.ndarray[Any, Any], meta: Mapping[str, Any], *, wait: bool = False
@@ -289,7 +300,7 @@ class Store:
             self._writer.adopt(draft, make_entries(self._log.carried, draft.salt))
             self._log.covered = job.covers
             self._log.carry(False)
-        self._writer.tidy()
+        self._writer.tidy(self._keep)
 
 
 def _lock(folder: Path) -> int:

@@ -139,11 +139,19 @@ class Writer:
         if old is not None:
             os.close(old)
 
-    def tidy(self) -> None:
-        """Delete the generations before the previous one."""
+    @property
+    def current(self) -> int | None:
+        """The generation in use."""
+        return self._current
+
+    def tidy(self, keep: int | None = None) -> None:
+        """Delete the generations before the previous one, and before one that is to be kept."""
+        if self._previous is None:
+            return
+        first = self._previous if keep is None else min(keep, self._previous)
         with contextlib.suppress(OSError):
             for number, path in generations_in(self._folder).items():
-                if self._previous is not None and number < self._previous:
+                if number < first:
                     path.unlink()
 
     def close(self) -> None:

@@ -1,0 +1,253 @@
+"""A model that is split, for tests: a lead, its followers and workers, all in threads of this process."""
+
+import asyncio
+import multiprocessing
+import threading
+from functools import cached_property
+
+import numpy as np
+from peers import PATIENCE, Notes
+
+import siag
+from siag.methods import SIAG
+from siag.problems import LeastSquares
+from siag.runtimes.assembly import Assembly, Options
+from siag.runtimes.security import Tokens
+from siag.runtimes.shards import Follower
+from siag.runtimes.task import FromProblem
+from siag.runtimes.tcp_connection import Limits
+from siag.runtimes.tcp_server import listen, serve_session
+from siag.runtimes.tcp_worker import Worker, made
+from siag.runtimes.until import Until
+from siag.server.guard import Guard
+from siag.steps import Constant
+
+SECRET = "a secret of the servers"
+PROBLEM = LeastSquares.random(n=4, p=30, d=23, noise=0.1, seed=3)
+
+
+class Split:
+    """A lead and its followers."""
+
+    def __init__(
+        self,
+        shards=2,
+        *,
+        method=None,
+        step=None,
+        w0=None,
+        names=None,
+        until=None,
+        tokens=None,
+        context=None,
+        client=None,
+        followers=None,
+        secret=SECRET,
+        about=None,
+        **options,
+    ):
+        self.notes = Notes()
+        self.method, self.w0 = SIAG() if method is None else method, np.zeros(PROBLEM.d) if w0 is None else w0
+        self.step = Constant(0.005) if step is None else step
+        self.names = [str(i) for i in range(PROBLEM.n)] if names is None else names
+        tokens = Tokens.none() if tokens is None else tokens
+        self.error = self.run = None
+        self.followers = followers
+        if followers is None:
+            given = {"tokens": tokens, "secret": SECRET, "context": context, "folder": options.get("folder")}
+            self.followers = [
+                Running(Follower(self.method, self.w0, self.names, k, shards, **given)) for k in range(1, shards)
+            ]
+        self._owns = followers is None
+        options = {"linger": None, "guard": Guard(jump=None), "progress": self.notes, **options}
+        try:
+            self.assembly = Assembly(
+                self.method,
+                self.step,
+                self.w0,
+                self.names,
+                until or Until(reports=400),
+                Options(**options),
+                about or {"problem": repr(PROBLEM), "seed": 0},
+                [each.address for each in self.followers],
+                secret,
+                client,
+            )
+        except BaseException:
+            self._stop_followers()
+            raise
+        self.session, self.server = self.assembly.session, self.assembly.server
+        self._listeners = listen("127.0.0.1", 0)
+        self.port = self._listeners[0].getsockname()[1]
+        self._given = {"context": context, "tokens": tokens, "limits": Limits()}
+        self._listening = threading.Event()
+        self._thread = threading.Thread(target=self._serve)
+
+    def addresses(self):
+        return [("127.0.0.1", self.port), *(each.address for each in self.followers)]
+
+    def _ready(self, host, port):
+        self._loop = asyncio.get_running_loop()
+        self._loop.set_exception_handler(lambda loop, context: self.trouble.append(context))
+        self._listening.set()
+
+    def _serve(self):
+        def carry(session):
+            asyncio.run(serve_session(session, self._listeners, ready=self._ready, **self._given))
+
+        try:
+            self.run = self.assembly.run(carry)
+        except Exception as error:
+            self.error = error
+        finally:
+            for listener in self._listeners:
+                listener.close()
+
+    def __enter__(self):
+        self.trouble = []
+        self._thread.start()
+        assert self._listening.wait(PATIENCE)
+        return self
+
+    def __exit__(self, kind, *_):
+        self.stop()
+        if kind is None:
+            assert self.trouble == []
+            if self.error is not None:
+                raise self.error
+
+    def _stop_followers(self):
+        if self._owns:
+            for each in self.followers:
+                each.stop()
+
+    def stop(self):
+        """End the run, and say goodbye."""
+        self.session.end("as the test says")
+        self.wait()
+        self._stop_followers()
+
+    def wait(self):
+        """Wait for the end."""
+        self._thread.join(PATIENCE)
+        assert not self._thread.is_alive()
+
+    def ask(self, question):
+        """What a function returns in the lead's thread."""
+        answered, answer = threading.Event(), []
+
+        def run():
+            answer.append(question())
+            answered.set()
+
+        self._loop.call_soon_threadsafe(run)
+        assert answered.wait(PATIENCE)
+        return answer[0]
+
+
+class Running:
+    """A follower in a thread."""
+
+    def __init__(self, follower):
+        self.follower, self.address = follower, follower.address
+        self.thread = threading.Thread(target=follower.run)
+        self.thread.start()
+
+    @property
+    def hub(self):
+        return self.follower._hub
+
+    def stop(self):
+        self.follower.stop()
+        self.thread.join(PATIENCE)
+        assert not self.thread.is_alive()
+
+
+class Hand(Worker):
+    """A worker of the problem that can be told to stop, and that keeps what it was sent."""
+
+    def __init__(self, address, name, *, method=None, problem=PROBLEM, seed=0, pause=0.0, **given):
+        self.stamps, self.remarks, self.outcome = [], [], None
+
+        def make(description, w0):
+            self.task = FromProblem(problem, made(description) if method is None else method, seed, w0, pause)
+            return self.task
+
+        super().__init__(address, make, name=name, say=self.remarks.append, **given)
+        self.thread = threading.Thread(target=self._live, daemon=True)
+        self.thread.start()
+
+    def _read_model(self, into):
+        self.stamps.append(super()._read_model(into))
+        return self.stamps[-1]
+
+    def _live(self):
+        try:
+            self.outcome = self.run()
+        except BaseException as error:
+            self.outcome = error
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self._give_up = 0.0
+        self.thread.join(PATIENCE)
+        assert not self.thread.is_alive()
+
+
+def hands(split, **given):
+    """A worker for each row."""
+    return [Hand(split.addresses, name, **given) for name in split.names]
+
+
+def finish(split, workers):
+    """Wait until a run is over and its workers have gone; the run."""
+    split.wait()
+    for worker in workers:
+        worker._give_up = 0.0
+        worker.thread.join(PATIENCE)
+        assert not worker.thread.is_alive()
+    if split.error is not None:
+        raise split.error
+    return split.run
+
+
+def same(path, split, run, problem=PROBLEM):
+    """Whether a replay of the trace ends where the run did, to the bit."""
+    again = siag.replay(path, problem, split.method, split.step, seed=0, w0=split.w0)
+    assert run.diverged[0] < 0
+    assert run.w.any()
+    return run.w.tobytes() == again.w.tobytes()
+
+
+def serve_follower(pipe, method, d, names, k, shards, folder):
+    """A follower in a process of its own; it says where it listens."""
+    given = {"tokens": Tokens.none(), "secret": SECRET, "folder": folder}
+    follower = Follower(method, np.zeros(d), names, k, shards, **given)
+    pipe.send(follower.address)
+    follower.run()
+
+
+class Process:
+    """A follower in a process of its own."""
+
+    def __init__(self, split_over, k, folder, method=None):
+        here, there = multiprocessing.get_context("spawn").Pipe()
+        names = [str(i) for i in range(PROBLEM.n)]
+        given = (there, SIAG() if method is None else method, PROBLEM.d, names, k, split_over, folder)
+        self._process = multiprocessing.get_context("spawn").Process(target=serve_follower, args=given, daemon=True)
+        self._process.start()
+        self._pipe = here
+
+    @cached_property
+    def address(self):
+        """Where it listens, once it does."""
+        assert self._pipe.poll(4 * PATIENCE)
+        return self._pipe.recv()
+
+    def stop(self):
+        """Kill it."""
+        self._process.kill()
+        self._process.join(PATIENCE)
+        assert not self._process.is_alive()

@@ -21,6 +21,7 @@ from siag.runtimes.shards import ShardLost
 from siag.runtimes.shards.saves import ShardStore
 from siag.runtimes.tcp_worker import Dismissed
 from siag.runtimes.until import Until
+from siag.server.model import read_model
 from siag.server.store import Store
 from siag.server.writer import Writer
 
@@ -155,6 +156,29 @@ def test_a_lead_that_begins_again_takes_its_followers_back_with_it(tmp_path):
             run = finish(second, hands(second))
     assert run.reads[0, -1] == 400
     assert same(path, second, run)
+    model = read_model(folder)
+    assert np.array_equal(model.w, run.w[0])
+    assert (model.version, model.about["shards"]) == (run.t[-1], 2)
+
+
+def test_the_model_of_a_save_that_one_shard_has_not_is_that_of_the_save_before(tmp_path):
+    folder = tmp_path / "state"
+    first = Split(2, folder=folder, until=Until(reports=100))
+    with first:
+        run = finish(first, hands(first))
+        kept = {path: path.read_bytes() for path in (folder / "shard-1").glob("state-*.siag")}
+        second = Split(2, folder=folder, until=Until(reports=200), followers=first.followers)
+        with second:
+            finish(second, hands(second))
+    for path in (folder / "shard-1").glob("state-*.siag"):
+        path.unlink()
+    for path, content in kept.items():
+        path.write_bytes(content)
+    assert np.array_equal(read_model(folder).w, run.w[0])
+    for path in (folder / "shard-1").glob("state-*.siag"):
+        path.write_bytes(path.read_bytes()[:100])
+    with pytest.raises(BadFile, match="no save is intact in all 2 shards"):
+        read_model(folder)
 
 
 def test_without_a_folder_a_new_lead_begins_at_the_beginning(tmp_path):

@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from siag.foundations.errors import BadFile
 from siag.foundations.types import Floats
-from siag.server.generations import generations_in, good_scans, join_entries, read_last, remarks_on
+from siag.server.generations import (
+    OtherFormat,
+    Scan,
+    generations_in,
+    good_scans,
+    join_entries,
+    metas_of,
+    read_last,
+    remarks_on,
+    scan_file,
+)
 from siag.server.records import reason_of
 
 TRIES = 10  # looks at a folder whose files are replaced while they are read
@@ -48,23 +60,29 @@ def read_model(folder: str | os.PathLike[str]) -> SavedModel:
     """Read w out of the folder in which a live run saves its state; its server may be at work, or have ended.
 
     A server saves about twice a second, so what is read is at most a second old. Of files that are damaged the newest
-    good save is used, and `remarks` says so.
+    good save is used, and `remarks` says so. Of a model that was split it is the newest save that all shards have.
 
     Args:
         folder: the `folder` of `siag.train` or `siag.serve`.
     """
     place = Path(folder)
+    read = _newest_of_all if (place / "shard-0").is_dir() else _newest
     for _ in range(TRIES - 1):
-        there = _generations(place)
+        there = _files(place)
         try:
-            model = _newest(there)
+            model = read(place)
         except BadFile:
-            if _generations(place) == there:
+            if _files(place) == there:
                 raise
         else:
-            if not model.remarks or _generations(place) == there:
+            if not model.remarks or _files(place) == there:
                 return model
-    return _newest(_generations(place))
+    return read(place)
+
+
+def _files(folder: Path) -> set[Path]:
+    """All that may be replaced while it is read."""
+    return set(folder.glob("**/state-*"))
 
 
 def _generations(folder: Path) -> dict[int, Path]:
@@ -82,10 +100,43 @@ def _generations(folder: Path) -> dict[int, Path]:
     raise BadFile(f"{folder}: {what}; give the folder of a run: siag serve --folder, or siag.train(folder=…)")
 
 
-def _newest(generations: dict[int, Path]) -> SavedModel:
+def _newest(folder: Path) -> SavedModel:
     """The newest good save."""
-    scans, refused = good_scans(generations, lambda scan: None, REMEDY)
-    scan = scans[-1]
+    scans, refused = good_scans(_generations(folder), lambda scan: None, REMEDY)
+    return _model(scans[-1], len(join_entries(scans)[0]), remarks_on(scans[-1], refused))
+
+
+def _newest_of_all(folder: Path) -> SavedModel:
+    """The newest save that all shards have."""
+    shards = [_numbered(folder / "shard-0")]
+    count = next((int(scan.header["identity"].get("shards", 1)) for scan in shards[0].values()), 1)
+    shards += [_numbered(folder / f"shard-{k}") for k in range(1, count)]
+    whole = set.intersection(*(set(saves) for saves in shards))
+    if not whole:
+        raise BadFile(f"{folder}: no save is intact in all {count} shards; {REMEDY}")
+    parts = [saves[max(whole)] for saves in shards]
+    model = _model(parts[0], 0, [])
+    name = str(read_last(parts[0], "w")[0].get("answer", "w"))
+    return replace(model, w=np.concatenate([read_last(part, name)[1] for part in parts]))
+
+
+def _numbered(folder: Path) -> dict[int, Scan]:
+    """The intact saves of a shard, by the numbers that all shards know them by; each without those after it."""
+    found = {}
+    for number, path in _generations(folder).items():
+        try:
+            scan = scan_file(path, number)
+        except OtherFormat:
+            raise
+        except BadFile:  # another may have it
+            continue
+        for count, meta in enumerate(metas_of(scan), start=1):
+            found[int(meta["save"])] = replace(scan, saves=scan.saves[:count])
+    return found
+
+
+def _model(scan: Scan, logged: int, remarks: list[str]) -> SavedModel:
+    """The last save of a file."""
     try:
         meta, w = read_last(scan, "w")
         result = str(meta.get("answer", "w"))  # some methods' is not the w that workers read
@@ -99,8 +150,8 @@ def _newest(generations: dict[int, Path]) -> SavedModel:
             workers={str(member["name"]): int(member["reports"]) for member in meta["members"]},
             about=dict(scan.header["identity"]),
             written=scan.written,
-            logged=len(join_entries(scans)[0]),
-            remarks=tuple(remarks_on(scan, refused)),
+            logged=logged,
+            remarks=tuple(remarks),
         )
     except (KeyError, TypeError, ValueError) as error:
         if isinstance(error, BadFile):

@@ -17,6 +17,7 @@ from siag.runtimes.absence import Absence
 from siag.runtimes.until import Curve, Until
 from siag.runtimes.watch import Problems, Quiet, Watcher
 from siag.server.guard import Guard, Refused
+from siag.server.ledger import HERE
 from siag.server.parameter_server import Diverged, ParameterServer, Ticket
 from siag.server.store import Store
 
@@ -450,6 +451,9 @@ class Session:
 
     def _lonely(self, now: float) -> None:
         """With nobody there, save, wait, and end after the stated time."""
+        if self.server.ledger[:-1, HERE].any():  # somebody is at work: no need to look at all of many
+            self._lonely_since = None
+            return
         states = self._absence.states
         if self._departures and "left" in states and all(state in GONE for state in states):
             self.end(self.whereabouts())

@@ -10,11 +10,22 @@ import platform
 import re
 import sys
 
-from benchmarks import live, methods, simulator
+from benchmarks import live, methods, ray_cluster, simulator
 from benchmarks.sides import HERE, PYTHON
 from siag.foundations.files import write_text
 
-CHAPTERS = {"simulator": simulator.chapter, "methods": methods.chapter, "live": live.chapter}
+CHAPTERS = {
+    "simulator": simulator.chapter,
+    "methods": methods.chapter,
+    "live": live.chapter,
+    "ray": ray_cluster.chapter,
+}
+TITLES = {
+    "## The simulator": "simulator",
+    "## The methods": "methods",
+    "## The live server": "live",
+    "## On Ray": "ray",
+}
 RESULTS = HERE / "RESULTS.md"
 
 
@@ -26,8 +37,7 @@ def main(wanted: list[str]) -> None:
     if unknown:
         raise SystemExit(f"{unknown.pop()}: not one of {', '.join(CHAPTERS)}")
     before = re.split(r"^(?=## )", RESULTS.read_text(), flags=re.M)[1:] if RESULTS.exists() else []
-    titles = {"## The simulator": "simulator", "## The methods": "methods", "## The live server": "live"}
-    kept = {titles[text.partition("\n")[0]]: text for text in before if text.partition("\n")[0] in titles}
+    kept = {TITLES[text.partition("\n")[0]]: text for text in before if text.partition("\n")[0] in TITLES}
     for name, chapter in CHAPTERS.items():
         if not wanted or name in wanted:
             kept[name] = chapter()[0]

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from itertools import repeat
 from pathlib import Path
@@ -18,6 +22,8 @@ from siag.server.snapshot import Snapshot
 
 STEP = siag.steps.Constant(ETA)
 JOINING = 0.4  # seconds in which all workers should be there; what they take more is taken from the measured time
+STARTING = 1.5  # the same on Ray
+SHARDS = {"ray": 1, "ray-shards": 2}
 ENOUGH = 0.3  # of the time that should have been measured
 
 
@@ -114,6 +120,58 @@ def network(certificates: Path | None, d: int, workers: int, seconds: float) -> 
     return found
 
 
+def busy() -> float:
+    """Seconds that the cores of this machine have worked, all together."""
+    with open("/proc/stat") as file:
+        user, nice, system, _, _, irq, softirq, *_ = map(int, file.readline().split()[1:])
+    return (user + nice + system + irq + softirq) / os.sysconf("SC_CLK_TCK")
+
+
+class Load(Watch):
+    """Notes how much the machine worked while reports were counted."""
+
+    def __init__(self, working: int) -> None:
+        super().__init__(working)
+        self.looks: list[tuple[float, float]] = []
+
+    def show(self, snapshot: Snapshot) -> None:
+        """A look at the server."""
+        super().show(snapshot)
+        if self.points:
+            self.looks.append((time.perf_counter(), busy()))
+
+    @property
+    def cores(self) -> float:
+        """How many cores were at work, on average."""
+        (began, before), (ended, after) = self.looks[0], self.looks[-1]
+        return (after - before) / (ended - began)
+
+
+def on_ray(shards: int, d: int, workers: int, seconds: float) -> dict[str, object]:
+    """`siag.train` on the Ray cluster of this process; its workers take their time to start."""
+    watch = Load(workers)
+    streams = [repeat(i) for i in range(workers)]
+    until = siag.Until(seconds=seconds + WARM + STARTING)
+    runtime = siag.runtimes.Ray(shards=shards)
+    run = siag.train(gradient, streams, np.zeros(d), step=STEP, until=until, progress=watch, runtime=runtime)
+    if watch.seconds < ENOUGH * seconds:
+        return on_ray(shards, d, workers, seconds + 2.0)
+    return {**answer(run, watch), "cores": watch.cores}
+
+
+@contextmanager
+def cluster() -> Iterator[None]:
+    """A Ray cluster on this machine, with room for all processes."""
+    os.environ |= {"RAY_USAGE_STATS_ENABLED": "0", "RAY_DEDUP_LOGS": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
+    import ray  # it reads its settings when it is imported
+
+    ray.init("local", num_cpus=8, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+    try:
+        yield
+    finally:
+        ray.shutdown()
+
+
 def main(side: str) -> None:
     """Answer requests."""
     warm = ParameterServer(siag.methods.SIAG(), STEP, np.zeros(2), workers=1)
@@ -123,6 +181,9 @@ def main(side: str) -> None:
             serve(embedded)
         elif side == "tcp":
             serve(partial(network, None))
+        elif side in SHARDS:
+            with cluster():
+                serve(partial(on_ray, SHARDS[side]))
         else:
             made = make_certificates(Path(folder) / "certificates", hosts=["127.0.0.1"], workers=4)
             serve(partial(network, made[0].parent))

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import cycle
+from pathlib import Path
 
 import numpy as np
 
@@ -22,7 +23,8 @@ from benchmarks import durability
 from benchmarks.peers.live_job import ETA, PROBES, center
 from benchmarks.sides import HERE, PYTHON
 from benchmarks.targets import Target, table
-from siag.server.parameter_server import ParameterServer, take
+from siag.server.ledger import take
+from siag.server.parameter_server import ParameterServer
 
 ROUNDS, SECONDS = 5, 0.6
 SMALL, LARGE, FEW, MANY = 20, 10**6, 1, 4
@@ -45,21 +47,20 @@ Rates = dict[str, dict[Size, list[float]]]
 
 
 class Side:
-    """A side in a process of its own, with processes of its own."""
+    """A side in a process of its own, with processes of its own.
 
-    def __init__(self, name: str) -> None:
+    Args:
+        name: how it is called.
+        command: what to start.
+        cwd: where.
+        log: name of the file for what it has to say.
+    """
+
+    def __init__(self, name: str, command: list[str | Path], cwd: Path, log: str) -> None:
         self.name = name
-        ours = name in OURS
-        log = OURS[name] if ours else "_".join(THEIRS[name])
         self._log = open(HERE / "peers" / f"{log}.log", "w")  # noqa: SIM115  # it lives as long as the process
-        command = [sys.executable, "-m", "benchmarks.jobs", log] if ours else [PYTHON, f"{THEIRS[name][0]}.py"]
         self._process = subprocess.Popen(
-            command + ([] if ours else THEIRS[name][1:]),
-            cwd=HERE.parent if ours else HERE / "peers",
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._log,
-            text=True,
+            command, cwd=cwd, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log, text=True
         )
 
     def __call__(self, d: int, workers: int, seconds: float = SECONDS) -> float:
@@ -72,7 +73,7 @@ class Side:
         line = self._process.stdout.readline()
         if not line:
             raise SystemExit(f"{self.name} ended unexpectedly; see {self._log.name}")
-        found = json.loads(line)
+        self.found = found = json.loads(line)
         wrong = amiss(found, d, workers, seconds)
         if wrong:
             raise SystemExit(f"{self.name} does not compute the same thing, d = {d}, {workers} workers: {wrong}")
@@ -87,6 +88,16 @@ class Side:
             self._process.kill()
             self._process.wait()
         self._log.close()
+
+
+def our_side(name: str, job: str) -> Side:
+    """One of siag's own, see `jobs.py`."""
+    return Side(name, [sys.executable, "-m", "benchmarks.jobs", job], HERE.parent, job)
+
+
+def peer(name: str, python: Path | str = PYTHON) -> Side:
+    """A peer, in its own environment unless it is said otherwise."""
+    return Side(name, [python, f"{THEIRS[name][0]}.py", *THEIRS[name][1:]], HERE / "peers", "_".join(THEIRS[name]))
 
 
 def amiss(found: dict, d: int, workers: int, seconds: float) -> str:
@@ -118,7 +129,7 @@ def side_by_side() -> Rates:
     """Updates per second of all sides, round by round, all sides taking turns."""
     rates: Rates = {name: {size: [] for size in SIZES} for name in (*OURS, *THEIRS)}
     rates[TLS] = {size: [] for size in SIZES if size[1] == MANY}
-    sides = [Side(name) for name in rates]
+    sides = [our_side(name, OURS[name]) if name in OURS else peer(name) for name in rates]
     try:
         for side in sides:
             side(SMALL, MANY, 0.1)

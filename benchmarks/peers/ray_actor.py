@@ -74,7 +74,7 @@ def driver(server, workers, meter: Meter) -> None:
 
 def main(way: str) -> None:
     """Answer requests; the actors stay."""
-    ray.init(num_cpus=2 * WORKERS, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+    ray.init("local", num_cpus=2 * WORKERS, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
     server = ParameterServer.remote()
     actors = [Worker.remote(i) for i in range(WORKERS)]
 

@@ -32,13 +32,14 @@ Examples:
   siag run experiment.toml --out out  one experiment from a file
   siag compare                        all methods on the paper's problem, on one footing
   siag theory --n 20 --T 15           Theorem 1's constants, and the steps to use
+  siag train --gradient job:gradient --stream job:a --stream job:b --dimension 3 --eta 0.05
   siag serve --workers 2 --dimension 3 --eta 0.05
   siag work HOST:7460 --gradient job:gradient --stream job:stream
   siag export state w.npy             the model of a live run, from its --folder
 
 \b
 Exit status:
-  0    done; also siag serve after Ctrl-C, which is how a server without an end is stopped
+  0    done; also siag serve and siag train after Ctrl-C, which ends them in order
   1    a run diverged, a claim does not hold, a worker's own code failed, a server's workers failed
        before any report, there was no server (siag work --give-up), or the machine refused
   2    a mistake in what was given, one line says which; for siag work also: the server refused

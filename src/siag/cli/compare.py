@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from siag.cli.app import AS_JSON, NOTHING_HALF, bar, on_interrupt, siag
-from siag.cli.live import read_problem
+from siag.cli.given import read_problem
 from siag.foundations.errors import BadInput
 
 if TYPE_CHECKING:

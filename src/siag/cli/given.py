@@ -1,9 +1,13 @@
-"""What `siag serve` was given on the command line, as the objects that Python takes; mistakes as they were typed."""
+"""What live commands were given on the command line, as the objects that Python takes; mistakes as they were typed."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import importlib
+import os
+import sys
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -49,6 +53,12 @@ def check_name(name: str | None) -> None:
         raise BadInput("name", name, "not empty")
 
 
+def check_clock(given: dict[str, Any]) -> None:
+    """Refuse what says twice when to step."""
+    if given["tick"] is not None and given["every"] is not None:
+        raise BadInput("tick", given["tick"], "given without --every")
+
+
 def check_crowd(given: dict[str, Any], problem: Problem | None) -> None:
     """Refuse what says twice, or not at all, how many workers there are, and when to step."""
     for name in given["names"]:
@@ -61,8 +71,7 @@ def check_crowd(given: dict[str, Any], problem: Problem | None) -> None:
                 raise BadInput(name, given[name], "left out with --problem, which knows it")
     elif not given["names"] and given["workers"] is None:
         raise Missing("workers", "give --workers N, or --name A --name B …, or --problem")
-    if given["tick"] is not None and given["every"] is not None:
-        raise BadInput("tick", given["tick"], "given without --every")
+    check_clock(given)
 
 
 def start(file: Path | None, dimension: int | None, problem: Problem | None) -> Any:
@@ -139,3 +148,104 @@ def limits(given: dict[str, Any], problem: Problem | None) -> Limits | None:
         return None
     workers = problem.n if problem is not None else len(given["names"]) or given["workers"]
     return Limits(**{"connections": max(Limits.connections, 2 * workers), **told})
+
+
+def reference(parameter: str, text: str) -> Any:
+    """What "module:attribute" names; modules are looked for in the current folder too."""
+    module, colon, name = text.partition(":")
+    if not (module and colon and name):
+        raise BadInput(parameter, text, 'of the form "module:attribute"')
+    if (here := os.getcwd()) not in sys.path:
+        sys.path.insert(0, here)  # for good: what it imports later is found as well
+    try:
+        found: Any = importlib.import_module(module)
+        for part in name.split("."):
+            found = getattr(found, part)
+    except (Exception, SystemExit) as error:  # a module of the user's may do anything
+        raise BadInput(parameter, text, "something that can be imported", f"importing it raised {error!r}") from error
+    return found
+
+
+def read_problem(text: str) -> tuple[Problem, int]:
+    """The problem of a TOML file, or "module:attribute", which may be a function that makes it; and the file's seed."""
+    from siag.experiments import config
+    from siag.problems import Problem
+
+    if os.path.exists(text) or ":" not in text:
+        return config.read_problem(text)
+    found = reference("problem", text)
+    if not isinstance(found, Problem) and callable(found):
+        try:
+            found = found()
+        except Exception as error:  # whatever the user's code raises
+            remedy = f"it raised {type(error).__name__}: {error}"
+            raise BadInput("problem", text, "a Problem, or a function that makes it", remedy) from error
+    if not isinstance(found, Problem):
+        raise BadInput("problem", text, "a Problem, or a function that makes it")
+    return found, 0
+
+
+def problem_of(text: str | None, seed: int | None) -> tuple[Problem | None, int]:
+    """The problem and the seed of its samples."""
+    if text is None:
+        if seed is not None:
+            raise BadInput("seed", seed, "given with --problem")
+        return None, 0
+    problem, usual = read_problem(text)
+    return problem, usual if seed is None else seed
+
+
+@dataclass(frozen=True)
+class Loss:
+    """The user's loss, which can be sent to other processes; what it raises becomes one line.
+
+    Args:
+        text: how the user named it.
+        function: what is called with w.
+    """
+
+    text: str
+    function: Callable[[Any], Any]
+
+    def __call__(self, w: Any) -> float:
+        """The loss of w."""
+        try:
+            return float(self.function(w))
+        except Exception as error:  # whatever the user's code raises
+            remedy = f"it raised {type(error).__name__}: {error}"
+            raise BadInput("loss", self.text, "a function of w", remedy) from error
+
+
+def training(given: dict[str, Any], problem: Problem | None, seed: int) -> dict[str, Any]:
+    """What a run takes wherever it runs."""
+    from siag.runtimes import Until
+    from siag.server import Guard
+
+    return {
+        "w0": start(given["w0"], given["dimension"], problem),
+        "method": method(given["method"]),
+        "step": step(given["eta"], given["beta"], given["gamma"]),
+        "until": Until(iterations=given["iterations"], reports=given.get("reports"), seconds=given["seconds"]),
+        "server": server(given["every"], given["tick"]),
+        "guard": Guard(age=given["max_age"], norm=given["max_norm"], jump=given["max_jump"], strikes=given["strikes"]),
+        "departed": departed(given["departed"]),
+        "loss": None if given["loss"] is None else Loss(given["loss"], reference("loss", given["loss"])),
+        "problem": problem,
+        "seed": seed,
+        **{name: given[name] for name in ("folder", "durable", "trace", "record", "forget", "patience")},
+    }
+
+
+def resources(parameter: str, text: str) -> dict[str, float]:
+    """What Ray is to set aside for a process: "CPU=1,GPU=0.5"."""
+    found: dict[str, float] = {}
+    for part in text.split(","):
+        name, equals, amount = (each.strip() for each in part.partition("="))
+        try:
+            number = float(amount)
+        except ValueError:
+            equals = ""
+        if not name or not equals or name in found:
+            raise BadInput(parameter, text, "each once, like CPU=1,GPU=0.5")
+        found[name] = number
+    return found

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import importlib
-import os
 import signal
-import socket
 import sys
 import threading
-import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from siag.cli import given as made
 from siag.cli.app import (
     AS_JSON,
     FAILED,
@@ -31,21 +26,24 @@ from siag.cli.app import (
     on_interrupt,
     siag,
 )
-from siag.cli.given import TYPED, check_crowd, check_name, named
-from siag.foundations.errors import BadInput, DivergenceWarning, SiagError
+from siag.cli.given import (
+    TYPED,
+    check_crowd,
+    check_name,
+    limits,
+    named,
+    problem_of,
+    read_problem,
+    reference,
+    training,
+)
+from siag.cli.options import ABSENCE, CURVE, DURABLE, END, FILE, GUARD, METHOD, PROBLEM, SEED, SHOWN, START, takes
+from siag.cli.running import document, finish, plainly, reachable, status, watcher_of
+from siag.foundations.errors import SiagError
 
-if TYPE_CHECKING:
-    from siag.problems import Problem
-    from siag.runtimes import Watcher
-    from siag.simulation import Run
-
-FILE = click.Path(path_type=Path)
 DESCRIPTORS = 1 << 16  # files and connections a server may have open, if the system agrees
-PROBLEM = "A TOML file with a table [problem], or module:attribute"
-NETWORK = ("host", "port", "key", "tokens", "insecure")
-KEPT = ("folder", "durable", "trace", "record", "linger", "forget", "patience")
+NETWORK = ("host", "port", "key", "tokens", "insecure", "linger")
 STAYS = "what was reported stays with the server"
-MOST_NUMBERS = 1000  # of w, in a line of JSON
 
 
 class Terminated(KeyboardInterrupt):
@@ -55,21 +53,11 @@ class Terminated(KeyboardInterrupt):
 @siag.command(epilog="Example: siag serve --workers 2 --dimension 3 --eta 0.05 --iterations 10000 --out out")
 @click.option("--workers", type=int, help="How many workers there are.")
 @click.option("--name", "names", multiple=True, help="A worker's name; repeat it, instead of --workers.")
-@click.option("--dimension", type=int, help="How many parameters the model has; it starts from 0.")
-@click.option("--w0", type=FILE, help="A .npy file with the first parameters, instead of --dimension.")
+@takes(START)
 @click.option("--problem", help=f"{PROBLEM}; instead of --workers and --dimension.")
-@click.option("--seed", type=int, help="Of the problem's samples.  [default: of the file's [run], or 0]")
-@click.option("--method", default="SIAG", show_default=True, help="One of siag.methods: SGD, SIAG(wait=1.0), …")
-@click.option("--eta", type=float, help="A constant step.")
-@click.option("--beta", type=float, help="β of the step β/(t+γ), instead of --eta.")
-@click.option("--gamma", type=float, help="γ of the step β/(t+γ).")
-@click.option("--every", type=int, help="Step after every so many reports.  [default: 1]")
-@click.option("--tick", type=float, help="Step every so many seconds, instead of --every.")
-@click.option("--iterations", type=int, help="End after so many steps.")
-@click.option("--seconds", type=float, help="End so many seconds after the first report; anew in each session.")
+@takes(SEED, METHOD, END)
 @click.option("--linger", type=float, default=600.0, show_default=True, help="Seconds to wait when nobody is there.")
-@click.option("--forget", type=float, help="A worker that is away for so many seconds has left.")
-@click.option("--patience", type=float, help="A worker silent for so many seconds is shown as stalled.  [default: 10]")
+@takes(ABSENCE)
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option("--port", type=int, default=7460, show_default=True, help="Port to listen on; 0: any.")
 @click.option("--cert", type=FILE, help="TLS: the server's certificate (PEM).")
@@ -77,24 +65,13 @@ class Terminated(KeyboardInterrupt):
 @click.option("--tokens", type=FILE, help="tokens.json: who may write which row.")
 @click.option("--insecure", is_flag=True, help="Listen beyond this machine without TLS or tokens.")
 @click.option("--folder", type=FILE, help="Where the state is saved; a server started again goes on from there.")
-@click.option("--durable", is_flag=True, help="No acknowledged report is ever lost.")
+@takes(DURABLE)
 @click.option("--trace", type=FILE, help="A file for who reported when, for siag replay.")
-@click.option(
-    "--departed", default="keep", show_default=True, help="Rows of those that left: keep, drop, or a half-life."
-)
-@click.option("--max-age", type=int, help="Refuse reports older than so many versions.")
-@click.option("--max-norm", type=float, help="Refuse reports of a larger norm.")
-@click.option("--max-jump", type=float, default=1e4, show_default=True, help="… or so many times a worker's largest.")
-@click.option("--strikes", type=int, default=10, show_default=True, help="Turn a worker away after so many in a row.")
+@takes(GUARD)
 @click.option("--connections", type=int, help="At most so many at a time.  [default: 2000, or twice the workers]")
 @click.option("--hello", type=float, help="Seconds for a new connection to say who it is.  [default: 10]")
 @click.option("--frame", type=float, help="Seconds for a message to arrive whole; long ones have more.  [default: 30]")
-@click.option("--loss", help="module:function, the loss of w to show and record.")
-@click.option("--record", type=int, default=200, show_default=True, help="Points of the curve to keep, about.")
-@click.option("--out", type=FILE, help="Folder for w.npy, run.npz, run.csv, run.png and run.svg.")
-@click.option("--metrics", help="PORT or HOST:PORT for Prometheus metrics; only this machine, unless --insecure.")
-@click.option("--quiet", is_flag=True, help="Show nothing while it runs.")
-@click.option("--json", "as_json", is_flag=True, help="Print lines of JSON instead of text; the last is the result.")
+@takes(CURVE, SHOWN)
 def serve(out: Path | None, as_json: bool, **given: Any) -> int:
     """Serve workers that connect over a network.
 
@@ -104,56 +81,30 @@ def serve(out: Path | None, as_json: bool, **given: Any) -> int:
     Exit status 0 at the end, and also if it is stopped with Ctrl-C or SIGTERM, which is how a server without an end is
     stopped; 1 if it diverges, or if no report was accepted and a worker failed; 2 if there is a mistake.
     """
-    import numpy as np
-
     from siag.foundations.files import writable_folder
-    from siag.runtimes import Until
     from siag.runtimes import serve as run_server
     from siag.runtimes.tcp_worker import shown
-    from siag.server import Guard
 
     folder = None if out is None else writable_folder("out", out, (*FILES, "w.npy"))
-    problem, seed = _problem(given["problem"], given["seed"])
+    problem, seed = problem_of(given["problem"], given["seed"])
     check_crowd(given, problem)
     with named(TYPED | ({"workers": "name"} if given["names"] else {})):
         options: dict[str, Any] = {
-            "w0": made.start(given["w0"], given["dimension"], problem),
+            **training(given, problem, seed),
             "workers": list(given["names"]) or given["workers"],
-            "method": made.method(given["method"]),
-            "step": made.step(given["eta"], given["beta"], given["gamma"]),
-            "until": Until(iterations=given["iterations"], seconds=given["seconds"]),
-            "server": made.server(given["every"], given["tick"]),
-            "guard": Guard(
-                age=given["max_age"], norm=given["max_norm"], jump=given["max_jump"], strikes=given["strikes"]
-            ),
-            "limits": made.limits(given, problem),
-            "departed": made.departed(given["departed"]),
-            "loss": None if given["loss"] is None else _loss(given["loss"]),
-            "problem": problem,
-            "seed": seed,
+            "limits": limits(given, problem),
             "certificate": given["cert"],
+            **{name: given[name] for name in NETWORK},
         }
-        options |= {name: given[name] for name in NETWORK + KEPT}
         _allow_connections()
-        watcher = _watcher(given["quiet"], as_json, given["metrics"], given["insecure"])
+        watcher = watcher_of(given["quiet"], as_json, given["metrics"], given["insecure"])
 
         def ready(host: str, port: int) -> None:
-            command = f"siag work {shown((_reachable(host), port))} {_workers_words(given, seed)}"
+            command = f"siag work {shown((reachable(host), port))} {_workers_words(given, seed)}"
             watcher.event(f"listening on {shown((host, port))}; start workers with: {command}")
 
-        result = _plainly(watcher, run_server, **options, progress=watcher, ready=ready)
-    if folder is not None:
-        _save(result, folder)
-        np.save(folder / "w.npy", result.w[0])
-    if as_json:
-        w = result.w[0].tolist() if result.w[0].size <= MOST_NUMBERS else None
-        _print_json({"result": True, **_document(result), "w": w})
-    else:
-        print(f"w           {np.array2string(result.w[0], precision=6, threshold=10)}")
-        _print_run(result, folder, ("w.npy",))
-    if _fruitless(result):
-        _stop(f"no worker has reported anything; {result.about['failed'][0]}", FAILED)
-    return _status(result)
+        result = plainly(watcher, run_server, **options, progress=watcher, ready=ready)
+    return finish(result, folder, as_json)
 
 
 @siag.command(epilog="Example: siag work 192.168.0.7:7460 --gradient job:gradient --stream job:stream")
@@ -191,7 +142,7 @@ def work(address: str, gradient: str | None, stream: str | None, quiet: bool, **
     check_name(given["name"])
     compute = None if gradient is None else reference("gradient", gradient)
     samples = None if stream is None else reference("stream", stream)
-    problem, seed = _problem(given.pop("problem"), given.pop("seed"))
+    problem, seed = problem_of(given.pop("problem"), given.pop("seed"))
     on_interrupt(STAYS)
     try:
         with named(TYPED), _terminable():
@@ -224,10 +175,10 @@ def replay(trace: Path, problem: str | None, seed: int | None, out: Path | None,
     if folder is not None:
         _save(result, folder)
     if as_json:
-        _print_json(_document(result))
+        _print_json(document(result))
     else:
         _print_run(result, folder)
-    return _status(result)
+    return status(result)
 
 
 @siag.command(epilog="Example: siag certs secrets --host server.example --workers 8")
@@ -243,51 +194,6 @@ def certs(folder: Path, hosts: tuple[str, ...], workers: int, days: int) -> None
         written = make_certificates(folder, hosts=hosts, workers=workers, days=days)
     for path in written:
         print(path)
-
-
-def reference(parameter: str, text: str) -> Any:
-    """What "module:attribute" names; modules are looked for in the current folder too."""
-    module, colon, name = text.partition(":")
-    if not (module and colon and name):
-        raise BadInput(parameter, text, 'of the form "module:attribute"')
-    if (here := os.getcwd()) not in sys.path:
-        sys.path.insert(0, here)  # for good: what it imports later is found as well
-    try:
-        found: Any = importlib.import_module(module)
-        for part in name.split("."):
-            found = getattr(found, part)
-    except (Exception, SystemExit) as error:  # a module of the user's may do anything
-        raise BadInput(parameter, text, "something that can be imported", f"importing it raised {error!r}") from error
-    return found
-
-
-def read_problem(text: str) -> tuple[Problem, int]:
-    """The problem of a TOML file, or "module:attribute", which may be a function that makes it; and the file's seed."""
-    from siag.experiments import config
-    from siag.problems import Problem
-
-    if os.path.exists(text) or ":" not in text:
-        return config.read_problem(text)
-    found = reference("problem", text)
-    if not isinstance(found, Problem) and callable(found):
-        try:
-            found = found()
-        except Exception as error:  # whatever the user's code raises
-            remedy = f"it raised {type(error).__name__}: {error}"
-            raise BadInput("problem", text, "a Problem, or a function that makes it", remedy) from error
-    if not isinstance(found, Problem):
-        raise BadInput("problem", text, "a Problem, or a function that makes it")
-    return found, 0
-
-
-def _problem(text: str | None, seed: int | None) -> tuple[Problem | None, int]:
-    """The problem and the seed of its samples."""
-    if text is None:
-        if seed is not None:
-            raise BadInput("seed", seed, "given with --problem")
-        return None, 0
-    problem, usual = read_problem(text)
-    return problem, usual if seed is None else seed
 
 
 @contextmanager
@@ -307,11 +213,6 @@ def _terminable() -> Iterator[None]:
         signal.signal(signal.SIGTERM, usual)
 
 
-def _reachable(host: str) -> str:
-    """A name for workers to connect to: that of this machine, if all its addresses are listened on."""
-    return socket.gethostname() if host in ("0.0.0.0", "::") else host
-
-
 def _workers_words(given: dict[str, Any], seed: int) -> str:
     """What `siag work` is to be started with."""
     if given["problem"] is None:
@@ -321,20 +222,6 @@ def _workers_words(given: dict[str, Any], seed: int) -> str:
     words += ["--ca …"] if given["cert"] is not None else []
     words += ["--token …"] if given["tokens"] is not None else []
     return " ".join(words)
-
-
-def _plainly(watcher: Watcher, run: Callable[..., Run], **named: Any) -> Run:
-    """Run; close the watcher in any case, and say in a line what there is to be warned of."""
-    try:
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always", DivergenceWarning)
-            result = run(**named)
-    finally:
-        watcher.close()
-    for warning in caught:
-        kept = "; what was recorded until then is kept" if issubclass(warning.category, DivergenceWarning) else ""
-        print(f"siag: {warning.message}{kept}", file=sys.stderr)
-    return result
 
 
 def _allow_connections() -> None:
@@ -347,52 +234,3 @@ def _allow_connections() -> None:
     wanted = DESCRIPTORS if most == resource.RLIM_INFINITY else min(DESCRIPTORS, most)
     with suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (max(now, wanted), most))
-
-
-def _loss(text: str) -> Callable[[Any], float]:
-    """The user's loss; what it raises becomes one line."""
-    function = reference("loss", text)
-
-    def loss(w: Any) -> float:
-        try:
-            return float(function(w))
-        except Exception as error:
-            raise BadInput("loss", text, "a function of w", f"it raised {type(error).__name__}: {error}") from error
-
-    return loss
-
-
-def _watcher(quiet: bool, as_json: bool, metrics: str | None, insecure: bool) -> Watcher:
-    from siag.runtimes import JsonLines, Metrics, Quiet, Several, Terminal
-    from siag.runtimes.tcp_worker import shown
-
-    view: Watcher = Quiet() if quiet else JsonLines(sys.stdout) if as_json else Terminal()
-    if metrics is None:
-        return view
-    host, colon, port = metrics.rpartition(":")
-    if not port.isascii() or not port.isdigit() or (colon and not host):
-        raise BadInput("metrics", metrics, "a port, or host:port")
-    with named({"port": "metrics", "host": "metrics"}):
-        measured = Metrics(host.removeprefix("[").removesuffix("]") or "127.0.0.1", int(port), insecure=insecure)
-    view.event(f"metrics at http://{shown((_reachable(measured.host), measured.port))}/metrics")
-    return Several([view, measured])
-
-
-def _document(result: Run) -> dict[str, Any]:
-    """A run, for JSON."""
-    return {**result.about, **{name: values.tolist() for name, values in result.table().items()}}
-
-
-def _status(result: Run) -> int:
-    """Exit status 1 if it diverged."""
-    return FAILED if (result.diverged >= 0).any() else 0
-
-
-def _fruitless(result: Run) -> bool:
-    """Whether a worker has failed, and none has reported anything since the server was started.
-
-    A run that went on begins with the reports it had; the first point of a new one may be of the first reports, if it
-    never stepped.
-    """
-    before = result.samples[0, 0] if result.t[0] > 0 else 0
-    return bool(result.about.get("failed")) and bool(result.samples[0, -1] == before)

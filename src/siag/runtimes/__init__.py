@@ -1,5 +1,6 @@
 """How messages travel: between processes of one machine, or over a network."""
 
+from siag.runtimes.cluster import Ray
 from siag.runtimes.local import train
 from siag.runtimes.metrics import Metrics
 from siag.runtimes.network import serve, work
@@ -12,6 +13,7 @@ __all__ = [
     "Limits",
     "Metrics",
     "Quiet",
+    "Ray",
     "Several",
     "Terminal",
     "Until",

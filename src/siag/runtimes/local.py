@@ -3,29 +3,25 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
-import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from multiprocessing import process
 from multiprocessing.reduction import ForkingPickler
-from types import FrameType
 from typing import Any
 
-import numpy as np
-
 from siag.activity import EveryArrivals, Tick
-from siag.foundations import check
-from siag.foundations.errors import BadInput, Missing, SiagError
+from siag.foundations.errors import BadInput, SiagError
 from siag.foundations.types import Floats
 from siag.methods import Method
 from siag.problems import Problem
-from siag.runtimes.assembly import Assembly, Options, checked, distance_from, worker_names
+from siag.runtimes.assembly import Assembly
+from siag.runtimes.cluster import Ray
 from siag.runtimes.embedded import Embedded
+from siag.runtimes.interrupt import interruptible
+from siag.runtimes.plan import planned
 from siag.runtimes.session import Session
-from siag.runtimes.task import FromProblem, FromStream, Gradient, Task, check_method, check_stream
-from siag.runtimes.until import Until, until_of
+from siag.runtimes.task import Gradient
+from siag.runtimes.until import Until
 from siag.runtimes.watch import Watcher
 from siag.server.guard import Guard
 from siag.server.members import KEEP, Departed
@@ -60,6 +56,7 @@ def train(
     progress: bool | Watcher | None = None,
     patience: float | None = None,
     forget: float | None = None,
+    runtime: Ray | None = None,
 ) -> Run:
     """Train one model from many streams, each read by a worker process of its own on this machine.
 
@@ -92,6 +89,8 @@ def train(
             fails, a disk that is full.
         patience: seconds of silence after which a worker is shown as stalled.
         forget: seconds after which a worker that is gone counts as one that has left, see `departed`; by default never.
+        runtime: where the processes are: on this machine by default, or `siag.runtimes.Ray()`: on a Ray cluster, where
+            gradients may be lambdas, and `folder` and `trace` may be URLs, too.
 
     Returns:
         The run: its `error` is the loss, if there is one, and NaN otherwise. `about["ended"]` says why it ended,
@@ -109,38 +108,35 @@ def train(
         >>> int(run.t[-1]), bool(run.error[0, -1] < run.error[0, 0])
         (300, True)
     """
-    _not_in_a_worker()
-    method, step = checked(method, step)
-    start = _start(w0, problem)
-    tasks = _tasks(gradient, streams, problem, method, start, check.seed(seed), pauses)
-    measured = loss is not None
-    if loss is None and problem is not None:
-        loss = distance_from(problem.optimum)
-    options = Options(
-        server=server,
-        guard=guard,
-        departed=departed,
-        loss=loss,
-        record=record,
-        folder=folder,
-        durable=durable,
-        trace=trace,
-        progress=progress,
-        patience=patience,
-        forget=forget,
-    )
-    about = {
-        "problem": repr(problem) if problem is not None else f"{getattr(gradient, '__name__', 'gradient')} on streams",
-        "activity": f"live, {len(tasks)} processes on one machine",
+    options: dict[str, Any] = {
+        "problem": problem,
         "seed": seed,
+        "pauses": pauses,
+        "names": names,
+        "server": server,
+        "guard": guard,
+        "departed": departed,
+        "loss": loss,
+        "record": record,
+        "folder": folder,
+        "durable": durable,
+        "trace": trace,
+        "progress": progress,
+        "patience": patience,
+        "forget": forget,
     }
-    if measured:
-        about["measure"] = "loss"
-    workers = worker_names("names", names, len(tasks))
-    assembly = Assembly(method, step, start, workers, until_of(until, streams is not None), options, about)
+    if runtime is not None:
+        if not isinstance(runtime, Ray):
+            raise BadInput("runtime", runtime, "a siag.runtimes.Ray", "write siag.runtimes.Ray(), or leave it out")
+        return runtime.train(gradient, streams, w0, method, step, until, **options)
+    _not_in_a_worker()
+    plan = planned(gradient, streams, w0, method, step, until, **options, few_enough=_few_enough, sendable=_sendable)
+    about = plan.about | {"activity": f"live, {len(plan.own)} processes on one machine"}
+    assembly = Assembly(plan.method, plan.step, plan.w0, plan.names, plan.until, plan.options, about)
+    tasks = [plan.source.task(own) for own in plan.own]
 
     def carry(session: Session) -> None:
-        with _interruptible(session):
+        with interruptible(session.end):
             Embedded(session, tasks).run()
         if session.fruitless:
             raise SiagError(f"no worker has reported anything; {session.failures[0]}")
@@ -148,87 +144,11 @@ def train(
     return assembly.run(carry)
 
 
-@contextmanager
-def _interruptible(session: Session) -> Iterator[None]:
-    """Let the first Ctrl-C end the session in order; the second does what the first would have done.
-
-    Only the main thread can have it so, and a program that handles the signal itself keeps its way.
-    """
-    usual = signal.getsignal(signal.SIGINT)
-    if threading.current_thread() is not threading.main_thread() or usual is not signal.default_int_handler:
-        yield
-        return
-
-    def interrupt(number: int, frame: FrameType | None) -> None:
-        signal.signal(signal.SIGINT, usual)
-        session.end("interrupted")
-
-    signal.signal(signal.SIGINT, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, usual)
-
-
 def _not_in_a_worker() -> None:
     """A script without the guard would start workers that start workers."""
     if getattr(process.current_process(), "_inheriting", False):
         print("siag: put the call of siag.train under  if __name__ == '__main__':", file=sys.stderr)
         sys.exit(1)
-
-
-def _start(w0: Any, problem: Problem | None) -> Floats:
-    if problem is not None and not isinstance(problem, Problem):
-        raise BadInput("problem", problem, "a Problem")
-    if w0 is None:
-        if problem is None:
-            raise Missing("w0", "give the model's first parameters, an array of d numbers")
-        return np.zeros(problem.d)
-    return check.floats("w0", w0, (None if problem is None else problem.d,))
-
-
-def _tasks(
-    gradient: Gradient | None,
-    streams: Sequence[Any] | None,
-    problem: Problem | None,
-    method: Method,
-    w0: Floats,
-    seed: int,
-    pauses: Sequence[float] | None,
-) -> list[Task]:
-    """One task for each worker, each known to reach its process."""
-    if problem is not None:
-        if gradient is not None or streams is not None:
-            raise BadInput("problem", problem, "given alone", "leave gradient and streams out, or the problem")
-        waits = [0.0] * problem.n if pauses is None else list(pauses) if isinstance(pauses, Iterable) else []
-        if len(waits) != problem.n:
-            raise BadInput("pauses", pauses, f"{problem.n} numbers, one for each worker")
-        waits = [check.real("pauses", pause, low=0) for pause in waits]
-        _few_enough(problem.n)
-        workers = [FromProblem(problem, method, seed, w0, pause) for pause in waits]
-        workers[0].warm_up()
-        tasks: list[Task] = list(workers)
-        _sendable("problem", problem, "define its class in a module")
-    else:
-        if pauses is not None:
-            raise BadInput("pauses", pauses, "left out with streams", "siag.streams.Paced slows a stream down")
-        if gradient is None or streams is None:
-            raise Missing("gradient" if gradient is None else "streams", "give gradient and streams, or a problem")
-        if not callable(gradient):
-            raise BadInput("gradient", gradient, "a function gradient(w, sample)")
-        if isinstance(streams, str | bytes) or not isinstance(streams, Sequence) or not streams:
-            raise BadInput("streams", streams, "a list with one stream for each worker")
-        _few_enough(len(streams))
-        _sendable(
-            "gradient", gradient, "define it with def at the top of a module, not as a lambda or inside a function"
-        )
-        for k, stream in enumerate(streams):
-            check_stream(f"streams[{k}]", stream)
-            _sendable(f"streams[{k}]", stream, "give the function that makes it instead of a generator or an open file")
-        check_method(method, None, w0, len(streams))
-        tasks = [FromStream(gradient, stream, method, w0) for stream in streams]
-    _sendable("method", method, "define its class in a module")
-    return tasks
 
 
 def _few_enough(workers: int) -> None:

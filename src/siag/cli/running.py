@@ -1,0 +1,94 @@
+"""What live commands show while they run, and what they say in the end."""
+
+from __future__ import annotations
+
+import socket
+import sys
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from siag.cli.app import FAILED, _print_json, _print_run, _save, _stop
+from siag.cli.given import named
+from siag.foundations.errors import BadInput, DivergenceWarning
+
+if TYPE_CHECKING:
+    from siag.runtimes import Watcher
+    from siag.simulation import Run
+
+MOST_NUMBERS = 1000  # of w, in a line of JSON
+
+
+def watcher_of(quiet: bool, as_json: bool, metrics: str | None, insecure: bool) -> Watcher:
+    """Whoever is to be told how the run goes."""
+    from siag.runtimes import JsonLines, Metrics, Quiet, Several, Terminal
+    from siag.runtimes.tcp_worker import shown
+
+    view: Watcher = Quiet() if quiet else JsonLines(sys.stdout) if as_json else Terminal()
+    if metrics is None:
+        return view
+    host, colon, port = metrics.rpartition(":")
+    if not port.isascii() or not port.isdigit() or (colon and not host):
+        raise BadInput("metrics", metrics, "a port, or host:port")
+    with named({"port": "metrics", "host": "metrics"}):
+        measured = Metrics(host.removeprefix("[").removesuffix("]") or "127.0.0.1", int(port), insecure=insecure)
+    view.event(f"metrics at http://{shown((reachable(measured.host), measured.port))}/metrics")
+    return Several([view, measured])
+
+
+def plainly(watcher: Watcher, run: Callable[..., Run], **named: Any) -> Run:
+    """Run; close the watcher in any case, and say in a line what there is to be warned of."""
+    try:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", DivergenceWarning)
+            result = run(**named)
+    finally:
+        watcher.close()
+    for warning in caught:
+        kept = "; what was recorded until then is kept" if issubclass(warning.category, DivergenceWarning) else ""
+        print(f"siag: {warning.message}{kept}", file=sys.stderr)
+    return result
+
+
+def finish(result: Run, folder: Path | None, as_json: bool) -> int:
+    """Write and print what came out; the exit status."""
+    import numpy as np
+
+    if folder is not None:
+        _save(result, folder)
+        np.save(folder / "w.npy", result.w[0])
+    if as_json:
+        w = result.w[0].tolist() if result.w[0].size <= MOST_NUMBERS else None
+        _print_json({"result": True, **document(result), "w": w})
+    else:
+        print(f"w           {np.array2string(result.w[0], precision=6, threshold=10)}")
+        _print_run(result, folder, ("w.npy",))
+    if fruitless(result):
+        _stop(f"no worker has reported anything; {result.about['failed'][0]}", FAILED)
+    return status(result)
+
+
+def document(result: Run) -> dict[str, Any]:
+    """A run, for JSON."""
+    return {**result.about, **{name: values.tolist() for name, values in result.table().items()}}
+
+
+def status(result: Run) -> int:
+    """Exit status 1 if it diverged."""
+    return FAILED if (result.diverged >= 0).any() else 0
+
+
+def fruitless(result: Run) -> bool:
+    """Whether a worker has failed, and none has reported anything since the server was started.
+
+    A run that went on begins with the reports it had; the first point of a new one may be of the first reports, if it
+    never stepped.
+    """
+    before = result.samples[0, 0] if result.t[0] > 0 else 0
+    return bool(result.about.get("failed")) and bool(result.samples[0, -1] == before)
+
+
+def reachable(host: str) -> str:
+    """A name for workers to connect to: that of this machine, if all its addresses are listened on."""
+    return socket.gethostname() if host in ("0.0.0.0", "::") else host

@@ -1,0 +1,343 @@
+"""The driver of a run on a Ray cluster: starts its actors, watches them, and brings home what came out."""
+
+from __future__ import annotations
+
+import secrets
+import time
+import warnings
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from siag.foundations.errors import SiagError
+from siag.foundations.memory import GIB
+from siag.foundations.version import __version__
+from siag.runtimes.certificates import certify_run
+from siag.runtimes.cluster.actors import Charge, Ended, Hand, Hello, Secrets, Shard
+from siag.runtimes.cluster.lead import Lead, Look, Outcome
+from siag.runtimes.cluster.link import needs, reason_of
+from siag.runtimes.interrupt import interruptible
+from siag.runtimes.plan import Plan, Source
+from siag.runtimes.watch import Problems, Watcher
+from siag.simulation import Run
+from siag.simulation.run import ARRAYS
+
+if TYPE_CHECKING:
+    from siag.runtimes.cluster.runtime import Ray
+
+PAUSE = 0.25  # seconds between two looks at the server
+ASK = 2.0  # seconds for an actor to answer
+GRACE = 3.0  # seconds for workers to end in order
+STOP = 90.0  # seconds for the servers of shards to copy their last save
+TOGETHER = 8  # calls that a server's actor answers at a time, its work being one
+CROWDED = 10.0  # seconds without a server, after which a worker makes room for it
+
+
+class Driver:
+    """A run, from the first actor to the last.
+
+    Args:
+        runtime: how to run it.
+        plan: what to run.
+        watcher: who is shown how it goes.
+        ours: whether the cluster is on this machine, started for the run.
+    """
+
+    def __init__(self, runtime: Ray, plan: Plan, watcher: Watcher, ours: bool) -> None:
+        import ray
+
+        self._ray, self._runtime, self._plan, self._watcher, self._ours = ray, runtime, plan, watcher, ours
+        self._id = secrets.token_hex(3)
+        tls = certify_run() if runtime.tls else None
+        tokens = tuple(secrets.token_urlsafe(32) for _ in plan.own)
+        self._secrets = Secrets(tokens, secrets.token_urlsafe(32), tls)
+        self._lead: Any = None
+        self._running: Any = None  # its work
+        self._shards: list[Any] = []
+        self._served: list[Any] = []  # theirs
+        self._hands: dict[int, Any] = {}
+        self._greetings: dict[Any, int] = {}  # of workers that are not known to be up
+        self._work: dict[Any, int] = {}  # what workers are at
+        self._ended: dict[int, Ended] = {}
+        self._look: Look | None = None
+        self._life, self._known = (
+            "",
+            0,
+        )  # the server's, if it was started again; remarks of the server's that were passed on
+        self._nodes: dict[int, str] = {}  # where workers have come up
+        self._why = ""
+        self._told = ("", "", 0)  # what the server was told: in which life, why to end, of how many workers
+        self._missed = False  # whether the server does not answer, because it is started again
+        self._lacking = 0.0  # since when a server is not there, or since a worker made room for it; 0: all are
+        self._own: dict[int, Any] = {}  # what was sent to workers
+        self._waiting: list[int] = []  # workers that made room
+
+    def run(self) -> Run:
+        """All of it."""
+        try:
+            with interruptible(self._end):
+                self._start_servers()
+                if not self._over:
+                    self._start_workers()
+                outcome = self._watch()
+            self._part()
+        finally:
+            self._kill()
+        for category, text in outcome.warnings:
+            warnings.warn(text, category, stacklevel=4)
+        if outcome.run is None:
+            from ray import cloudpickle
+
+            raise cloudpickle.loads(outcome.error) from None
+        copies: dict[str, Any] = {name: np.array(getattr(outcome.run, name)) for name in ARRAYS}  # Ray's go with it
+        return replace(outcome.run, **copies)
+
+    # Beginning
+
+    def _start_servers(self) -> None:
+        runtime, plan = self._runtime, self._plan
+        d, n, shards = plan.w0.size, len(plan.own), runtime.shards
+        table = f"{n} rows of {d} numbers, {8 * n * d / GIB:.2g} GiB"
+        self._watcher.event(f"starting on Ray: {n} workers; {table}, on {shards} server{'s' * (shards > 1)}")
+        bare = replace(plan, own=[], source=Source(None, None, plan.method, plan.source.seed, plan.w0))
+        host = "127.0.0.1" if self._ours else None
+        charge = self._parcel(Charge(bare, self._secrets, host, runtime.port, shards))
+        lives = 0 if plan.options.folder is None else -1
+        how = {**needs(runtime.server_resources), "scheduling_strategy": "SPREAD", "max_restarts": lives}
+        how["max_concurrency"] = TOGETHER
+        for k in range(1, shards):
+            kind = self._ray.remote(Shard).options(**how, name=f"siag shard {k} {self._id}")
+            self._shards.append(kind.remote(__version__, k))
+        kind = self._ray.remote(Lead).options(**how, name=f"siag server {self._id}")
+        self._lead = kind.remote(__version__)
+        until = time.monotonic() + runtime.patience
+        for k, server in enumerate([self._lead, *self._shards]):
+            self._greet("the server" if shards == 1 else f"the server of shard {k}", server, until)
+        for shard in self._shards:
+            self._served.append(shard.run.options(max_task_retries=lives).remote(charge))
+        self._running = self._lead.run.options(max_task_retries=lives).remote(charge, self._shards)
+        while not self._ask():
+            if self._over:
+                return
+            if self._why:
+                raise KeyboardInterrupt
+            if time.monotonic() > until:
+                raise SiagError(f"the server was not ready after {runtime.patience:g} seconds; raise patience=")
+            time.sleep(PAUSE / 5)
+
+    def _parcel(self, content: Any) -> Any:
+        """Something to be sent, in Ray's object store."""
+        return self._ray.put(self._ray.cloudpickle.dumps(content))
+
+    def _greet(self, which: str, server: Any, until: float) -> None:
+        """Wait for a server's actor."""
+        hello = server.hello.remote()
+        while not self._ray.wait([hello], timeout=PAUSE)[0]:
+            if self._why:
+                raise KeyboardInterrupt
+            if time.monotonic() > until:
+                what = f"{which} could not be placed within {self._runtime.patience:g} seconds"
+                raise SiagError(f"{what}: the cluster is busy ({self._free()}); wait, or raise patience=")
+        self._heed(which, hello)
+
+    def _heed(self, which: str, hello: Any) -> str:
+        """The node of an actor that is up; or say why it is not."""
+        try:
+            said: Hello = self._ray.get(hello)
+        except self._ray.exceptions.RayError as error:
+            raise SiagError(f"{which} could not be started: {reason_of(error)}") from None
+        if said.trouble:
+            raise SiagError(f"{which}, on the node at {said.address}: {said.trouble}")
+        return said.node
+
+    def _start_workers(self) -> None:
+        runtime, plan = self._runtime, self._plan
+        authority = None if self._secrets.tls is None else self._secrets.tls[0]
+        self._shared = self._parcel((plan.source, authority))
+        for row in range(len(plan.own)):
+            self._hire(row)
+        fewest = len(plan.own) if runtime.fewest is None else runtime.fewest
+        until = time.monotonic() + runtime.patience
+        while len(self._nodes) < fewest and not self._why and not self._over:
+            if time.monotonic() > until:
+                up = len(self._nodes)
+                what = f"{up} of {len(plan.own)} workers were there after {runtime.patience:g} seconds"
+                remedy = f"wait, ask for less with resources=, or start with some by fewest={max(up, 1)}"
+                raise SiagError(f"{what}: the cluster is busy ({self._free()}); {remedy}")
+            self._meet(PAUSE)
+            self._ask()
+        if len(self._nodes) < len(plan.own):
+            self._watcher.event(f"{len(self._nodes)} of {len(plan.own)} workers are there; the others wait for room")
+        for row in self._hands:
+            self._put_to_work(row)
+
+    def _meet(self, patience: float) -> None:
+        """See which workers have come up."""
+        while self._greetings:
+            done, _ = self._ray.wait(list(self._greetings), timeout=patience)
+            if not done:
+                return
+            row, patience = self._greetings.pop(done[0]), 0.0
+            self._nodes[row] = self._heed(f"worker {self._plan.names[row]}", done[0])
+
+    def _hire(self, row: int) -> None:
+        """Have Ray start a worker."""
+        name = self._plan.names[row]
+        how = {**needs(self._runtime.resources), "max_restarts": -1, "max_task_retries": -1}
+        kind = self._ray.remote(Hand).options(**how, name=f"siag worker {name} {self._id} {secrets.token_hex(2)}")
+        hand = self._hands[row] = kind.remote(__version__, row, name, self._secrets.tokens[row])
+        self._own[row] = self._parcel(self._plan.own[row])
+        self._greetings[hand.load.remote(self._shared, self._own[row])] = row
+
+    def _put_to_work(self, row: int) -> None:
+        self._work[self._hands[row].run.remote(self._shared, self._own[row], self._lead)] = row
+
+    def _free(self) -> str:
+        """What the cluster has left."""
+        left = self._ray.available_resources()
+        names = ("CPU", "GPU", *(name for name in self._runtime.resources if name not in ("CPU", "GPU", "memory")))
+        return "free: " + ", ".join(f"{left.get(name, 0):g} {name}" for name in names if name != "GPU" or "GPU" in left)
+
+    # Going on
+
+    @property
+    def _over(self) -> bool:
+        return self._running is not None and bool(self._ray.wait([self._running], timeout=0)[0])
+
+    def _end(self, why: str) -> None:
+        """Let the run end in order; the server is told at the next look."""
+        self._why = why
+
+    def _watch(self) -> Outcome:
+        """Until the run is over: pass on what the server says, and tell it what it cannot know."""
+        while True:
+            self._note_ends()
+            self._ask()
+            if self._look is not None and not self._missed:
+                self._tell(self._look.life)
+                self._make_room(lacking=not self._look.ready)
+            else:
+                self._make_room(lacking=True)
+            if self._over:
+                return self._fetch()
+            if self._work:
+                self._ray.wait(list(self._work), timeout=PAUSE)
+            else:
+                time.sleep(PAUSE)
+
+    def _note_ends(self) -> None:
+        """See which workers have ended for good."""
+        while self._work:
+            done, _ = self._ray.wait(list(self._work), timeout=0)
+            if not done:
+                return
+            row = self._work.pop(done[0])
+            try:
+                self._ended[row] = self._ray.get(done[0])
+            except self._ray.exceptions.RayError as error:
+                self._ended[row] = Ended(True, reason_of(error))
+
+    def _ask(self) -> bool:
+        """Look at the server, and show what is to be seen; whether it listens."""
+        try:
+            look: Look = self._ray.get(self._lead.look.remote(self._life, self._known), timeout=ASK)
+        except self._ray.exceptions.GetTimeoutError:
+            return False  # it is busy, or not placed yet
+        except self._ray.exceptions.ActorDiedError as error:
+            raise SiagError(f"the server's process is gone: {reason_of(error)}; {self._remedy()}") from None
+        except self._ray.exceptions.RayActorError:
+            if not self._missed:
+                self._missed = True
+                self._say("problem: the server is gone; Ray starts it again, from its last save", True)
+            return False
+        self._missed = False
+        before, self._look = self._look, look
+        if self._life != look.life:
+            self._life, self._known = look.life, 0
+        for problem, text in look.lines[max(0, self._known - look.after) :]:
+            self._say(text, problem)
+        self._known = look.after + len(look.lines)
+        if look.snapshot is not None and (before is None or before.snapshot != look.snapshot):
+            self._watcher.show(look.snapshot)
+        return look.ready
+
+    def _remedy(self) -> str:
+        if self._plan.options.folder is None:
+            return "with folder= it would be started again from its last save"
+        return "start the run again with the same folder"
+
+    def _make_room(self, lacking: bool) -> None:
+        """If a server is not there and the cluster is full, let workers wait until it is."""
+        now = time.monotonic()
+        if not lacking or self._over:
+            self._lacking, waiting, self._waiting = 0.0, self._waiting, []
+            for row in [] if self._over else waiting:
+                self._hire(row)
+                self._put_to_work(row)
+            return
+        self._lacking = self._lacking or now
+        if now - self._lacking < CROWDED:
+            return
+        self._lacking = now
+        free, need = self._ray.available_resources(), self._runtime.server_resources
+        if all(free.get(what, 0.0) >= amount for what, amount in need.items()):
+            return
+        with suppress(SiagError):  # what is wrong with one that came late is said when its work ends
+            self._meet(0.0)
+        alive = {node["NodeID"] for node in self._ray.nodes() if node["Alive"]}
+        placed = [(self._nodes[row], row, work) for work, row in self._work.items() if self._nodes.get(row) in alive]
+        if placed:
+            _, row, work = max(placed, key=lambda each: each[:2])
+            del self._work[work], self._nodes[row]
+            self._ray.kill(self._hands.pop(row))
+            self._waiting.append(row)
+            self._say(f"worker {self._plan.names[row]} makes room for a server that has none", True)
+
+    def _say(self, text: str, problem: bool) -> None:
+        if problem and isinstance(self._watcher, Problems):
+            self._watcher.problem(text)
+        else:
+            self._watcher.event(text)
+
+    def _tell(self, life: str) -> None:
+        """Tell the server what it has not been told in this life."""
+        state = (life, self._why, len(self._ended))
+        if state == self._told:
+            return
+        for row, ended in self._ended.items():
+            self._lead.tell.remote(row, ended.failed, ended.why)
+        if self._why:
+            self._lead.end.remote(self._why)
+        if len(self._ended) == len(self._plan.own):
+            self._lead.nobody.remote()
+        self._told = state
+
+    # Ending
+
+    def _fetch(self) -> Outcome:
+        """What came out, after a last look."""
+        try:
+            outcome: Outcome = self._ray.get(self._running)
+        except self._ray.exceptions.RayError as error:
+            raise SiagError(f"the server's process is gone: {reason_of(error)}; {self._remedy()}") from None
+        self._ask()
+        return outcome
+
+    def _part(self) -> None:
+        """Let workers end in order, and the servers of shards keep what they have saved."""
+        there = [work for work, row in self._work.items() if row in self._nodes]
+        if there:
+            self._ray.wait(there, num_returns=len(there), timeout=GRACE)
+        stops = [shard.stop.remote() for shard in self._shards]
+        if stops:
+            self._ray.wait(stops, num_returns=len(stops), timeout=STOP)
+
+    def _kill(self) -> None:
+        """Nothing of the run is left on the cluster."""
+        for actor in [*self._hands.values(), *self._shards, *([] if self._lead is None else [self._lead])]:
+            try:
+                self._ray.kill(actor)
+            except Exception:  # the cluster is gone as well
+                return

@@ -1,0 +1,51 @@
+"""How many workers fit into a cluster, beside its servers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+Amounts = Mapping[str, float]
+TINY = 1e-9  # amounts are decimal fractions
+
+
+def room_for(nodes: Sequence[Amounts], server: Amounts, servers: int, worker: Amounts, most: int) -> tuple[int, int]:
+    """How many servers fit, and how many workers beside them, at most as many as are wanted.
+
+    A process needs all that it needs on one node. Servers come first: each where it takes the place of the fewest
+    workers, and of such nodes to the one with the fewest servers.
+
+    Args:
+        nodes: what each node has.
+        server: what each server needs.
+        servers: how many of them there are.
+        worker: what each worker needs.
+        most: how many workers are wanted.
+
+    >>> room_for([{"CPU": 4}, {"CPU": 2, "GPU": 1}], {"CPU": 1}, 1, {"CPU": 2}, 10)
+    (1, 2)
+    """
+    left = [dict(node) for node in nodes]
+    hosted = [0] * len(left)
+    placed = 0
+    for _ in range(servers):
+        able = [k for k, node in enumerate(left) if _times(node, server, 1)]
+        if not able:
+            break
+        loss = {k: _times(left[k], worker, most) - _times(_without(left[k], server), worker, most) for k in able}
+        best = min(able, key=lambda k: (loss[k], hosted[k]))
+        left[best] = _without(left[best], server)
+        hosted[best] += 1
+        placed += 1
+    return placed, min(most, sum(_times(node, worker, most) for node in left))
+
+
+def _times(node: Amounts, need: Amounts, most: int) -> int:
+    """How often a node has what is needed."""
+    return min(
+        (math.floor(node.get(what, 0.0) / amount + TINY) for what, amount in need.items() if amount), default=most
+    )
+
+
+def _without(node: Amounts, need: Amounts) -> dict[str, float]:
+    return {**node, **{what: node.get(what, 0.0) - amount for what, amount in need.items()}}

@@ -1,0 +1,68 @@
+"""What tests of the Ray runtime share: a small cluster on this machine, and ways to look at a run's actors."""
+
+import os
+from contextlib import contextmanager
+
+from peers import wait_until
+
+os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+
+QUICK = {  # a lost node is noticed within a second or two
+    "health_check_initial_delay_ms": 0,
+    "health_check_period_ms": 500,
+    "health_check_failure_threshold": 3,
+}
+
+
+@contextmanager
+def small_cluster(head, *others):
+    """A cluster whose head and other nodes have so many CPUs; this process is connected, to the head."""
+    import ray
+    from ray.cluster_utils import Cluster
+
+    given = {"num_cpus": head, "include_dashboard": False, "_system_config": QUICK}
+    path = os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = os.path.dirname(__file__)  # where gradients of the tests are
+    cluster = Cluster(initialize_head=True, head_node_args=given)
+    try:
+        for number in others:
+            cluster.add_node(num_cpus=number)
+        ray.init(address=cluster.address, log_to_driver=False, logging_level="ERROR")
+        yield cluster
+    finally:
+        ray.shutdown()
+        cluster.shutdown()
+        if path is None:
+            del os.environ["PYTHONPATH"]
+        else:
+            os.environ["PYTHONPATH"] = path
+
+
+def actors(part, state="ALIVE"):
+    """The entries of Ray's table of actors whose names begin like this, by name."""
+    from ray._private.state import actors as table
+
+    return {each["Name"]: each for each in table().values() if each["Name"].startswith(part) and each["State"] == state}
+
+
+def only(part):
+    """The one actor whose name begins like this, once it is up."""
+    wait_until(lambda: len(actors(part)) == 1)
+    (found,) = actors(part).values()
+    return found
+
+
+def kill(part):
+    """An action: end the process of an actor."""
+
+    def act():
+        os.kill(only(part)["Pid"], 9)
+
+    return act
+
+
+def all_gone():
+    """Whether nothing of any run is left."""
+    wait_until(lambda: not actors("siag"))
+    return True

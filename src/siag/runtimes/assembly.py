@@ -21,6 +21,7 @@ from siag.foundations.memory import check_fits, size
 from siag.foundations.types import Floats
 from siag.foundations.version import __version__
 from siag.methods import SIAG, Method, cost
+from siag.runtimes.remote import is_url
 from siag.runtimes.session import Session
 from siag.runtimes.shards.assembled import Followers, assemble_lead
 from siag.runtimes.shards.saves import check_folder
@@ -252,6 +253,9 @@ def _check_kinds(options: Options) -> None:
     if options.loss is not None and not callable(options.loss):
         raise BadInput("loss", options.loss, "a function loss(w)")
     check.truth("durable", options.durable)
+    for name in ("folder", "trace"):
+        if is_url(getattr(options, name)):
+            raise BadInput(name, getattr(options, name), "a path", "a URL goes with runtime=siag.runtimes.Ray()")
     for name, limit in (("linger", {"low": 0}), ("patience", {"above": 0}), ("forget", {"low": 0})):
         if getattr(options, name) is not None:
             check.real(name, getattr(options, name), **limit, remedy="or None")

@@ -80,13 +80,8 @@ def status(result: Run) -> int:
 
 
 def fruitless(result: Run) -> bool:
-    """Whether a worker has failed, and none has reported anything since the server was started.
-
-    A run that went on begins with the reports it had; the first point of a new one may be of the first reports, if it
-    never stepped.
-    """
-    before = result.samples[0, 0] if result.t[0] > 0 else 0
-    return bool(result.about.get("failed")) and bool(result.samples[0, -1] == before)
+    """Whether a worker has failed, and none has reported anything since the server was started."""
+    return bool(result.about.get("failed")) and bool(result.reads[0, -1] == result.about.get("before", 0))
 
 
 def reachable(host: str) -> str:

@@ -47,9 +47,7 @@ CLUSTER = {  # options of Ray, and their names in Python
 @click.option("--trace", help="A file for who reported when, for siag replay. With Ray also a URL.")
 @takes(GUARD, CURVE, SHOWN)
 @click.option("--insecure", is_flag=True, help="Let --metrics be read from beyond this machine.")
-@click.option(
-    "--runtime", type=click.Choice(["local", "ray"]), default="local", show_default=True, help="Where to run."
-)
+@click.option("--runtime", type=PLACES, default="local", show_default=True, help="Where to run.")
 @click.option("--address", help="Ray: its cluster: auto, or HOST:PORT.  [default: RAY_ADDRESS, or its own]")
 @click.option("--workers", type=int, help="Ray: how many.  [default: one for each stream]")
 @click.option("--resources", help="Ray: what each worker needs.  [default: CPU=1]")

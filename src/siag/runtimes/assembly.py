@@ -182,6 +182,8 @@ class Assembly:
             carry(self.session)
             w = self.server.w
         about = {**self._about, "ended": self.session.why, "repeats": 1}
+        if self.session.before:
+            about["before"] = self.session.before  # reports of the sessions that this one went on from
         if self.session.failures:
             about["failed"] = _some(self.session.failures)
         run = self.session.curve.run(w, self.session.diverged, about, self._gradients)

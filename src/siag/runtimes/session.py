@@ -78,7 +78,7 @@ class Session:
         self._began = self._seconds0 = 0.0
         self._absence = Absence(server.members)
         self._due = 0.0  # nothing needs to be looked after before
-        self._reports0 = 0
+        self.before = 0  # reports there were when it began
         self._troubles: dict[str, str] = {}
         self._last_version = until.iterations if until.iterations is not None else sys.maxsize
         self._last_report = until.reports if until.reports is not None else sys.maxsize
@@ -113,7 +113,7 @@ class Session:
         if isinstance(server.server, Tick):
             self.next_tick = now + server.server.seconds
         self._shown = self._saved = self._tried = self._flushed = now
-        self._reports0 = server.reports
+        self.before = server.reports
         if not self.curve.begun or server.version >= self.curve.next:
             self._note(now)
         for remark in self.remarks:
@@ -142,7 +142,7 @@ class Session:
     def fruitless(self) -> bool:
         """Whether all workers are gone, not all of them in order, and none has reported anything."""
         there = any(member.state in ("working", "expected") for member in self.server.members)
-        return bool(self.failures) and not there and self.server.reports == self._reports0
+        return bool(self.failures) and not there and self.server.reports == self.before
 
     def join(self, row: int, now: float) -> Ticket:
         """A worker is here; see `ParameterServer.join`."""
@@ -256,7 +256,7 @@ class Session:
         if self.store is not None and now - self._tried >= SAVE and self._trace_goes_first(now):
             self.save(now)
         waited = server.seconds(now) - self._seconds0
-        if server.reports == self._reports0:  # a server that lingers has another rule for nobody coming
+        if server.reports == self.before:  # a server that lingers has another rule for nobody coming
             waited = now - self._began - PATIENCE if self.linger is None else -1.0
         if self.until.reached(0, 0, waited):
             self.end(f"{self.until.seconds:g} seconds have passed")

@@ -82,6 +82,7 @@ class Served:
         tokens=None,
         limits=None,
         context=None,
+        share=False,
         **options,
     ):
         self.notes = Notes()
@@ -105,6 +106,7 @@ class Served:
             "tokens": tokens or Tokens.none(),
             "limits": limits or Limits(),
             "ready": self._ready,
+            "share": share,
         }
         self.error, self.run = None, None
         self._listening = threading.Event()

@@ -44,6 +44,7 @@ class Split:
         followers=None,
         secret=SECRET,
         about=None,
+        share=False,
         **options,
     ):
         self.notes = Notes()
@@ -54,7 +55,13 @@ class Split:
         self.error = self.run = None
         self.followers = followers
         if followers is None:
-            given = {"tokens": tokens, "secret": SECRET, "context": context, "folder": options.get("folder")}
+            given = {
+                "tokens": tokens,
+                "secret": SECRET,
+                "context": context,
+                "folder": options.get("folder"),
+                "share": share,
+            }
             self.followers = [
                 Running(Follower(self.method, self.w0, self.names, k, shards, **given)) for k in range(1, shards)
             ]
@@ -79,7 +86,7 @@ class Split:
         self.session, self.server = self.assembly.session, self.assembly.server
         self._listeners = listen("127.0.0.1", 0)
         self.port = self._listeners[0].getsockname()[1]
-        self._given = {"context": context, "tokens": tokens, "limits": Limits()}
+        self._given = {"context": context, "tokens": tokens, "limits": Limits(), "share": share}
         self._listening = threading.Event()
         self._thread = threading.Thread(target=self._serve)
 

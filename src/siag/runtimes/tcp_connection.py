@@ -6,12 +6,14 @@ import asyncio
 import math
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from siag.foundations import check
+from siag.foundations.types import Floats
 from siag.runtimes import wire
+from siag.runtimes.tcp_memory import Memory, offered
 from siag.runtimes.wire import STAGE
 
 if TYPE_CHECKING:
@@ -59,6 +61,7 @@ class Connection(asyncio.BufferedProtocol):
         self.due = time.monotonic() + hub.limits.hello  # when what is on its way must be complete
         self.read_by = math.inf  # when it must have read what it was sent
         self.transport: asyncio.Transport
+        self._memory: Memory | None = None  # that it was offered, and has not declined
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Somebody has called."""
@@ -69,6 +72,7 @@ class Connection(asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """The connection is gone; the worker's row stays."""
         self.closing = True
+        self.forget_memory()
         self._hub.lost(self)
 
     def pause_writing(self) -> None:
@@ -114,7 +118,7 @@ class Connection(asyncio.BufferedProtocol):
             head = wire.parse_head(self._stage, self.expected, first)
             end = first + size + head.length
             if end <= self._filled:
-                self._hub.heed(self, head, self._view[first + size : end])
+                self._heed(head, self._view[first + size : end])
                 first = end
             elif size + head.length > STAGE:
                 self._begin_large(head, first + size)
@@ -141,7 +145,42 @@ class Connection(asyncio.BufferedProtocol):
     def _complete_large(self, head: wire.Head) -> None:
         self._head, self.due = None, math.inf
         if self._array is not None:
-            self._hub.heed(self, head, self._array)
+            self._heed(head, self._array)
+
+    def _heed(self, head: wire.Head, payload: memoryview) -> None:
+        """Pass a frame on; a report in shared memory as if it had been sent."""
+        if head.kind == wire.SHARED_REPORT:
+            memory = self._memory
+            if memory is None:
+                raise wire.BadFrame("SHARED_REPORT: there is no memory that is shared")
+            memory.used = True
+            memory.remove()
+            payload = memory.report.data.cast("B")
+            head = wire.Head(len(payload), wire.REPORT, head.stamp, head.sample)
+        elif head.kind == wire.REPORT:
+            self.forget_memory()  # it could not be had there
+        self._hub.heed(self, head, payload)
+
+    def offer_memory(self, hello: dict[str, Any], message: int, shown: int) -> dict[str, str]:
+        """What a welcome says of memory to share, given a hello and how many numbers reports and models have."""
+        self.forget_memory()
+        self._memory = offered(self.transport, hello, message, shown)
+        return {} if self._memory is None else {"memory": self._memory.path}
+
+    def forget_memory(self) -> None:
+        """Share no memory any longer."""
+        memory, self._memory = self._memory, None
+        if memory is not None:
+            memory.remove()
+
+    def show(self, said: bytes, version: int, shown: Floats) -> bool:
+        """Say something and show w in shared memory, if the worker uses that."""
+        memory = self._memory
+        if memory is None or not memory.used:
+            return False
+        memory.model[:] = shown
+        self.transport.write(said + wire.head(wire.SHARED_MODEL, 0, version))
+        return True
 
     def refuse(self, reason: str, *, final: bool) -> None:
         """Say why, and hang up."""

@@ -141,6 +141,8 @@ class Door(ABC):
                 else:
                     connection.hang_up()
         await asyncio.sleep(0)
+        for connection in self.connections:
+            connection.forget_memory()
 
 
 def _room(wanted: int) -> int:

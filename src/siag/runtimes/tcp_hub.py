@@ -37,6 +37,8 @@ class Hub(Door):
         limits: on connections.
         context: for TLS.
         origin: the problem and the seed of its samples, in words, if workers must have the same.
+        share: whether workers on this machine may share memory with the server, so that large arrays are not sent. Only
+            if all are trusted: one could change its numbers after the guard has seen them.
     """
 
     def __init__(
@@ -46,10 +48,11 @@ class Hub(Door):
         limits: Limits,
         context: ssl.SSLContext | None = None,
         origin: dict[str, Any] | None = None,
+        share: bool = False,
     ) -> None:
         sent, shown = 8 * session.server.message_size, 8 * session.server.shown.size
         super().__init__(limits, context, shown)
-        self._origin = origin or {}
+        self._origin, self._share = origin or {}, share
         self.session, self.tokens = session, tokens
         self.server = session.server
         self.after: wire.Expected = {
@@ -58,6 +61,8 @@ class Hub(Door):
             wire.ALIVE: wire.NONE,
             wire.LEAVE: wire.ASKED,
         }
+        if share:
+            self.after = {**self.after, wire.SHARED_REPORT: wire.NONE}
         self.by_row: dict[int, Connection] = {}
         self.failure: Exception | None = None  # an error that is nobody's message: of the user's loss, say
         self._rows = {member.name: member.row for member in self.server.members}
@@ -140,7 +145,10 @@ class Hub(Door):
             return
         self._seat(connection, row, hello)
         self.session.watcher.event(f"worker {self.server.members[row].name} joined, row {row}")
-        self._answer(connection, wire.text(wire.WELCOME, self._welcome(ticket)))
+        welcome = self._welcome(ticket)
+        if self._share:
+            welcome |= connection.offer_memory(hello, self.server.message_size, self.server.shown.size)
+        self._answer(connection, wire.text(wire.WELCOME, welcome))
 
     def _seat(self, connection: Connection, row: int, hello: dict[str, Any]) -> None:
         """A connection has the row from now on, whoever had it before."""
@@ -291,6 +299,8 @@ class Hub(Door):
             connection.hang_up()
             return
         version = self.server.version
+        if connection.show(said, version, self.server.shown):
+            return
         said += wire.head(wire.MODEL, self._shown.nbytes, version)
         if self._at_once:
             write(said + self._shown)

@@ -13,6 +13,7 @@ from typing import Any
 
 from siag.foundations.types import Floats
 from siag.runtimes import wire
+from siag.runtimes.tcp_memory import Memory, accepted
 
 CONNECT = 10.0  # seconds to connect, and to shake hands
 ANSWER = 120.0  # seconds to wait for an answer before the connection counts as lost
@@ -40,6 +41,8 @@ class Line:
         self._frame = threading.Lock()  # held while a frame is being sent
         self._buffer = memoryview(bytearray(BUFFER))
         self._low = self._high = 0  # what is left in the buffer
+        self._memory: Memory | None = None  # for large arrays, if the server is on this machine
+        self._shared = False  # whether the array that was announced last is there
         self.spoken = time.monotonic()
         self.whole = True  # whether what was sent last was sent to its end
 
@@ -53,13 +56,21 @@ class Line:
         self.send(frame)
         return self.receive(expected)
 
+    def share(self, path: object, message: int, shown: int) -> None:
+        """Send no arrays from now on but through this memory, which a welcome offers, if it can be had."""
+        self._memory = accepted(path, message, shown)
+
     def fileno(self) -> int:
         """Of the socket, to wait for it."""
         return self._channel.fileno()
 
     def send(self, head: bytes, array: Floats | None = None) -> None:
-        """Send a frame; a large array is not copied."""
+        """Send a frame; a large array is not copied, but to shared memory."""
         with self._frame:
+            if array is not None and self._memory is not None:
+                self._memory.report[:] = array
+                _, _, _, stamp, sample = wire.HEADER.unpack(head)
+                head, array = wire.head(wire.SHARED_REPORT, 0, stamp, sample), None
             self._send(head, array)
 
     def beat(self) -> None:
@@ -80,7 +91,13 @@ class Line:
                 self._low, self._high = 0, left
             self._high += self._channel.receive(self._buffer[self._high :], ANSWER)
         self._low += size
-        return wire.parse_head(self._buffer, expected, self._low - size)
+        if self._memory is None:
+            return wire.parse_head(self._buffer, expected, self._low - size)
+        if wire.MODEL in expected:
+            expected = {**expected, wire.SHARED_MODEL: wire.NONE}
+        head = wire.parse_head(self._buffer, expected, self._low - size)
+        self._shared = head.kind == wire.SHARED_MODEL
+        return head if not self._shared else wire.Head(self._memory.model.nbytes, wire.MODEL, head.stamp, head.sample)
 
     def waiting(self) -> bool:
         """Whether the server has said something unasked; never waits."""
@@ -96,6 +113,9 @@ class Line:
 
     def array(self, out: Floats) -> None:
         """The numbers that follow a header, straight to their place."""
+        if self._shared and self._memory is not None:
+            out[:] = self._memory.model
+            return
         self.fill(out.data.cast("B"))
         if not wire.NATIVE:
             out.byteswap(inplace=True)

@@ -58,11 +58,15 @@ async def serve_session(
     limits: Limits,
     ready: Callable[[str, int], None] | None = None,
     origin: dict[str, Any] | None = None,
+    share: bool = False,
 ) -> None:
-    """Serve until the session is over, or a signal comes; then save and say goodbye."""
+    """Serve until the session is over, or a signal comes; then save and say goodbye.
+
+    With `share`, workers on this machine may share memory with the server; for workers that are trusted, see `Hub`.
+    """
     loop = asyncio.get_running_loop()
     kind = LeadHub if isinstance(session.server, LeadServer) else Hub
-    hub = kind(session, tokens, limits, context, origin)
+    hub = kind(session, tokens, limits, context, origin, share)
     stop: list[str] = []
     for number in (signal.SIGINT, signal.SIGTERM):
         with suppress(NotImplementedError, RuntimeError, ValueError):  # not in the main thread, or not this system

@@ -62,6 +62,8 @@ class Worker:
         context: for TLS.
         give_up: seconds without a server after which to end; `None`: never.
         say: what to do with a remark.
+        origin: the problem and the seed of its samples, in words.
+        share: whether to share memory with a server on this machine that offers it.
     """
 
     def __init__(
@@ -75,8 +77,10 @@ class Worker:
         give_up: float | None = None,
         say: Callable[[str], None] = lambda text: None,
         origin: dict[str, Any] | None = None,
+        share: bool = False,
     ) -> None:
         self._origin = origin or {}
+        self._share = {"memory": True} if share else {}
         self._address, self._make, self._token = address, make, token
         self._where = "the server" if callable(address) else shown(address)  # where it was last looked for
         self._context, self._give_up, self._say = context, give_up, say
@@ -163,7 +167,7 @@ class Worker:
         line = self._open()
         hello = {"protocol": wire.PROTOCOL, "siag": __version__, "worker": self.name, "token": self._token}
         try:
-            head = line.hello(wire.text(wire.HELLO, hello | self._origin | line.ticket), BEFORE)
+            head = line.hello(wire.text(wire.HELLO, hello | self._origin | self._share | line.ticket), BEFORE)
         except ConnectionResetError:
             if self._task is None and self._context is None:
                 raise ConnectionResetError("it hung up at our hello; if it uses TLS, give --ca or --tls") from None
@@ -185,6 +189,8 @@ class Worker:
             if there == here:
                 there, here = (f"reports of {sent} numbers" for sent, _ in (lengths, self._lengths))
             raise Dismissed(f"the server is another than before: {there}, not {here}")
+        if self._share:
+            line.share(content.get("memory"), *lengths)
         return content, samples
 
     def _open(self) -> Line | Lines:

@@ -3,7 +3,8 @@
 A frame is a header of 24 bytes, little-endian, and a payload: how long the payload is (4 bytes), what kind of frame it
 is (1), three bytes of zero, and two whole numbers of 8 bytes, the stamp and the sample, zero where they mean nothing.
 The payload of REPORT and MODEL is an array of 8-byte floating-point numbers; SKIP, which has the stamp and sample of a
-REPORT, and ALIVE have none; that of the others is a JSON object.
+REPORT, and ALIVE have none; that of the others is a JSON object. SHARED_REPORT and SHARED_MODEL are a REPORT and a
+MODEL whose array is in memory that both ends share: `siag.runtimes.tcp_memory`.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ PROTOCOL = 1
 HEADER = struct.Struct("<IB3sqq")
 HELLO, WELCOME, REPORT, MODEL, REFUSAL, SKIP, LEAVE, GOODBYE, ALIVE = range(1, 10)
 ORDERS, NOTE, SAID, ASK, REPLY = range(16, 21)  # between the servers of a model that is split: `siag.runtimes.shards`
+SHARED_REPORT, SHARED_MODEL = 24, 25
 NAMES = {
     HELLO: "HELLO",
     WELCOME: "WELCOME",
@@ -38,6 +40,8 @@ NAMES = {
     SAID: "SAID",
     ASK: "ASK",
     REPLY: "REPLY",
+    SHARED_REPORT: "SHARED_REPORT",
+    SHARED_MODEL: "SHARED_MODEL",
 }
 STAGE = 4096  # bytes a server receives at a time, unless a large array is on its way
 ASKED = (2, STAGE - HEADER.size)  # bytes of JSON from a worker: header and all, they fit on the stage

@@ -172,6 +172,7 @@ class Shard(Actor):
                     context=secrets.serving(),
                     limits=charge.limits,
                     folder=places.options.folder,
+                    share=True,
                 )
                 places.start()
                 self._follower = follower
@@ -238,6 +239,7 @@ class Hand(Actor):
             name=self._name,
             token=self._token,
             context=context,
+            share=True,
         )
         try:
             return Ended(False, worker.run())

@@ -209,6 +209,7 @@ class Lead(Actor):
 
         def carry(session: Session) -> None:
             parts: dict[str, Any] = {"context": keys.serving(), "tokens": keys.known(), "limits": charge.limits}
+            parts["share"] = True  # all workers are the run's own
             try:
                 asyncio.run(serve_session(session, listeners, ready=ready, **parts))
             finally:

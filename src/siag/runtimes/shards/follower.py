@@ -45,6 +45,7 @@ class Follower:
         context: for TLS.
         limits: on connections.
         folder: where the run is saved; this shard uses a folder in it.
+        share: whether workers on this machine, all trusted, may share memory with it, as in `Hub`.
 
     Attributes:
         address: where it listens.
@@ -65,6 +66,7 @@ class Follower:
         context: ssl.SSLContext | None = None,
         limits: Limits | None = None,
         folder: str | os.PathLike[str] | None = None,
+        share: bool = False,
     ) -> None:
         shards = check.integer("shards", shards, low=2)
         k = check.integer("k", k, low=1, high=shards - 1)
@@ -90,6 +92,7 @@ class Follower:
             Limits(connections=max(Limits.connections, 2 * n)) if limits is None else limits,
             context,
             None if folder is None else lambda run: ShardStore(Path(folder), {"n": n, "run": run}, k, shards),
+            share,
         )
         self._over = False
 

@@ -40,6 +40,7 @@ class FollowerHub(Door):
         limits: on connections.
         context: for TLS.
         store: opens where it saves, given what the lead says the run is; `None`: it saves nothing.
+        share: whether workers may share memory with it, as in `Hub`.
     """
 
     def __init__(
@@ -52,15 +53,18 @@ class FollowerHub(Door):
         limits: Limits,
         context: ssl.SSLContext | None,
         store: Callable[[str], ShardStore] | None,
+        share: bool = False,
     ) -> None:
         size = 8 * (bounds[1] - bounds[0])
         super().__init__(limits, context, size)
         self._make, self._bounds, self._facts, self._tokens, self._secret = make, bounds, facts, tokens, secret
-        self._open = store
+        self._open, self._share = store, share
         self._store: ShardStore | None = None
         self._server = make()
         self._unbound: wire.Expected = {wire.ALIVE: wire.NONE}
         self._bound: wire.Expected = {wire.REPORT: (size, size), wire.ALIVE: wire.NONE}
+        if share:
+            self._bound = {**self._bound, wire.SHARED_REPORT: wire.NONE}
         self._led: wire.Expected = {wire.ORDERS: (ORDER.size, TOGETHER * ORDER.size), wire.ASK: wire.ASKED}
         self._lead: Connection | None = None
         self._guests: dict[int, tuple[Connection, int | None]] = {}  # by ticket: who, and the row of its token
@@ -168,7 +172,8 @@ class FollowerHub(Door):
             self._guests[ticket], self._ticket_of[connection] = (connection, row), ticket
             connection.expected, connection.due = self._unbound, self.deadline(0)
             first, last = self._bounds
-            connection.transport.write(wire.text(wire.WELCOME, {"first": first, "last": last}))
+            memory = connection.offer_memory(hello, last - first, last - first) if self._share else {}
+            connection.transport.write(wire.text(wire.WELCOME, {"first": first, "last": last, **memory}))
 
     def _send_away(self, reason: str) -> None:
         """Hang up on all workers: they have to be let in again."""
@@ -233,6 +238,8 @@ class FollowerHub(Door):
             return
         self._by_row[row] = connection
         connection.row, connection.due, connection.expected = row, math.inf, self._bound
+        if connection.show(b"", version, self._server.shown):
+            return
         if self._model[0] != version:
             self._model = (version, self._server.shown.astype("<f8", copy=False).tobytes())
         head = wire.head(wire.MODEL, len(self._model[1]), version)

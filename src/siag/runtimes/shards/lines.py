@@ -60,7 +60,7 @@ class Lines:
         """Say hello to the followers, then to the lead, who lets us in; the first answer that is no welcome, or its."""
         for line in self._followers:
             line.send(frame)
-        slices = []
+        slices, offers = [], []
         for line in self._followers:
             head = line.receive(expected)
             if head.kind != wire.WELCOME:
@@ -68,8 +68,15 @@ class Lines:
                 return head
             content = line.text(head)
             slices.append((content.get("first"), content.get("last")))
+            offers.append(content.get("memory"))
         self._divide(slices)
+        for line, offer, first, last in zip(self._followers, offers, self._ends, self._ends[1:], strict=False):
+            line.share(offer, last - first, last - first)
         return self._lead.hello(frame, expected)
+
+    def share(self, path: object, message: int, shown: int) -> None:
+        """Share memory with the lead, if it can be had; with the followers it is, or is not, since their welcome."""
+        self._lead.share(path, self._ends[0], self._ends[0])
 
     def send(self, head: bytes, array: Floats | None = None) -> None:
         """Send a frame: a slice of its array to each, the lead being the last."""

@@ -35,14 +35,14 @@ HEADINGS = {
     "uploads": "uploads",
     "server": "server, bytes",
     "worker": "worker, bytes",
-    "claims": "its paper's claims",
+    "claims": "claims",
     "remark": "remark",
 }
 
 
 SHOWN = {
     "method": "method",
-    "claims": "its paper's claims",
+    "claims": "claims",
     "iterations": "error",
     "samples": "= samples",
     "bytes": "= bytes",

@@ -54,6 +54,7 @@ class Options:
     linger: float | None = None
     patience: float | None = None
     forget: float | None = None
+    publish: Callable[[], None] | None = None  # makes a save known elsewhere, before it counts as one
 
 
 def checked(method: Method | None, step: Step | None) -> tuple[Method, Step]:
@@ -164,11 +165,11 @@ class Assembly:
         if followers.addresses:
             self.server: ParameterServer
             self.server, store, remark = assemble_lead(
-                stack, followers, method, step, w0, workers, given, folder, identity
+                stack, followers, method, step, w0, workers, given, folder, identity, options.publish
             )
             return store, [remark]
         if folder is not None:
-            store = Store(folder, identity, durable=options.durable)
+            store = Store(folder, identity, durable=options.durable, publish=options.publish)
             stack.callback(store.close)
         length = method.message(d, n)
         needed = size(method.init(w0[:1], n)) * max(d, length // method.message(1, n)) + 8 * n * length

@@ -16,7 +16,7 @@ import os
 import queue
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -87,10 +87,17 @@ class Store:
             of two or more dimensions and n rows are saved by rows, all others whole.
         durable: whether entries are to be logged between saves.
         spare: a new generation begins when the file exceeds twice the state and so many bytes.
+        publish: called by the thread that writes, after each save, which counts as done when this returns.
     """
 
     def __init__(
-        self, folder: str | os.PathLike[str], identity: dict[str, Any], *, durable: bool = False, spare: int = 4 << 20
+        self,
+        folder: str | os.PathLike[str],
+        identity: dict[str, Any],
+        *,
+        durable: bool = False,
+        spare: int = 4 << 20,
+        publish: Callable[[], None] | None = None,
     ) -> None:
         try:
             self._identity: dict[str, Any] = json.loads(json.dumps(identity))
@@ -103,7 +110,7 @@ class Store:
                 force_folder(path.parent)
         except OSError as error:
             raise BadFile(f"{folder}: cannot be made sure of on disk: {reason_of(error).lower()}") from None
-        self._durable = durable
+        self._durable, self._publish = durable, publish
         self._guard: int | None = _lock(self._folder)  # the lock of the folder
         self._disk = threading.Lock()  # the file: writing and forcing to disk, one at a time
         self._writer, self._log = Writer(self._folder, self._identity, spare), Log()
@@ -277,6 +284,8 @@ class Store:
                     self._begin(job)
                 else:
                     self._append(job)
+                if self._publish is not None:
+                    self._publish()
                 job.done, self._error = True, None
                 self._owed = np.empty(0, np.int64)
             except Exception as error:

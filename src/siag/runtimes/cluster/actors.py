@@ -173,6 +173,7 @@ class Shard(Actor):
                     limits=charge.limits,
                     folder=places.options.folder,
                     share=True,
+                    publish=places.options.publish,
                 )
                 places.start()
                 self._follower = follower

@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from siag.foundations.errors import SiagError
-from siag.foundations.memory import GIB
 from siag.foundations.version import __version__
 from siag.runtimes.certificates import certify_run
 from siag.runtimes.cluster.actors import Charge, Ended, Hand, Hello, Secrets, Shard
-from siag.runtimes.cluster.lead import Lead, Look, Outcome
+from siag.runtimes.cluster.lead import STALE, Lead, Look, Outcome
 from siag.runtimes.cluster.link import needs, reason_of
 from siag.runtimes.interrupt import interruptible
 from siag.runtimes.plan import Plan, Source
@@ -99,7 +98,7 @@ class Driver:
     def _start_servers(self) -> None:
         runtime, plan = self._runtime, self._plan
         d, n, shards = plan.w0.size, len(plan.own), runtime.shards
-        table = f"{n} rows of {d} numbers, {8 * n * d / GIB:.2g} GiB"
+        table = f"a table of {n} × {d} numbers, {8 * n * d:,} bytes"
         self._watcher.event(f"starting on Ray: {n} workers; {table}, on {shards} server{'s' * (shards > 1)}")
         bare = replace(plan, own=[], source=Source(None, None, plan.method, plan.source.seed, plan.w0))
         host = "127.0.0.1" if self._ours else None
@@ -322,7 +321,8 @@ class Driver:
             outcome: Outcome = self._ray.get(self._running)
         except self._ray.exceptions.RayError as error:
             raise SiagError(f"the server's process is gone: {reason_of(error)}; {self._remedy()}") from None
-        self._ask()
+        with suppress(SiagError):  # what came out is here, whatever has become of the server since
+            self._ask()
         return outcome
 
     def _part(self) -> None:
@@ -331,8 +331,17 @@ class Driver:
         if there:
             self._ray.wait(there, num_returns=len(there), timeout=GRACE)
         stops = [shard.stop.remote() for shard in self._shards]
-        if stops:
-            self._ray.wait(stops, num_returns=len(stops), timeout=STOP)
+        done = self._ray.wait(stops, num_returns=len(stops), timeout=STOP)[0] if stops else []
+        for k, stop in enumerate(stops, start=1):
+            if stop not in done or not self._kept(stop):
+                warnings.warn(f"shard {k}: {STALE}", RuntimeWarning, stacklevel=5)
+
+    def _kept(self, stop: Any) -> bool:
+        """Whether a shard has copied its last save."""
+        try:
+            return bool(self._ray.get(stop))
+        except self._ray.exceptions.RayError:
+            return False
 
     def _kill(self) -> None:
         """Nothing of the run is left on the cluster."""

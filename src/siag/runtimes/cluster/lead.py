@@ -198,6 +198,7 @@ class Lead(Actor):
             keys.servers,
             keys.asking(),
         )
+        self._check_seen(plan.options.folder, assembly.session)
         assembly.session.save(time.monotonic(), wait=True)  # a trace must not be there before any state is
         places.start()
         self._session = assembly.session
@@ -219,6 +220,18 @@ class Lead(Actor):
 
         return assembly.run(carry)
 
+    def _check_seen(self, folder: object, session: Session) -> None:
+        """Refuse to begin anew where a server that was started again should go on."""
+        import ray
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # Ray's of itself
+            again = ray.get_runtime_context().was_current_actor_reconstructed
+        if folder is not None and again and not session.recovered:
+            what = f"the server was started again, and {folder} holds nothing of the run on the node at"
+            remedy = "give a folder on storage that all nodes see, or a URL"
+            raise SiagError(f"{what} {ray.util.get_node_ip_address()}; {remedy}")
+
     def _find_followers(self) -> list[tuple[str, int]]:
         """The addresses of the other shards' servers, once all have one."""
         import ray
@@ -233,6 +246,8 @@ class Lead(Actor):
                 found = [None]
             if None not in found:
                 return found
+            if self._why:
+                raise SiagError(f"{self._why} while a server of the split model was not there")
             if not missed and self._session is not None:
                 missed = True
                 self._relay.problem("problem: a server of the split model is not there; waiting until Ray starts it")

@@ -5,7 +5,9 @@ from __future__ import annotations
 import logging
 import os
 import re
+import signal
 import socket
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -54,17 +56,31 @@ def connected(address: str | None, wanted: Mapping[str, float]) -> Iterator[bool
         _check_there(target)
         given["address"] = target
     try:
-        ray.init(**given)
-    except Exception as error:  # Ray has many kinds
+        with _own_sigterm():
+            ray.init(**given)
+    except BaseException as error:  # Ray has many kinds
         ray.shutdown()
+        if not isinstance(error, Exception):
+            raise
         if target is None or target == "local":
             raise BadInput("address", address, f"left out where Ray starts ({_reason(error)})", REMEDY) from None
         raise BadInput("address", target, f"that of a Ray cluster ({_reason(error)})", REMEDY) from None
-    try:
-        with _silent():
+    with _silent():
+        try:
             yield target is None or target == "local"
+        finally:
+            ray.shutdown()
+
+
+@contextmanager
+def _own_sigterm() -> Iterator[None]:
+    """Keep what SIGTERM means to the program: Ray has another idea of it."""
+    usual = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
     finally:
-        ray.shutdown()
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, usual)
 
 
 @contextmanager
@@ -76,6 +92,9 @@ def _silent() -> Iterator[None]:
     from ray._private import worker
 
     usual = getattr(worker, "print_to_stdstream", None)  # not public: if it is gone, Ray is heard
+    if usual is None:
+        yield
+        return
     worker.print_to_stdstream = lambda *_, **__: None
     try:
         yield

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import shutil
 import tempfile
 from dataclasses import replace
@@ -37,7 +38,8 @@ class Places:
             self._mirror = Mirror(folder=states, trace=lines)
             self._mirror.fetch()
             if states is not None:
-                options = replace(options, folder=self._scratch / "state")
+                publish = None if shard is None else self.publish  # all shards must have a save at their URLs
+                options = replace(options, folder=self._scratch / "state", publish=publish)
             if lines is not None:
                 options = replace(options, trace=lines[0])
         self.options = options
@@ -48,6 +50,12 @@ class Places:
         if self._mirror is not None and not self._started:
             self._started = True
             self._mirror.start()
+
+    def publish(self) -> None:
+        """Have what was just saved copied; an `OSError` if it is not there in the end."""
+        self.start()
+        if self._mirror is not None and not self._mirror.push(wait=True):
+            raise OSError(errno.EIO, self._mirror.problem or "it was not copied in time")
 
     def news(self) -> str | None:
         """What has gone wrong since this was last asked, or works again."""

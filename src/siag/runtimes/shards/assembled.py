@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,6 +43,7 @@ def assemble_lead(
     given: dict[str, Any],
     folder: Path | None,
     identity: dict[str, Any],
+    publish: Callable[[], None] | None = None,
 ) -> tuple[LeadServer, LeadStore | None, str]:
     """The lead, where it saves, and a remark; what must be closed goes on the stack.
 
@@ -56,6 +57,7 @@ def assemble_lead(
         given: what else a `ParameterServer` is given.
         folder: of the run.
         identity: what its saves are of.
+        publish: as for `Store`.
     """
     n, d, shards = len(workers), int(w0.size), len(followers.addresses) + 1
     check_split(method, w0, n, shards)
@@ -68,6 +70,6 @@ def assemble_lead(
     server = LeadServer(method, step, w0, workers, links, **given)
     store = None
     if folder is not None:
-        store = LeadStore(folder, identity, server)
+        store = LeadStore(folder, identity, server, publish)
         stack.callback(store.close)
     return server, store, f"the model is split over {shards} servers, {share / 2**20:.1f} MiB in each"

@@ -6,7 +6,7 @@ import asyncio
 import os
 import ssl
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -46,6 +46,7 @@ class Follower:
         limits: on connections.
         folder: where the run is saved; this shard uses a folder in it.
         share: whether workers on this machine, all trusted, may share memory with it, as in `Hub`.
+        publish: as for `Store`.
 
     Attributes:
         address: where it listens.
@@ -67,6 +68,7 @@ class Follower:
         limits: Limits | None = None,
         folder: str | os.PathLike[str] | None = None,
         share: bool = False,
+        publish: Callable[[], None] | None = None,
     ) -> None:
         shards = check.integer("shards", shards, low=2)
         k = check.integer("k", k, low=1, high=shards - 1)
@@ -91,7 +93,7 @@ class Follower:
             secret,
             Limits(connections=max(Limits.connections, 2 * n)) if limits is None else limits,
             context,
-            None if folder is None else lambda run: ShardStore(Path(folder), {"n": n, "run": run}, k, shards),
+            None if folder is None else lambda run: ShardStore(Path(folder), {"n": n, "run": run}, k, shards, publish),
             share,
         )
         self._over = False

@@ -7,7 +7,7 @@ to it is kept until then: after a crash all shards go back to the newest that is
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,10 +32,18 @@ class ShardStore(Store):
         identity: what the state is of.
         k: the shard.
         shards: how many there are.
+        publish: as for `Store`.
     """
 
-    def __init__(self, folder: Path, identity: Mapping[str, Any], k: int, shards: int) -> None:
-        super().__init__(folder / f"shard-{k}", {**identity, "shard": k, "shards": shards})
+    def __init__(
+        self,
+        folder: Path,
+        identity: Mapping[str, Any],
+        k: int,
+        shards: int,
+        publish: Callable[[], None] | None = None,
+    ) -> None:
+        super().__init__(folder / f"shard-{k}", {**identity, "shard": k, "shards": shards}, publish=publish)
         self._found: dict[int, Scan] = {}  # by number: where it is; later saves of the same file left out
         self._places: dict[int, int] = {}  # the generations of saves, by number
         self._tried = 0
@@ -92,10 +100,17 @@ class LeadStore(ShardStore):
         folder: of the run.
         identity: what the state is of.
         server: the lead.
+        publish: as for `Store`.
     """
 
-    def __init__(self, folder: Path, identity: Mapping[str, Any], server: LeadServer) -> None:
-        super().__init__(folder, identity, 0, len(server.links) + 1)
+    def __init__(
+        self,
+        folder: Path,
+        identity: Mapping[str, Any],
+        server: LeadServer,
+        publish: Callable[[], None] | None = None,
+    ) -> None:
+        super().__init__(folder, identity, 0, len(server.links) + 1, publish)
         self._server, self._links = server, server.links
         self._number = self._common = 0
         self._asked: tuple[int, ...] = ()  # the shards that try the current number
@@ -129,7 +144,7 @@ class LeadStore(ShardStore):
         self._common = max(whole)
         remarks = []
         if self._common < once:
-            remarks.append(f"save {once} is damaged in one of the shards; used save {self._common}")
+            remarks.append(f"save {once} is not intact in all shards; used save {self._common}")
         for link in self._links:
             link.ask("restore", number=self._common)
         found = self.recover_at(self._common, arrays)

@@ -151,7 +151,8 @@ def test_a_killed_shard_takes_all_back_to_one_save(tmp_path):
     ]
     notes = Notes(*plan)
     runtime = Ray(shards=2, patience=IMPATIENT)
-    run = train(n=2, runtime=runtime, trace=tmp_path / "trace.csv", folder=(tmp_path / "state").as_uri(), progress=notes)
+    places = {"trace": tmp_path / "trace.csv", "folder": (tmp_path / "state").as_uri()}
+    run = train(n=2, runtime=runtime, **places, progress=notes)
     assert not notes.plan
     assert notes.heard("problem", "shard 1")
     assert exactly_replayed(run, tmp_path / "trace.csv")

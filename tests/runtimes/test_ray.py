@@ -251,10 +251,12 @@ def test_a_busy_cluster_is_not_waited_for_for_ever():
     try:
         with pytest.raises(siag.SiagError, match=r"1 of 3 workers were there after 4 seconds: .* by fewest=1"):
             train(runtime=Ray(patience=4))
+        others.append(Busy.remote())
+        ray.get(others[-1].up.remote())  # now nothing is free
         with pytest.raises(
             siag.SiagError, match="the server could not be placed within 1 seconds: the cluster is busy"
         ):
-            train(runtime=Ray(patience=1, server_resources={"CPU": 2}))
+            train(runtime=Ray(patience=1))
     finally:
         for other in others:
             ray.kill(other)

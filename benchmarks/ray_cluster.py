@@ -119,7 +119,8 @@ back, only when both servers have done their half."""
     )
     return f"""Two servers, each with half of the model, do {gain:.2f} times the updates of one at d = 10⁶. Cores at
 work: {at_work[ONE]:.2f} of {cpus} with one server, {at_work[TWO]:.2f} with two; core time for an update, workers
-included: {spent[ONE]:.1f} ms and {spent[TWO]:.1f} ms, of which the one server itself takes {1e3 * own:.1f} ms.
+included: {spent[ONE]:.1f} ms and {spent[TWO]:.1f} ms. Over TCP alone, one server's own time
+is {1e3 * own:.1f} ms.
 {why}
 Shards are for tables that exceed a node, and for servers on nodes of their own, where each has its own cores and
 network."""
@@ -143,10 +144,10 @@ def chapter() -> tuple[str, list[Target]]:
     text = f"""## On Ray
 
 The same job as above, {WORKERS} workers, on a Ray cluster on this machine, Ray {ray.__version__} on all sides.
-`siag.train(…, runtime=siag.runtimes.Ray())` has Ray place a server and workers, which then talk over TCP. Ray's
-documented asynchronous parameter server has a driver that passes gradients and parameters on as Ray objects, which lie
-in memory that all processes of a machine share. Updates per second from when all workers have reported, by the server's
-clock; every run was checked as above.
+`siag.train(…, runtime=siag.runtimes.Ray())` has Ray place a server and workers, which then talk over TCP; arrays of
+64 KiB and more go through shared memory, since all are on one node. Ray's documented asynchronous parameter server has
+a driver that passes gradients and parameters on as Ray objects, which lie in shared memory, too. Updates per second
+from when all workers have reported, by the server's clock; every run was checked as above.
 
 | updates per second | d = 20 | d = 10⁴ | d = 10⁶ | siag is × faster: d = 20 | 10⁴ | 10⁶ |
 |---|---:|---:|---:|---:|---:|---:|

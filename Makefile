@@ -5,7 +5,6 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PEERS := benchmarks/.venv/.ready
 OUT ?= out
-PROCESSES ?= $$(($$($(PYTHON) -c 'import os; print(os.cpu_count())') + 1))  # of tests, some of which mostly wait
 
 .PHONY: run test install bench clean lint types layers pytest
 
@@ -25,7 +24,7 @@ layers: install
 	$(BIN)/lint-imports
 
 pytest: install
-	$(BIN)/python -m pytest -n $(PROCESSES) --dist loadfile
+	$(BIN)/python -m pytest -n auto --dist loadfile
 
 bench: install $(PEERS)  ## side by side with peers, which have an environment of their own
 	$(BIN)/python -m benchmarks

@@ -24,7 +24,7 @@ layers: install
 	$(BIN)/lint-imports
 
 pytest: install
-	$(BIN)/python -m pytest -n auto --dist loadfile
+	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
 
 bench: install $(PEERS)  ## side by side with peers, which have an environment of their own
 	$(BIN)/python -m benchmarks

@@ -29,7 +29,7 @@ def simulate_for_long(threads, progress):
 
 def ours():
     """The pool's threads that are alive."""
-    return [thread for thread in threading.enumerate() if thread.name.startswith("siag")]
+    return [thread for thread in threading.enumerate() if thread.name.startswith("siag-pool")]
 
 
 @pytest.mark.parametrize("threads", [None, 1, 2, 50])

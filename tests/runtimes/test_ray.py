@@ -15,6 +15,8 @@ import siag
 from siag.runtimes import Metrics, Ray, Several
 from siag.runtimes.watch import Problems
 
+pytestmark = pytest.mark.ray
+
 STEP = siag.steps.Harmonic(5.0, 20)
 LIMIT = siag.Until(seconds=60)  # never reached, unless something is wrong
 PAUSES = (0.002, 0.004, 0.008)

@@ -19,6 +19,8 @@ from siag.runtimes import Ray
 from siag.runtimes.cluster.link import reason_of
 from siag.runtimes.cluster.room import room_for
 
+pytestmark = pytest.mark.ray
+
 STEP = siag.steps.Harmonic(5.0, 20)
 SCRIPT = """
 import os

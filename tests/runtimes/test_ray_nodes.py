@@ -12,6 +12,8 @@ from jobs import Notes
 import siag
 from siag.runtimes import Ray
 
+pytestmark = pytest.mark.ray
+
 STEP = siag.steps.Harmonic(5.0, 20)
 
 

@@ -16,7 +16,7 @@ from siag.streams import Buffered, Rows, split
 from siag.streams.stream import Stop
 
 IGNORED = ("ignore::DeprecationWarning", "ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
-pytestmark = [pytest.mark.filterwarnings(warning) for warning in IGNORED]  # Ray's own
+pytestmark = [pytest.mark.ray, *(pytest.mark.filterwarnings(warning) for warning in IGNORED)]  # Ray's own
 
 
 @pytest.fixture(scope="module")

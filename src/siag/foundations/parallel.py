@@ -66,7 +66,7 @@ def run_all(
         watch = Watch(count * work, show)
         if threads == 1:
             return [task(index, watch) for index in range(count)]
-        with ThreadPoolExecutor(threads, "siag") as pool:
+        with ThreadPoolExecutor(threads, "siag-pool") as pool:
             futures: list[Future[T]] = []
             try:
                 futures = [pool.submit(task, index, watch) for index in range(count)]

@@ -1,5 +1,6 @@
 """The same tests every time: what hypothesis tries is fixed, as are all seeds and the order."""
 
+import os
 import signal
 
 from hypothesis import settings
@@ -13,3 +14,8 @@ signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever starts the t
 def pytest_collection_modifyitems(items):
     """Those on Ray come last: it leaves handlers and threads in a process, which are nothing others should meet."""
     items.sort(key=lambda item: item.get_closest_marker("ray") is not None)
+
+
+def pytest_xdist_auto_num_workers():
+    """One more process than cores: many tests wait for others."""
+    return len(os.sched_getaffinity(0)) + 1

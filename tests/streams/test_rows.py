@@ -1,8 +1,10 @@
-"""Rows of a Ray Dataset: each worker has its part, and goes on in it when it is started again."""
+"""Rows of a Ray Dataset: each worker has its part, and goes on in it when it is started again, as does who reads."""
 
 import logging
 import os
 import time
+from types import SimpleNamespace
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -13,6 +15,8 @@ from siag.foundations.errors import BadInput
 from siag.methods import SIAG
 from siag.runtimes.task import FromStream, StreamEnded
 from siag.streams import Buffered, Rows, split
+from siag.streams import parts as parts_module
+from siag.streams.parts import Dealer
 from siag.streams.stream import Stop
 
 IGNORED = ("ignore::DeprecationWarning", "ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
@@ -65,21 +69,18 @@ def test_rows_are_dicts_in_order(dataset):
         assert numbers(rows) == list(range(50))  # and once more
 
 
-def test_parts_are_disjoint_all_and_even(dataset, parts):
-    assert [numbers(part) for part in parts] == [
-        list(range(12)),
-        list(range(12, 25)),
-        list(range(25, 37)),
-        list(range(37, 50)),
-    ]
+def test_row_r_is_worker_r_mod_n_s(parts):
+    assert [numbers(part) for part in parts] == [list(range(k, 50, 4)) for k in range(4)]
+    found = next(iter(parts[1]))
+    assert np.array_equal(found["x"], [1, -1])
+    assert found["name"] == "1"
 
 
 def test_parts_do_not_depend_on_how_data_lie_in_blocks(ray):
-    for blocks in (1, 3, 20):
-        found = [numbers(part) for part in split(ray.data.range(20, override_num_blocks=blocks), 3)]
-        assert found == [list(range(6)), list(range(6, 13)), list(range(13, 20))]
-    whole = ray.data.range(5)
-    assert numbers(split(whole, 1)[0]) == list(range(5))
+    found = [numbers(part) for part in split(ray.data.range(20, override_num_blocks=20), 3)]
+    assert found == [list(range(k, 20, 3)) for k in range(3)]
+    whole = ray.data.range(5, override_num_blocks=1)
+    assert [numbers(part) for part in split(whole, 7)] == [[0], [1], [2], [3], [4], [], []]
     assert not whole.context.execution_options.preserve_order  # as it was
 
 
@@ -89,7 +90,95 @@ def test_rows_after_some_are_the_others(parts, samples, k):
     rows = parts[k]
     for count in samples:
         rows = rows.after(count)
-    assert numbers(rows) == list(range(50))[50 * k // 4 : 50 * (k + 1) // 4][sum(samples) :]
+    assert numbers(rows) == list(range(k, 50, 4))[sum(samples) :]
+
+
+class Source:
+    """As much of a Dataset as is read, in batches of some sizes; how often it was begun."""
+
+    def __init__(self, sizes, fails=False):
+        self.context = SimpleNamespace(execution_options=SimpleNamespace())
+        self.sizes, self.fails, self.begun = sizes, fails, 0
+
+    def iter_batches(self, **_):
+        self.begun += 1
+        start = 0
+        for size in self.sizes:
+            yield {"id": np.arange(start, start + size)}
+            start += size
+        if self.fails:
+            raise OSError("the disk is gone")
+
+
+@settings(max_examples=200)
+@given(data=st.data(), workers=st.integers(1, 5), sizes=st.lists(st.integers(0, 40), max_size=12))
+def test_whoever_asks_for_what_gets_it(data, workers, sizes):
+    import ray
+
+    source, total = Source(sizes), sum(sizes)
+    with mock.patch.object(ray, "put", lambda columns: columns), mock.patch.object(parts_module, "PIECE", 4):
+        dealer = Dealer(source, workers)
+        for _ in range(data.draw(st.integers(0, 25))):
+            part, after = data.draw(st.integers(0, workers - 1)), data.draw(st.integers(0, total // workers + 2))
+            own = list(range(part, total, workers))
+            piece = dealer.take(part, after)
+            if after >= len(own):
+                assert piece is None
+            else:
+                assert piece.first <= after < piece.end
+                assert piece.columns["id"].tolist() == own[piece.first : piece.end]
+
+
+def taken(dealer, part, after=0):
+    """The rows of a part, and how far reading had come before each of its pieces."""
+    found = []
+    while (piece := dealer.take(part, after)) is not None:
+        found += piece.columns["id"].tolist()[after - piece.first :]
+        after = piece.end
+    return found
+
+
+def test_data_are_read_as_far_as_the_fastest_has_come_once_for_all_who_do_not_go_far_back():
+    import ray
+
+    source = Source([1000] * 20)
+    with mock.patch.object(ray, "put", lambda columns: columns):
+        dealer = Dealer(source, 2)
+        dealer.take(0, 0)
+        (reading,) = set(dealer._readings)
+        assert reading._start == 1000
+        assert taken(dealer, 0) == list(range(0, 20_000, 2))
+        assert taken(dealer, 1) == list(range(1, 20_000, 2))
+        assert taken(dealer, 0, 9000) == list(range(18_000, 20_000, 2))  # still there
+        assert source.begun == 1
+        assert taken(dealer, 0, 10) == list(range(20, 20_000, 2))  # long gone
+        assert source.begun == 2
+        assert taken(dealer, 1, 9000) == list(range(18_001, 20_000, 2))
+
+
+def test_all_who_get_there_are_told_what_went_wrong():
+    import ray
+
+    with mock.patch.object(ray, "put", lambda columns: columns):
+        dealer = Dealer(Source([1000], fails=True), 2)
+        for part in (0, 1, 0):
+            assert dealer.take(part, 0).end == 500
+            with pytest.raises(OSError, match="the disk is gone"):
+                dealer.take(part, 500)
+
+
+def test_large_rows_are_dealt_out_a_few_at_a_time():
+    batches = [{"x": np.zeros((3, 1 << 19))} for _ in range(10)]  # of 12 MiB
+    assert [size for _, size in parts_module._chunks(batches, 4)] == [9, 9, 9, 3]
+
+
+def test_who_deals_out_may_die(ray):
+    part = split(ray.data.range(5000, override_num_blocks=10), 2)[1]
+    rows = part.samples(Stop())
+    found = [int(next(rows)["id"]) for _ in range(10)]
+    ray.kill(part._dealer, no_restart=False)
+    found += [int(row["id"]) for row in rows]
+    assert found == list(range(1, 5000, 2))
 
 
 def test_a_row_at_a_time_ends_when_told(parts):
@@ -98,10 +187,12 @@ def test_a_row_at_a_time_ends_when_told(parts):
     assert next(rows)["id"] == 0
     stop.set()
     assert list(rows) == []
-    assert numbers(Buffered(parts[1], full="block").after(3)) == list(range(15, 25))
+    assert numbers(Buffered(parts[1], full="block").after(3)) == list(range(13, 50, 4))
 
 
-def test_a_worker_goes_on_in_its_part_though_another_does_nothing_and_all_cpus_are_taken(ray, parts):
+def test_a_worker_goes_on_in_its_part_though_another_does_nothing_and_all_cpus_are_taken(ray, dataset):
+    parts = split(dataset.materialize(), 4)
+
     def gradient(w, row):
         return w - row["x"]
 
@@ -124,8 +215,8 @@ def test_a_worker_goes_on_in_its_part_though_another_does_nothing_and_all_cpus_a
     with pytest.raises(ray.exceptions.RayActorError):
         ray.get(dying.work.remote(parts[1], 0, 5), timeout=60)
     again = Worker.remote()
-    assert ray.get(again.work.remote(parts[1], 5, 100), timeout=60) == list(range(17, 25))
-    assert ray.get(idle.work.remote(parts[3], 0, 100), timeout=60) == list(range(37, 50))
+    assert ray.get(again.work.remote(parts[1], 5, 100), timeout=60) == list(range(21, 50, 4))
+    assert ray.get(idle.work.remote(parts[3], 0, 100), timeout=60) == list(range(3, 50, 4))
     for worker in (idle, again):
         ray.kill(worker)
 
@@ -139,5 +230,3 @@ def test_what_is_no_dataset_is_refused(ray):
         split([1, 2], 2)
     with pytest.raises(BadInput, match="workers"):
         split(ray.data.range(4), 0)
-    with pytest.raises(BadInput, match=r"must be of at least 5 rows, one for each worker; it has 4$"):
-        split(ray.data.range(4), 5)

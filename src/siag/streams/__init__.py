@@ -3,7 +3,7 @@
 - `Follow`: the lines of a file that grows.
 - `Directory`: the lines of files that appear in a folder.
 - `Buffered`: any stream, read ahead by a thread, for a worker that is slower than its data.
-- `Rows`: the rows of a Ray Dataset; `split` makes one for each worker of it.
+- `Rows`: the rows of a Ray Dataset; `split` deals those of one out to many workers, a `Part` each.
 - `Paced`: any stream, slowed down, to try out unequal workers.
 - `Stream`: what they have in common, and the class to derive your own from; `Stop` ends one from another thread.
 
@@ -20,7 +20,8 @@ from siag.streams.buffered import Buffered
 from siag.streams.directory import Directory
 from siag.streams.follow import Follow
 from siag.streams.paced import Paced
-from siag.streams.rows import Rows, split
+from siag.streams.parts import Part, split
+from siag.streams.rows import Rows
 from siag.streams.stream import Stop, Stream
 
-__all__ = ["Buffered", "Directory", "Follow", "Paced", "Rows", "Stop", "Stream", "split"]
+__all__ = ["Buffered", "Directory", "Follow", "Paced", "Part", "Rows", "Stop", "Stream", "split"]

@@ -1,15 +1,19 @@
-"""Rows of a Ray Dataset, one part of it for each worker."""
+"""Rows of a Ray Dataset that one worker has for itself."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
+
+import numpy as np
 
 from siag.foundations import check
 from siag.foundations.errors import BadInput
 from siag.streams.stream import Stop, Stream
+
+Columns: TypeAlias = dict[str, np.ndarray[Any, Any]]
 
 
 @dataclass(eq=False)
@@ -37,6 +41,11 @@ class Rows(Stream[dict[str, Any]]):
             remedy = "give the Dataset itself, or siag.streams.split(dataset, workers)"
             raise BadInput("source", self.source, "an iterator that can be begun again by a restarted worker", remedy)
 
+    @property
+    def streamed(self) -> bool:
+        """Whether the Dataset is executed meanwhile, by tasks that need a CPU that no worker holds."""
+        return type(self.source).__name__ != "MaterializedDataset"
+
     def after(self, samples: int) -> Rows:
         """The rows after so many."""
         later = copy.copy(self)
@@ -45,52 +54,32 @@ class Rows(Stream[dict[str, Any]]):
 
     def samples(self, stop: Stop) -> Generator[dict[str, Any], None, None]:
         """The rows, until `stop` is set."""
-        context = _context(self.source)
-        context.execution_options.preserve_order = True
-        context.enable_progress_bars = False
         skip = self._first
-        for batch in self.source.iter_batches(batch_size=None, batch_format="numpy"):
-            names, columns = list(batch), list(batch.values())
-            size = len(columns[0]) if columns else 0
-            if skip >= size:
-                skip -= size
-                continue
-            for values in zip(*(column[skip:] for column in columns), strict=True):
-                if stop.is_set():
-                    return
-                yield dict(zip(names, values, strict=True))
-            skip = 0
+        for batch in batches_of(self.source):
+            size = rows_of(batch)
+            yield from rows_in(batch, skip, stop)
+            skip = max(0, skip - size)
+            if stop.is_set():
+                return
 
 
-def split(dataset: Any, workers: int) -> list[Rows]:
-    """A Ray Dataset in as many parts as there are workers, of as many rows each, give or take one.
-
-    Each worker has its own part, whatever the speeds: a fast one does not take what is a slow one's, nor wait for it,
-    and one that is started again goes on in its part. `streaming_split` has none of this. So the Dataset is executed
-    first, into Ray's object store, which spills to disk what does not fit. For data that are too many for the disks,
-    make a Dataset for each worker, from files of its own, and give the list of them: these are streamed.
-
-    Args:
-        dataset: a `ray.data.Dataset`.
-        workers: how many.
-    """
-    workers = check.integer("workers", workers)
-    if not callable(getattr(dataset, "split_at_indices", None)):
-        raise BadInput("dataset", dataset, "a Ray Dataset")
-    options = _context(dataset).execution_options
-    before, options.preserve_order = options.preserve_order, True  # so that a run that goes on finds the same parts
-    try:
-        whole = dataset.materialize()
-    finally:
-        options.preserve_order = before
-    rows = whole.count()
-    if rows < workers:
-        raise BadInput("dataset", dataset, f"of at least {workers} rows, one for each worker", f"it has {rows}")
-    if workers == 1:
-        return [Rows(whole)]
-    return [Rows(part) for part in whole.split_at_indices([rows * k // workers for k in range(1, workers)])]
+def batches_of(source: Any) -> Iterator[Columns]:
+    """The blocks of a Dataset, in order."""
+    context = source.context if hasattr(source, "context") else source.get_context()
+    context.execution_options.preserve_order = True
+    context.enable_progress_bars = False
+    return iter(source.iter_batches(batch_size=None, batch_format="numpy"))
 
 
-def _context(source: Any) -> Any:
-    """What says how a Dataset is executed, from it or its iterator."""
-    return source.context if hasattr(source, "context") else source.get_context()
+def rows_of(batch: Columns) -> int:
+    """How many rows there are."""
+    return len(next(iter(batch.values()), ()))
+
+
+def rows_in(batch: Columns, skip: int, stop: Stop) -> Iterator[dict[str, Any]]:
+    """The rows after so many, each a dict by column, until `stop` is set."""
+    names = list(batch)
+    for values in zip(*(column[skip:] for column in batch.values()), strict=True):
+        if stop.is_set():
+            return
+        yield dict(zip(names, values, strict=True))

@@ -20,7 +20,7 @@ from siag.runtimes.shards.slices import check_split
 from siag.runtimes.watch import watcher_of
 from siag.runtimes.wire import LARGEST
 from siag.simulation import Run
-from siag.streams.rows import Rows, split
+from siag.streams import Part, Rows, split
 
 ONE_CPU = {"CPU": 1.0}
 
@@ -79,13 +79,13 @@ class Ray:
         installed()
         self._check_places(options)
         with ExitStack() as stack:
-            ours, spare = None, 0
+            ours = None
             if _is_dataset(streams):
-                ours = stack.enter_context(connected(self.address, self._wanted(self.workers or 1)))
+                ours = stack.enter_context(connected(self.address, self._wanted(self.workers or 1, 1)))
                 streams = self._split(streams)
             elif isinstance(streams, list | tuple):
-                spare = int(any(_is_dataset(stream) and not _is_materialized(stream) for stream in streams))
                 streams = [Rows(stream) if _is_dataset(stream) else stream for stream in streams]
+            spare = _readers(streams)
             plan = planned(
                 gradient, streams, w0, method, step, until, **options, few_enough=self._check_count, sendable=sendable
             )
@@ -163,7 +163,8 @@ class Ray:
         fewest = workers if self.fewest is None else self.fewest
         if fit < fewest:
             each = ", ".join(f"{amount:g} {what}" for what, amount in self.resources.items())
-            allowed = f"at most {fit}: so many fit into the cluster ({_sum(nodes)} in all) with {each} each"
+            reader = "beside a CPU for reading the Dataset, " if spare else ""
+            allowed = f"at most {fit}: so many fit into the cluster ({_sum(nodes)} in all), {reader}with {each} each"
             remedy = f"ask for less with resources=, add nodes, or start with those that fit by fewest={fit}"
             parameter = "workers" if self.fewest is None else "fewest"
             raise BadInput(parameter, fewest, allowed, remedy if fit else "ask for less with resources=, or add nodes")
@@ -185,7 +186,7 @@ def sendable(parameter: str, value: Any, remedy: str) -> None:
     """
     from ray import cloudpickle
 
-    if isinstance(value, Rows):  # Ray has its own way to send a Dataset
+    if isinstance(value, Rows | Part):  # Ray has its own way to send a Dataset
         return
     try:
         cloudpickle.dumps(value)
@@ -213,8 +214,10 @@ def _is_dataset(streams: Any) -> bool:
     return type(streams).__module__.startswith("ray.data.")
 
 
-def _is_materialized(dataset: Any) -> bool:
-    return type(dataset).__name__ == "MaterializedDataset"
+def _readers(streams: Any) -> int:
+    """How many CPUs tasks that read Datasets need."""
+    listed = streams if isinstance(streams, list | tuple) else ()
+    return int(any(isinstance(stream, Rows | Part) and stream.streamed for stream in listed))
 
 
 def _sum(nodes: Sequence[Mapping[str, float]]) -> str:

@@ -98,13 +98,23 @@ def test_the_same_command_goes_on_from_its_folder(desk):
     assert second.documents()[-1]["t"][-1] == 500
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_it_is_stopped_in_order_by_a_signal(desk, number):
+@pytest.mark.parametrize(
+    ("usual", "number", "why"),
+    [
+        (signal.default_int_handler, signal.SIGINT, "interrupted"),
+        (signal.default_int_handler, signal.SIGTERM, "stopped by SIGTERM"),
+        (signal.SIG_IGN, signal.SIGTERM, "stopped by SIGTERM"),  # in the background of a script
+    ],
+    ids=["INT", "TERM", "TERM where INT is ignored"],
+)
+def test_it_is_stopped_in_order_by_a_signal(desk, usual, number, why):
+    before = signal.signal(signal.SIGINT, usual)
     trained = desk.siag("train", *STREAMS, "--eta", 0.05, "--json", "--out", "out")
+    signal.signal(signal.SIGINT, before)
     wait_for(trained, lambda snapshot: snapshot["reports"] > 20)
     trained.process.send_signal(number)
     assert trained.end() == 0, trained.err
-    assert trained.documents()[-1]["ended"] == "interrupted"
+    assert trained.documents()[-1]["ended"] == why
     assert (desk.folder / "out" / "run.npz").exists()
     assert trained.err == []
 

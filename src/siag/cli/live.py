@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import signal
 import sys
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import click
@@ -38,16 +34,12 @@ from siag.cli.given import (
     training,
 )
 from siag.cli.options import ABSENCE, CURVE, DURABLE, END, FILE, GUARD, METHOD, PROBLEM, SEED, SHOWN, START, takes
-from siag.cli.running import document, finish, plainly, reachable, status, watcher_of
+from siag.cli.running import Terminated, document, finish, plainly, reachable, status, terminable, watcher_of
 from siag.foundations.errors import SiagError
 
 DESCRIPTORS = 1 << 16  # files and connections a server may have open, if the system agrees
 NETWORK = ("host", "port", "key", "tokens", "insecure", "linger")
 STAYS = "what was reported stays with the server"
-
-
-class Terminated(KeyboardInterrupt):
-    """SIGTERM came: a worker leaves as if it were interrupted."""
 
 
 @siag.command(epilog="Example: siag serve --workers 2 --dimension 3 --eta 0.05 --iterations 10000 --out out")
@@ -145,7 +137,7 @@ def work(address: str, gradient: str | None, stream: str | None, quiet: bool, **
     problem, seed = problem_of(given.pop("problem"), given.pop("seed"))
     on_interrupt(STAYS)
     try:
-        with named(TYPED), _terminable():
+        with named(TYPED), terminable():
             run_worker(address, compute, samples, problem=problem, seed=seed, say=say, **given)
     except Terminated:
         _stop(f"ended by SIGTERM; {STAYS}", TERMINATED)
@@ -194,23 +186,6 @@ def certs(folder: Path, hosts: tuple[str, ...], workers: int, days: int) -> None
         written = make_certificates(folder, hosts=hosts, workers=workers, days=days)
     for path in written:
         print(path)
-
-
-@contextmanager
-def _terminable() -> Iterator[None]:
-    """Let SIGTERM interrupt, as Ctrl-C does; only the main thread can have it so."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def end(number: int, frame: FrameType | None) -> None:
-        raise Terminated
-
-    usual = signal.signal(signal.SIGTERM, end)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, usual)
 
 
 def _workers_words(given: dict[str, Any], seed: int) -> str:

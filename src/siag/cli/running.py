@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import signal
 import socket
 import sys
+import threading
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from siag.cli.app import FAILED, _print_json, _print_run, _save, _stop
@@ -18,6 +22,33 @@ if TYPE_CHECKING:
     from siag.simulation import Run
 
 MOST_NUMBERS = 1000  # of w, in a line of JSON
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM came where nothing could be ended in order."""
+
+
+@contextmanager
+def terminable() -> Iterator[None]:
+    """Let SIGTERM end a run in order as Ctrl-C does, and the second time at once; only the main thread can have it so.
+
+    It does so where Ctrl-C is ignored, too, as in the background of a script.
+    """
+    from siag.runtimes.interrupt import end_in_order
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def end(number: int, frame: FrameType | None) -> None:
+        if not end_in_order("stopped by SIGTERM"):
+            raise Terminated
+
+    usual = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, usual)
 
 
 def watcher_of(quiet: bool, as_json: bool, metrics: str | None, insecure: bool) -> Watcher:

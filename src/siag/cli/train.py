@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import signal
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import click
 
 from siag.cli.app import FAILED, FILES, TERMINATED, _stop, siag
 from siag.cli.given import TYPED, check_clock, check_name, named, problem_of, reference, resources, training
-from siag.cli.live import Terminated
 from siag.cli.options import ABSENCE, CURVE, DURABLE, END, GUARD, METHOD, PROBLEM, SEED, SHOWN, START, takes
-from siag.cli.running import finish, plainly, watcher_of
+from siag.cli.running import Terminated, finish, plainly, terminable, watcher_of
 from siag.foundations.errors import BadInput, Missing, SiagError
 
 PLACES = click.Choice(["local", "ray"])
@@ -85,7 +79,7 @@ def train(out: Path | None, as_json: bool, **given: Any) -> int:
             options["runtime"] = runtime
         watcher = watcher_of(given["quiet"], as_json, given["metrics"], given["insecure"])
         try:
-            with _terminable():
+            with terminable():
                 result = plainly(watcher, run_here, **options, progress=watcher)
         except Terminated:
             _stop("ended by SIGTERM", TERMINATED)
@@ -130,22 +124,3 @@ def _runtime(given: dict[str, Any]) -> Any:
             told[option] = resources(option.replace("_", "-"), told[option])
     with named({python: option.replace("_", "-") for option, python in CLUSTER.items()}):
         return Ray(**{CLUSTER[option]: value for option, value in told.items()})
-
-
-@contextmanager
-def _terminable() -> Iterator[None]:
-    """Let SIGTERM do what Ctrl-C does: end the run in order, and the second time at once."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def end(number: int, frame: FrameType | None) -> None:
-        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-            raise Terminated  # nothing runs that could be ended in order
-        signal.raise_signal(signal.SIGINT)
-
-    usual = signal.signal(signal.SIGTERM, end)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, usual)

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from siag.foundations import check
 from siag.foundations.types import Floats, Record
-from siag.methods.local import check_local, local, tuned_local
-from siag.methods.method import Method
-from siag.methods.sgd import NORMALIZATIONS, Fresh
-from siag.steps import Step
+from siag.methods.fedavg import FedAvg
+from siag.methods.local import local
 
 
 @dataclass(frozen=True, kw_only=True)
-class FedProx(Method):
+class FedProx(FedAvg):
     r"""`FedAvg` on local objectives that keep a worker near the w it has read.
 
         h_i(y; w^t) = F_i(y) + (ρ/2) ‖y − w^t‖²
@@ -39,27 +35,11 @@ class FedProx(Method):
         networks", MLSys 2020, Algorithm 2.
     """
 
-    NO_PROX = "its server moves by local steps, not by η times a gradient; use PIAG"
-    split = True
-
-    steps: int
-    size: float
     pull: float
-    gradients: str = "sample"
-    normalization: str = "mean"
 
     def __post_init__(self) -> None:
-        check_local(self)
+        super().__post_init__()
         object.__setattr__(self, "pull", check.real("pull", self.pull, low=0))
-        check.choice("normalization", self.normalization, NORMALIZATIONS)
-
-    def tuned(self, eta: float, gamma: float) -> tuple[Method, Step]:
-        """The size of the local steps is chosen."""
-        return tuned_local(self, eta, gamma, self.steps)
-
-    def init(self, w0: Floats, n: int) -> Record:
-        """Nothing received yet."""
-        return Fresh(w0.copy(), np.zeros(w0.size), np.zeros(1, np.int64), n if self.normalization == "sum" else 0)
 
     def recruit(self, w0: Floats, n: int) -> Record:
         """Workers that send w − y."""

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+_running: list[Callable[[str], None]] = []  # the ways to end what runs, the innermost last, each used once
+
 
 @contextmanager
 def interruptible(end: Callable[[str], None]) -> Iterator[None]:
@@ -15,17 +17,30 @@ def interruptible(end: Callable[[str], None]) -> Iterator[None]:
 
     Only the main thread can have it so, and a program that handles the signal itself keeps its way.
     """
-    usual = signal.getsignal(signal.SIGINT)
-    if threading.current_thread() is not threading.main_thread() or usual is not signal.default_int_handler:
+    if threading.current_thread() is not threading.main_thread():
         yield
         return
 
     def interrupt(number: int, frame: FrameType | None) -> None:
-        signal.signal(signal.SIGINT, usual)
-        end("interrupted")
+        if not end_in_order("interrupted"):
+            signal.default_int_handler(number, frame)
 
-    signal.signal(signal.SIGINT, interrupt)
+    usual = signal.getsignal(signal.SIGINT)
+    if usual is signal.default_int_handler:
+        signal.signal(signal.SIGINT, interrupt)
+    _running.append(end)
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, usual)
+        if usual is signal.default_int_handler:
+            signal.signal(signal.SIGINT, usual)
+        if end in _running:
+            _running.remove(end)
+
+
+def end_in_order(why: str) -> bool:
+    """Let the run of the main thread end in order; False if there is none, or it was told before."""
+    if not _running:
+        return False
+    _running.pop()(why)
+    return True

@@ -2,17 +2,10 @@
 
 import inspect
 import json
-import os
-import shutil
 import signal
 import socket
-import subprocess
 import sys
-import threading
-import time
 import urllib.request
-from contextlib import ExitStack
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,231 +13,25 @@ import pytest
 import siag
 from siag.runtimes.tcp_server import Limits
 from siag.server import Guard, ParameterServer
+from terminals import JOB, PATIENCE, Desk, mistake, run, snapshots, wait_for
 
-SIAG = shutil.which("siag", path=str(Path(sys.executable).parent)) or shutil.which("siag")
-PATIENCE = 60.0  # seconds; processes start slowly on a busy machine
-JOB = """
-import time
-
-import numpy as np
-
-
-def gradient(w, sample):
-    return w - sample
-
-
-def noisy(value, pause=0.0):
-    chance = np.random.default_rng(1)
-    while True:
-        time.sleep(pause)
-        yield value + 0.3 * chance.standard_normal(3)
-
-
-def ones():
-    return noisy(1.0)
-
-
-def threes():
-    import helper
-
-    return noisy(helper.VALUE)
-
-
-def slow_ones():
-    return noisy(1.0, 0.002)
-
-
-def quiet():
-    while True:
-        time.sleep(1000)
-        yield
-
-
-def slow_threes():
-    return noisy(3.0, 0.002)
-
-
-def size(w):
-    return float(np.abs(w).sum())
-
-
-few = [np.ones(3)] * 5
-name = "readings.csv"
-
-
-def counted(w, sample):  # with steps of 1 and SGD, w counts how often each sample was accepted
-    return -np.eye(w.size)[int(sample[0])]
-
-
-def readings():
-    from siag.streams import Follow
-
-    return Follow(name, wait=False)
-
-
-def growing():
-    from siag.streams import Buffered, Follow
-
-    return Buffered(Follow(name), full="block")
-
-
-def problem():
-    import siag
-
-    return siag.problems.LeastSquares(np.eye(2), p=2, noise=0.1)
-
-
-def no_problem():
-    raise KeyError("no data")
-
-
-def exits(w, sample):
-    raise SystemExit(0)
-
-
-def fails(w, sample):
-    raise OSError(5, "no sensor")
-
-
-def counts(w, sample, calls=[]):
-    calls.append(sample)
-    if len(calls) > 3:
-        raise OSError(5, "no sensor")
-    return w - sample
-
-
-def broken(w, sample):
-    if w.any():
-        raise OSError(2, "no such sensor")
-    return w - sample
-"""
 WORDS = f"OSError: [Errno 5] no sensor (job.py, line {JOB[: JOB.index('raise OSError')].count(chr(10)) + 1})"
-HELPER = "VALUE = 3.0\n"
-PROBLEM = """
-[problem]
-kind = "LeastSquares"
-n = 2
-d = 3
-p = 2
-noise = 0.1
-
-[run]
-iterations = 1
-seed = 9
-"""
-
-
-class Terminal:
-    """A process whose lines are read as they come."""
-
-    def __init__(self, *words, cwd):
-        environment = {name: value for name, value in os.environ.items() if name != "SIAG_TOKEN"}
-        self.process = subprocess.Popen(
-            [SIAG, *map(str, words)],
-            cwd=cwd,
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        self.out, self.err = [], []
-        self._threads = [
-            threading.Thread(target=self._read, args=pair)
-            for pair in ((self.process.stdout, self.out), (self.process.stderr, self.err))
-        ]
-        for thread in self._threads:
-            thread.start()
-
-    def _read(self, stream, lines):
-        for line in stream:
-            lines.append(line)
-        stream.close()
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        if self.process.poll() is None:
-            self.process.kill()
-        self.end()
-
-    def end(self):
-        """Wait for the end; the exit status."""
-        status = self.process.wait(PATIENCE)
-        for thread in self._threads:
-            thread.join()
-        return status
-
-    def says(self, part, lines=None):
-        """Wait until a line has this in it; the line."""
-        lines = self.err if lines is None else lines
-        until = time.monotonic() + PATIENCE
-        while True:
-            for line in list(lines):
-                if part in line:
-                    return line
-            assert time.monotonic() < until, f"{part!r} is not in {self.out + self.err}"
-            assert self.process.poll() is None or any(thread.is_alive() for thread in self._threads), (
-                f"ended without {part!r}: {self.out + self.err}"
-            )
-            time.sleep(0.01)
-
-    def documents(self):
-        """Its output as JSON, strictly."""
-        return [json.loads(line, parse_constant=pytest.fail) for line in list(self.out)]
 
 
 @pytest.fixture
 def desk(tmp_path):
-    """A folder with a job in it, and terminals that are closed in the end."""
-    (tmp_path / "job.py").write_text(JOB)
-    (tmp_path / "helper.py").write_text(HELPER)
-    (tmp_path / "problem.toml").write_text(PROBLEM)
-    with ExitStack() as stack:
-
-        class Desk:
-            folder = tmp_path
-
-            @staticmethod
-            def terminal(*words):
-                return stack.enter_context(Terminal(*words, cwd=tmp_path))
-
-            def serve(self, *words, port=0, model=("--dimension", 3), eta=0.05):
-                server = self.terminal("serve", *model, "--eta", eta, "--port", port, "--json", *words)
-                event = json.loads(server.says("listening on", server.out))["event"]
-                server.address = event.split()[2].rstrip(";")
-                return server
-
-            def work(self, server, *words, gradient="job:gradient", stream="job:ones"):
-                address = server if isinstance(server, str) else server.address
-                return self.terminal("work", address, "--gradient", gradient, "--stream", stream, *words)
-
-        yield Desk()
+    with Desk(tmp_path) as made:
+        yield made
 
 
 def events(server):
     return [document["event"] for document in server.documents() if "event" in document]
 
 
-def snapshots(server):
-    return [document["snapshot"] for document in server.documents() if "snapshot" in document]
-
-
 def stop(server):
     """Stop it; the exit status."""
     server.process.send_signal(signal.SIGTERM)
     return server.end()
-
-
-def wait_for(server, condition):
-    """Wait until a snapshot is as it should be."""
-    until = time.monotonic() + PATIENCE
-    while True:
-        found = [snapshot for snapshot in snapshots(server)[-1:] if condition(snapshot)]
-        if found:
-            return found[0]
-        assert time.monotonic() < until, server.out[-3:] + server.err
-        time.sleep(0.02)
 
 
 def test_a_server_and_two_workers_in_three_terminals(desk):
@@ -271,18 +58,18 @@ def test_a_problem_is_replayed_from_the_trace_alone_bit_for_bit(desk, seed):
     options = ("--iterations", 300, "--trace", "run.trace.gz", "--out", "out", "--folder", "state")
     server = desk.serve(*options, model=model)
     assert f"siag work {server.address} {' '.join(map(str, model))}\n" in events(server)[0] + "\n"
-    workers = [desk.terminal("work", server.address, *model) for _ in range(2)]
+    workers = [desk.siag("work", server.address, *model) for _ in range(2)]
     assert [each.end() for each in (server, *workers)] == [0, 0, 0], server.err + workers[0].err
     result = server.documents()[-1]
     assert result["problem"] == repr(siag.problems.LeastSquares.random(n=2, d=3, p=2, noise=0.1))
     assert result["seed"] == (seed[1] if seed else 9)
     assert result["error"][-1] < result["error"][0]
-    again = desk.terminal("replay", "run.trace.gz", "--out", "again", "--json")
+    again = desk.siag("replay", "run.trace.gz", "--out", "again", "--json")
     assert again.end() == 0, again.err
     w = siag.load(desk.folder / "again" / "run.npz").w[0]
     assert np.array_equal(w, np.load(desk.folder / "out" / "w.npy"))
     assert w.any()
-    other = desk.terminal("serve", "--problem", "problem.toml", "--seed", 5, "--eta", 0.05, "--folder", "state")
+    other = desk.siag("serve", "--problem", "problem.toml", "--seed", 5, "--eta", 0.05, "--folder", "state")
     assert other.end() == 2
     assert "seed" in other.err[-1]
 
@@ -290,10 +77,10 @@ def test_a_problem_is_replayed_from_the_trace_alone_bit_for_bit(desk, seed):
 def test_a_problem_of_ones_own_is_named_by_its_module_and_replayed_with_it(desk):
     model = ("--problem", "job:problem", "--seed", 3)
     server = desk.serve("--method", "IAG(wait=1.0)", "--iterations", 50, "--trace", "t", "--out", "out", model=model)
-    workers = [desk.terminal("work", server.address, *model) for _ in range(2)]
+    workers = [desk.siag("work", server.address, *model) for _ in range(2)]
     assert [each.end() for each in (server, *workers)] == [0, 0, 0], server.err + workers[0].err
     assert server.documents()[-1]["method"] == "IAG(resum=64, wait=1.0, rows='float64')"
-    alone, again = desk.terminal("replay", "t"), desk.terminal("replay", "t", *model[:2], "--out", "again")
+    alone, again = desk.siag("replay", "t"), desk.siag("replay", "t", *model[:2], "--out", "again")
     assert (alone.end(), again.end()) == (2, 0), again.err
     assert "or --problem" in alone.err[0]
     assert np.array_equal(siag.load(desk.folder / "again" / "run.npz").w[0], np.load(desk.folder / "out" / "w.npy"))
@@ -308,7 +95,7 @@ def test_a_problem_of_ones_own_is_named_by_its_module_and_replayed_with_it(desk)
 )
 def test_a_worker_of_another_problem_is_told_so(desk, model, status, words):
     server = desk.serve(model=model)
-    other = desk.terminal("work", server.address, "--problem", "job:problem", "--quiet")
+    other = desk.siag("work", server.address, "--problem", "job:problem", "--quiet")
     assert other.end() == status
     (line,) = other.err
     assert words in line
@@ -455,7 +242,7 @@ def test_metrics_are_served(desk):
 
 def test_tls_and_tokens_from_certs_to_goodbye(desk):
     pytest.importorskip("cryptography")
-    made = desk.terminal("certs", "secrets", "--host", "localhost", "--workers", 2)
+    made = desk.siag("certs", "secrets", "--host", "localhost", "--workers", 2)
     assert made.end() == 0
     assert {line.strip() for line in made.out} >= {"secrets/ca.pem", "secrets/tokens.json", "secrets/worker-1.token"}
     keys = ("--cert", "secrets/server.pem", "--key", "secrets/server.key", "--tokens", "secrets/tokens.json")
@@ -471,7 +258,7 @@ def test_tls_and_tokens_from_certs_to_goodbye(desk):
 
 
 def test_a_run_that_diverges_says_so_and_ends_with_status_1(desk):
-    server = desk.terminal("serve", "--workers", 1, "--dimension", 3, "--eta", 100, "--port", 0, "--out", "out")
+    server = desk.siag("serve", "--workers", 1, "--dimension", 3, "--eta", 100, "--port", 0, "--out", "out")
     address = server.says("listening on").split("listening on ")[1].split(";")[0]
     worker = desk.work(address)
     assert (server.end(), worker.end()) == (1, 0)
@@ -619,8 +406,8 @@ POSED = "serve --problem problem.toml --eta 0.1"
         (f"{SERVE} --method IAG", "IAG needs exact gradients, a stream has none; use SIAG, or give a problem"),
         (f"{SERVE} --method SAG", "SAG draws one sample per iteration, which no live server can; use SIAG, or IAG"),
         (f"{SERVE} --method SIAG(wait=2)", "method.wait = 2: must be a finite number at least 0 and at most 1"),
-        (f"{SERVE} --method SIAG(0.5)", "method = 'SIAG(0.5)': must be one of SIAG, SGD, IAG, "),
-        (f"{SERVE} --method open('x','w')", "must be one of SIAG"),
+        (f"{SERVE} --method SIAG(0.5)", "method = 'SIAG(0.5)': must be one of ACE, ADPSGD, "),
+        (f"{SERVE} --method open('x','w')", "must be one of ACE"),
         (f"{SERVE} --every 0", "siag: every = 0: must be"),
         (f"{SERVE} --tick 0", "siag: tick = 0.0: must be"),
         (f"{SERVE} --max-age -1", "siag: max-age = -1: must be"),
@@ -668,27 +455,6 @@ POSED = "serve --problem problem.toml --eta 0.1"
 )
 def test_a_mistake_is_one_line_and_exit_status_2(words, says, desk, monkeypatch, capsys):
     assert says in mistake(words, desk, monkeypatch, capsys)
-
-
-def mistake(words, desk, monkeypatch, capsys):
-    """The line a mistake is answered with."""
-    with pytest.raises(SystemExit) as ended:
-        run(words, desk, monkeypatch)
-    assert ended.value.code == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith("siag: ")
-    return line
-
-
-def run(words, desk, monkeypatch):
-    """The command line, in this process: so many more would take their time to start."""
-    from siag.cli import main
-
-    monkeypatch.chdir(desk.folder)
-    monkeypatch.delitem(sys.modules, "job", raising=False)
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    monkeypatch.setattr(sys, "argv", ["siag", *words.split()])
-    main()
 
 
 @pytest.mark.parametrize("command", ["serve", "work", "certs", "replay"])

@@ -1,13 +1,12 @@
 """`siag train` as users meet it: one command, here or on Ray."""
 
 import signal
-from contextlib import ExitStack
 
 import numpy as np
 import pytest
 
 import siag
-from test_cli_live import HELPER, JOB, PROBLEM, Terminal, mistake, run, wait_for
+from terminals import Desk, mistake, run, wait_for
 
 MORE = """
 
@@ -23,20 +22,8 @@ STREAMS = ("--gradient", "job:gradient", "--stream", "job:slow_ones", "--stream"
 
 @pytest.fixture
 def desk(tmp_path):
-    """A folder with a job in it, and terminals that are closed in the end."""
-    (tmp_path / "job.py").write_text(JOB + MORE)
-    (tmp_path / "helper.py").write_text(HELPER)
-    (tmp_path / "problem.toml").write_text(PROBLEM)
-    with ExitStack() as stack:
-
-        class Desk:
-            folder = tmp_path
-
-            @staticmethod
-            def siag(*words):
-                return stack.enter_context(Terminal(*words, cwd=tmp_path))
-
-        yield Desk()
+    with Desk(tmp_path, MORE) as made:
+        yield made
 
 
 def test_streams_are_trained_on_by_one_command(desk):

@@ -67,63 +67,30 @@ class Vanished(Exception):
     """What a server is told to die of."""
 
 
-class Served:
-    """A server in a thread of this process."""
+class InThread:
+    """The server of an assembly, in a thread of this process."""
 
-    def __init__(
-        self,
-        workers=2,
-        d=D,
-        *,
-        port=0,
-        until=None,
-        method=None,
-        step=0.01,
-        tokens=None,
-        limits=None,
-        context=None,
-        share=False,
-        **options,
-    ):
-        self.notes = Notes()
-        names = [str(i) for i in range(workers)] if isinstance(workers, int) else workers
-        options = {"linger": None, "guard": Guard(norm=1e6, jump=None), "progress": self.notes, **options}
-        self.assembly = Assembly(
-            SIAG() if method is None else method,
-            Constant(step),
-            np.zeros(d),
-            names,
-            until or Until(),
-            Options(**options),
-            {"problem": "pulls", "seed": 0},
-        )
-        self.session, self.server = self.assembly.session, self.assembly.server
+    def __init__(self, assembly, port=0, **given):
+        self.assembly, self.session, self.server = assembly, assembly.session, assembly.server
         self._listeners = tcp_server.listen("127.0.0.1", port)
         self.port = self._listeners[0].getsockname()[1]
-        self.address = f"127.0.0.1:{self.port}"
-        self._given = {
-            "context": context,
-            "tokens": tokens or Tokens.none(),
-            "limits": limits or Limits(),
-            "ready": self._ready,
-            "share": share,
-        }
-        self.error, self.run = None, None
+        self._given = given
+        self.error = self.run = None
         self._listening = threading.Event()
         self._thread = threading.Thread(target=self._serve)
 
     def _ready(self, host, port):
-        self.hub = self.session.hub
         self._loop = asyncio.get_running_loop()
         self._loop.set_exception_handler(lambda loop, context: self.trouble.append(context))
         self._listening.set()
 
     def _serve(self):
+        def carry(session):
+            asyncio.run(tcp_server.serve_session(session, self._listeners, ready=self._ready, **self._given))
+
         try:
             with mock.patch.object(tcp_server, "Hub", Known):
-                self.run = self.assembly.run(
-                    lambda session: asyncio.run(tcp_server.serve_session(session, self._listeners, **self._given))
-                )
+                self.run = self.assembly.run(carry)
         except Exception as error:
             self.error = error
         finally:
@@ -143,13 +110,13 @@ class Served:
             if self.error is not None and not isinstance(self.error, Vanished):
                 raise self.error
 
-    def vanish(self):
-        """End for now, not for good."""
+    def stop(self, why="as the test says"):
+        """End the run, and say goodbye."""
+        self.session.end(why)
+        self.wait()
 
-        def fail(now):
-            raise Vanished
-
-        self.session.look_after = fail
+    def wait(self):
+        """Wait for the end."""
         self._thread.join(PATIENCE)
         assert not self._thread.is_alive()
 
@@ -169,11 +136,54 @@ class Served:
         assert wait_until(lambda: answered.is_set() or not self._thread.is_alive())
         return answer[0] if answered.is_set() else question()
 
-    def stop(self, why="as the test says"):
-        """End the run, and say goodbye."""
-        self.session.end(why)
-        self._thread.join(PATIENCE)
-        assert not self._thread.is_alive()
+
+class Served(InThread):
+    """A server of one's own."""
+
+    def __init__(
+        self,
+        workers=2,
+        d=D,
+        *,
+        port=0,
+        until=None,
+        method=None,
+        step=0.01,
+        tokens=None,
+        limits=None,
+        context=None,
+        share=False,
+        **options,
+    ):
+        self.notes = Notes()
+        names = [str(i) for i in range(workers)] if isinstance(workers, int) else workers
+        options = {"linger": None, "guard": Guard(norm=1e6, jump=None), "progress": self.notes, **options}
+        assembly = Assembly(
+            SIAG() if method is None else method,
+            Constant(step),
+            np.zeros(d),
+            names,
+            until or Until(),
+            Options(**options),
+            {"problem": "pulls", "seed": 0},
+        )
+        given = {"tokens": tokens or Tokens.none(), "limits": limits or Limits(), "context": context, "share": share}
+        super().__init__(assembly, port, **given)
+        self.address = f"127.0.0.1:{self.port}"
+
+    @property
+    def hub(self):
+        """Its hub, which it has while it runs."""
+        return self.session.hub
+
+    def vanish(self):
+        """End for now, not for good."""
+
+        def fail(now):
+            raise Vanished
+
+        self.session.look_after = fail
+        self.wait()
 
     def state(self):
         """All that frames must not change unless they are accepted."""

@@ -1,12 +1,11 @@
 """A model that is split, for tests: a lead, its followers and workers, all in threads of this process."""
 
-import asyncio
 import multiprocessing
 import threading
 from functools import cached_property
 
 import numpy as np
-from peers import PATIENCE, Notes
+from peers import PATIENCE, InThread, Notes
 
 import siag
 from siag.methods import SIAG
@@ -16,7 +15,6 @@ from siag.runtimes.security import Tokens
 from siag.runtimes.shards import Follower
 from siag.runtimes.task import FromProblem
 from siag.runtimes.tcp_connection import Limits
-from siag.runtimes.tcp_server import listen, serve_session
 from siag.runtimes.tcp_worker import Worker, made
 from siag.runtimes.until import Until
 from siag.server.guard import Guard
@@ -26,7 +24,7 @@ SECRET = "a secret of the servers"
 PROBLEM = LeastSquares.random(n=4, p=30, d=23, noise=0.1, seed=3)
 
 
-class Split:
+class Split(InThread):
     """A lead and its followers."""
 
     def __init__(
@@ -52,7 +50,6 @@ class Split:
         self.step = Constant(0.005) if step is None else step
         self.names = [str(i) for i in range(PROBLEM.n)] if names is None else names
         tokens = Tokens.none() if tokens is None else tokens
-        self.error = self.run = None
         self.followers = followers
         if followers is None:
             given = {
@@ -68,7 +65,7 @@ class Split:
         self._owns = followers is None
         options = {"linger": None, "guard": Guard(jump=None), "progress": self.notes, **options}
         try:
-            self.assembly = Assembly(
+            assembly = Assembly(
                 self.method,
                 self.step,
                 self.w0,
@@ -83,73 +80,19 @@ class Split:
         except BaseException:
             self._stop_followers()
             raise
-        self.session, self.server = self.assembly.session, self.assembly.server
-        self._listeners = listen("127.0.0.1", 0)
-        self.port = self._listeners[0].getsockname()[1]
-        self._given = {"context": context, "tokens": tokens, "limits": Limits(), "share": share}
-        self._listening = threading.Event()
-        self._thread = threading.Thread(target=self._serve)
+        super().__init__(assembly, context=context, tokens=tokens, limits=Limits(), share=share)
 
     def addresses(self):
         return [("127.0.0.1", self.port), *(each.address for each in self.followers)]
-
-    def _ready(self, host, port):
-        self._loop = asyncio.get_running_loop()
-        self._loop.set_exception_handler(lambda loop, context: self.trouble.append(context))
-        self._listening.set()
-
-    def _serve(self):
-        def carry(session):
-            asyncio.run(serve_session(session, self._listeners, ready=self._ready, **self._given))
-
-        try:
-            self.run = self.assembly.run(carry)
-        except Exception as error:
-            self.error = error
-        finally:
-            for listener in self._listeners:
-                listener.close()
-
-    def __enter__(self):
-        self.trouble = []
-        self._thread.start()
-        assert self._listening.wait(PATIENCE)
-        return self
-
-    def __exit__(self, kind, *_):
-        self.stop()
-        if kind is None:
-            assert self.trouble == []
-            if self.error is not None:
-                raise self.error
 
     def _stop_followers(self):
         if self._owns:
             for each in self.followers:
                 each.stop()
 
-    def stop(self):
-        """End the run, and say goodbye."""
-        self.session.end("as the test says")
-        self.wait()
+    def stop(self, why="as the test says"):
+        super().stop(why)
         self._stop_followers()
-
-    def wait(self):
-        """Wait for the end."""
-        self._thread.join(PATIENCE)
-        assert not self._thread.is_alive()
-
-    def ask(self, question):
-        """What a function returns in the lead's thread."""
-        answered, answer = threading.Event(), []
-
-        def run():
-            answer.append(question())
-            answered.set()
-
-        self._loop.call_soon_threadsafe(run)
-        assert answered.wait(PATIENCE)
-        return answer[0]
 
 
 class Running:

@@ -24,6 +24,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from siag import methods
 from siag.activity import (
     Activity,
     Arrivals,
@@ -47,67 +48,21 @@ from siag.activity import (
 )
 from siag.foundations import check
 from siag.foundations.errors import BadFile, BadInput, Missing, SiagError
-from siag.methods import (
-    ACE,
-    ADPSGD,
-    IAG,
-    LAG,
-    MIFA,
-    PIAG,
-    SAG,
-    SAGA,
-    SCAFFOLD,
-    SGD,
-    SIAG,
-    AsyncSGD,
-    Averaged,
-    CurvatureIAG,
-    DuDe,
-    FedAsync,
-    FedAvg,
-    FedBuff,
-    FedProx,
-    Incremental,
-    Method,
-    Prox,
-    Scaffnew,
-    check_fit,
-)
+from siag.methods import Method, check_fit
 from siag.problems import LeastSquares, LogisticRegression, Problem, Ridge
 from siag.simulation import MOST, Run, Sweep, simulate, sweep
 from siag.steps import Constant, DelayAdaptive, Harmonic, Step, theorem
 
-METHODS: tuple[type[Method], ...] = (
-    SIAG,
-    SGD,
-    IAG,
-    PIAG,
-    Incremental,
-    SAG,
-    SAGA,
-    CurvatureIAG,
-    LAG,
-    AsyncSGD,
-    ADPSGD,
-    FedAvg,
-    FedProx,
-    SCAFFOLD,
-    Scaffnew,
-    MIFA,
-    FedBuff,
-    FedAsync,
-    DuDe,
-    ACE,
-    Prox,
-    Averaged,
-)
+METHODS: dict[str, type[Method]] = {
+    name: kind for name, kind in vars(methods).items() if isinstance(kind, type) and Method in kind.__mro__[1:]
+}
 KINDS: dict[str, dict[str, Callable[..., Any]]] = {
     "problem": {
         "LeastSquares": LeastSquares.random,
         "LogisticRegression": LogisticRegression.random,
         "Ridge": Ridge.random,
     },
-    "method": {kind.__name__: kind for kind in METHODS},
+    "method": {**METHODS},
     "activity": {
         "Everyone": Everyone,
         "Cyclic": Cyclic,

@@ -3,6 +3,7 @@
 import functools
 import os
 import threading
+import time
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -22,6 +23,7 @@ from siag.methods import SIAG
 from siag.runtimes import assembly as module
 from siag.runtimes.assembly import Assembly, Options
 from siag.runtimes.mirror import Mirror, check_url, is_url
+from siag.runtimes.remote import Remote
 from siag.runtimes.until import Until
 from siag.server.generations import generations_in
 from siag.server.store import Store
@@ -291,10 +293,11 @@ def contents(folder):
 
 def test_only_what_has_changed_is_copied():
     puts = []
-    with (
-        training() as run,
-        mock.patch.object(Objects, "put_file", side_effect=lambda source, path: puts.append(path.rsplit("/", 1)[1])),
-    ):
+
+    def put_file(source, path, **_):
+        puts.append(path.rsplit("/", 1)[1])
+
+    with training() as run, mock.patch.object(Objects, "put_file", side_effect=put_file):
         run.save()
         mirror = run.mirror("objects", every=NEVER)
         mirror.start()
@@ -371,24 +374,106 @@ def test_nothing_waits_for_a_url_that_does_not_answer():
         assert other.server.reports == 3
 
 
-def test_a_long_round_is_followed_by_as_long_a_pause():
+def test_copying_takes_at_most_a_tenth_of_the_time():
     waits, wait_for = [], threading.Condition.wait_for
+    rounds = [(7.0, True), (0.01, True), (7.0, False)]  # how long each takes, and whether it succeeds
 
     def note(condition, predicate, timeout=None):
         waits.append(timeout)
         return wait_for(condition, predicate, 0.001)
 
-    with training() as run:
+    with training() as run, mock.patch("siag.runtimes.mirror.time") as clock:
+        clock.monotonic.return_value = 100.0
         mirror = run.mirror("disk", every=0.5)
+
+        def attempt():
+            seconds, good = rounds.pop(0) if rounds else (0.0, True)
+            clock.monotonic.return_value += seconds
+            return good
+
         with (
-            mock.patch("siag.runtimes.mirror.time") as clock,
+            mock.patch.object(mirror, "_attempt", attempt),
             mock.patch.object(mirror._changed, "wait_for", functools.partial(note, mirror._changed)),
         ):
-            clock.monotonic.side_effect = [0.0, 7.0, 100.0, 100.1, *[200.0] * 10000]
             mirror.start()
-            wait_until(lambda: len(waits) >= 3)
+            wait_until(lambda: len(waits) >= 5)
             mirror.close()
-    assert waits[:3] == [0.5, 7.0, 0.5]
+    assert waits[:5] == [0.5, 63.0, 0.5, 0.5, 7.0]  # the second last before it is tried again
+
+
+@contextmanager
+def slow(system, seconds, told=True, gone=False):
+    """Files take so long to get there; the driver tells of it meanwhile, or does not, and may fail in the end."""
+
+    def put_file(self, source, path, callback=fsspec.callbacks.DEFAULT_CALLBACK, **_):
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            threading.Event().wait(0.02)
+            if told:
+                callback.relative_update(1)
+        if gone:
+            raise OSError("gone")
+        self._written(path, Path(source).read_bytes())
+
+    with mock.patch.object(system, "put_file", put_file):
+        yield
+
+
+def test_a_copy_that_makes_progress_is_waited_for():
+    with training(trace=False) as run:
+        mirror = run.mirror("objects", every=NEVER)
+        mirror.start()
+        run.report()
+        run.save()
+        with slow(Objects, 1.2):
+            assert mirror.push(wait=True, patience=0.5)
+        run.report()
+        run.save()
+        with slow(Objects, 1.2), mock.patch("siag.runtimes.mirror.LAST_ROUND", 0.5):
+            mirror.push(wait=False)
+            wait_until(lambda: mirror.moving)
+            mirror.close()
+        assert not mirror._thread.is_alive()
+        assert not mirror.moving
+        assert Objects().cat_file("objects://run/state/state-000001.siag") == contents(run.folder)["state-000001.siag"]
+
+
+def test_a_file_that_is_copied_on_this_machine_tells_of_its_progress(tmp_path):
+    (tmp_path / "source").write_bytes(bytes(100))
+    moves = []
+    remote = Remote(f"file://{tmp_path}/there")
+    remote.make()
+    with mock.patch("siag.runtimes.remote.PART", 10):
+        remote.put(tmp_path / "source", "file", lambda: moves.append(1))
+    assert len(moves) == 10
+    assert (tmp_path / "there" / "file").read_bytes() == bytes(100)
+
+
+def test_a_driver_that_says_nothing_has_time_by_the_size_of_the_file():
+    with training(trace=False) as run:
+        mirror = run.mirror("objects", every=NEVER)
+        mirror.start()
+        run.report()
+        run.save()
+        with slow(Objects, 0.5, told=False), mock.patch("siag.runtimes.mirror.SLOWEST", 10.0):
+            assert mirror.push(wait=True, patience=0.1)
+        run.report()
+        run.save()
+        with slow(Objects, 0.5, told=False):
+            assert not mirror.push(wait=True, patience=0.1)
+            mirror.close()
+
+
+def test_a_copy_that_fails_again_and_again_is_given_up_though_there_is_progress_each_time():
+    with training(trace=False) as run:
+        mirror = run.mirror("objects", every=NEVER)
+        mirror.start()
+        run.report()
+        run.save()
+        with slow(Objects, 0.1, gone=True), mock.patch("siag.runtimes.mirror.RETRY", 0.05):
+            assert not mirror.push(wait=True, patience=0.4)
+            mirror.close()
+        assert mirror.problem == "copying to objects://run/state: gone"
 
 
 def test_who_takes_a_url_over_has_it_alone():

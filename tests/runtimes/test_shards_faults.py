@@ -4,6 +4,7 @@ import errno
 import hashlib
 import socket
 import threading
+import time
 from contextlib import suppress
 
 import numpy as np
@@ -14,10 +15,10 @@ from splits import PROBLEM, Hand, Process, Split, finish, hands, same
 
 from siag.foundations.errors import BadFile, SiagError
 from siag.methods import SIAG
-from siag.runtimes import wire
+from siag.runtimes import tcp_line, wire
 from siag.runtimes.certificates import make_certificates
 from siag.runtimes.security import Tokens, client_context, server_context
-from siag.runtimes.shards import ShardLost
+from siag.runtimes.shards import ShardLost, follower_hub
 from siag.runtimes.shards.saves import ShardStore
 from siag.runtimes.tcp_worker import Dismissed
 from siag.runtimes.until import Until
@@ -235,6 +236,22 @@ def test_a_disk_that_is_full_for_a_while_delays_saves_and_nothing_else(tmp_path,
         assert np.array_equal(second.server.w, w[0])
         with second:
             pass
+
+
+def test_a_follower_may_take_its_time_to_save_as_long_as_it_is_heard_of(tmp_path, monkeypatch):
+    monkeypatch.setattr(tcp_line, "ANSWER", 0.5)
+    monkeypatch.setattr(follower_hub, "BEAT", 0.1)
+    asked = threading.Event()
+
+    def publish():
+        if asked.is_set():  # the last save
+            time.sleep(1.0)
+
+    with Split(folder=tmp_path, publish=publish, until=Until(reports=40)) as split:
+        workers = hands(split)
+        wait_until(lambda: split.server.reports > 0)
+        asked.set()
+        assert finish(split, workers).about["ended"] == "as many iterations or reports as asked"
 
 
 class Shards:

@@ -16,13 +16,16 @@ A generation of the state is only ever appended to, so that any part from its be
 takes copies of the generations that changed, then one of the trace; it puts the trace at its URL, then the generations.
 So whenever a round is cut short, the trace that is there has all the reports of the state that is there. A new run's
 first save, in which there are none, comes before its trace: a trace without a state would be taken for another run's.
+
+A file that has changed is sent whole. Generations are bounded by a few times the state; the trace is not: each round
+sends all of it, so that a round takes longer and longer. The pause after a round is nine times as long as the round, if
+that is more than `every`: copying takes at most a tenth of the time. What a crash can lose is a pause and two rounds.
 """
 
 from __future__ import annotations
 
 import os
 import secrets
-import shutil
 import tempfile
 import threading
 import time
@@ -33,7 +36,7 @@ from typing import TypeAlias
 
 from siag.foundations import check
 from siag.foundations.errors import Missing, SiagError
-from siag.runtimes.remote import Remote, check_url, is_url, reason_of
+from siag.runtimes.remote import Remote, check_url, copy_file, is_url, reason_of
 from siag.server.generations import NAME, generations_in
 
 __all__ = ["Mirror", "check_url", "is_url"]
@@ -42,8 +45,11 @@ Signature: TypeAlias = tuple[int, int, int]
 
 SCRATCH = "siag-mirror-"
 RETRY = 1.0  # seconds between two attempts while somebody waits
-PATIENCE = 60.0  # seconds for what is left to be copied at the end
-LAST_ROUND = 10.0  # seconds for a round under way to end when nobody waits for it
+REST = 9.0  # how much longer than a round the pause after it is
+PATIENCE = 60.0  # seconds without progress that somebody waits
+LAST_ROUND = 10.0  # the same for a round under way that nobody waits for
+SLOWEST = 1e6  # bytes a second that a driver moves at least, if it does not tell
+STRETCH = 512e6  # bytes that a driver moves at most before it tells; s3fs: ten parts of 50 MiB at a time
 
 
 class Mirror:
@@ -55,7 +61,8 @@ class Mirror:
     Args:
         folder: the local folder of a `Store`, and the URL of a folder.
         trace: the local file of a `TraceWriter`, and the URL of a file.
-        every: seconds from the end of a round to the next; a longer round is followed by as long a pause.
+        every: seconds from the end of a round to the next, at least; see above.
+        scratch: a folder for the copies that are sent; by default the system's for temporary files.
     """
 
     def __init__(
@@ -64,17 +71,20 @@ class Mirror:
         folder: tuple[str | os.PathLike[str], str] | None = None,
         trace: tuple[str | os.PathLike[str], str] | None = None,
         every: float = 5.0,
+        scratch: Path | None = None,
     ) -> None:
-        self._every = check.real("every", every, above=0)
-        self._states = None if folder is None else _Side(Path(folder[0]), Remote(folder[1]))
-        self._trace = None if trace is None else _Side(Path(trace[0]), Remote(trace[1], file=True))
+        self._every, self._scratch = check.real("every", every, above=0), scratch
+        self._signs = signs = _Signs()
+        self._states = None if folder is None else _Side(Path(folder[0]), Remote(folder[1]), signs)
+        self._trace = None if trace is None else _Side(Path(trace[0]), Remote(trace[1], file=True), signs)
         self._sides = [side for side in (self._trace, self._states) if side is not None]
         if not self._sides:
             raise Missing("folder", "say what to copy where, by folder or trace")
         self._owner = secrets.token_hex(16).encode()
         self._changed = threading.Condition()
         self._asked = self._done = 0  # rounds somebody wants, by number
-        self._closing = self._lost = False
+        self._closing = self._lost = self._busy = False
+        self._failing: float | None = None  # since when attempts fail
         self._thread: threading.Thread | None = None
         self.problem: str | None = None
 
@@ -103,7 +113,7 @@ class Mirror:
                 raise SiagError(f"{side.url}: another run has just written there; stop it, or choose another URL")
         if self._states is not None and self._states.new:
             try:
-                with tempfile.TemporaryDirectory(prefix=SCRATCH) as scratch:
+                with tempfile.TemporaryDirectory(prefix=SCRATCH, dir=self._scratch) as scratch:
                     self._states.send(self._states.freeze(Path(scratch)), self._owner)
             except Exception as error:  # each driver has its own kinds
                 raise SiagError(f"{self._states.url}: cannot be written: {reason_of(error)}") from None
@@ -115,7 +125,8 @@ class Mirror:
 
         Args:
             wait: return when all that is in the local places now is at the URLs; an attempt that fails is repeated.
-            patience: for so many seconds at most.
+            patience: give up so many seconds after the last progress, or when attempts have failed for so long.
+                A driver that does not tell of its progress has more: a second for each MB of a file, up to 512.
 
         Returns:
             Whether it is known to be there.
@@ -125,16 +136,35 @@ class Mirror:
             goal = self._asked
             self._changed.notify_all()
             if wait and self._thread is not None:
-                self._changed.wait_for(lambda: self._done >= goal or self._lost or self._closing, patience)
+                began = time.monotonic()
+                while not (self._done >= goal or self._lost or self._closing):
+                    left = self._last_sign(began) + patience - time.monotonic()
+                    if left <= 0:
+                        break
+                    self._changed.wait(left)
             return self._done >= goal
 
+    @property
+    def moving(self) -> bool:
+        """Whether a round is under way, and not given up."""
+        with self._changed:
+            return self._busy and self._signs.last + PATIENCE > time.monotonic()
+
     def close(self) -> None:
-        """Stop copying. What has not been pushed stays local."""
+        """Stop copying, after the round under way if there is progress. What has not been pushed stays local."""
         with self._changed:
             self._closing = True
             self._changed.notify_all()
-        if self._thread is not None:
-            self._thread.join(LAST_ROUND)
+        began = time.monotonic()
+        while self._thread is not None and self._thread.is_alive():
+            left = self._last_sign(began) + LAST_ROUND - time.monotonic()
+            if left <= 0:
+                break
+            self._thread.join(left)
+
+    def _last_sign(self, began: float) -> float:
+        """When somebody who waits since then last had a reason to: progress or, between attempts, the first failure."""
+        return max(began, self._signs.last if self._busy else self._failing or began)
 
     def _work(self) -> None:
         """The thread that copies."""
@@ -144,11 +174,15 @@ class Mirror:
                 self._changed.wait_for(lambda: self._closing or self._asked > self._done, pause)
                 if self._closing:
                     break
-                goal = self._asked
+                goal, self._busy = self._asked, True
+                self._signs.moved()
             began = time.monotonic()
             good = self._attempt()
-            pause = max(self._every, time.monotonic() - began)
+            ended = time.monotonic()
+            pause = max(self._every, (REST if good else 1.0) * (ended - began))
             with self._changed:
+                self._busy = False
+                self._failing = None if good else self._failing or ended
                 if good:
                     self._done = goal
                 self._changed.notify_all()
@@ -162,7 +196,7 @@ class Mirror:
     def _attempt(self) -> bool:
         """A round; whether it succeeded."""
         try:
-            with tempfile.TemporaryDirectory(prefix=SCRATCH) as scratch:
+            with tempfile.TemporaryDirectory(prefix=SCRATCH, dir=self._scratch) as scratch:
                 self._round(Path(scratch))
             self.problem = None
         except _TakenOver as error:
@@ -188,6 +222,27 @@ class _TakenOver(Exception):
     """The mark at a URL, which this names, is another run's."""
 
 
+class _Signs:
+    """When a round last made progress, or can be expected to have made some."""
+
+    def __init__(self) -> None:
+        self._moved = self._silence = 0.0
+
+    @property
+    def last(self) -> float:
+        """When that was; later than now while the driver may be silent."""
+        return self._moved + self._silence
+
+    def moved(self) -> None:
+        """There is progress."""
+        self._moved = time.monotonic()
+
+    def expect(self, size: int) -> None:
+        """So many bytes begin to move, of which the driver may tell late; 0: they are there."""
+        self._silence = min(size, STRETCH) / SLOWEST
+        self.moved()
+
+
 @dataclass(frozen=True)
 class _Copy:
     """A file as it was at some time."""
@@ -202,11 +257,12 @@ class _Side:
     Args:
         local: the folder or file.
         remote: the folder at the URL; if the URL is that of a file, its `name` says which.
+        signs: told of all progress.
     """
 
-    def __init__(self, local: Path, remote: Remote) -> None:
+    def __init__(self, local: Path, remote: Remote, signs: _Signs) -> None:
         self.url = remote.url
-        self._local, self._remote = local, remote
+        self._local, self._remote, self._signs = local, remote, signs
         self._mark = f"{remote.name}.owner" if remote.name else "owner"
         self._sent: dict[str, Signature] = {}  # by their names at the URL
         self._there: dict[str, int] = {}  # what was found at the URL, and its size
@@ -245,7 +301,8 @@ class _Side:
             try:
                 signature = _signature(path)  # if it grows while it is copied, it is sent again the next time
                 if signature != self._sent.get(name):
-                    copies.append(_Copy(Path(shutil.copyfile(path, scratch / name)), signature))
+                    copy_file(path, scratch / name, self._signs.moved)
+                    copies.append(_Copy(scratch / name, signature))
             except FileNotFoundError:  # a generation that is needed no longer; a trace always is
                 if self._remote.name:
                     raise
@@ -256,7 +313,11 @@ class _Side:
         self._check_mark(owner)
         for copy in copies:
             self._check_mark(owner)
-            self._remote.put(copy.path, copy.path.name)
+            self._signs.expect(copy.signature[0])
+            try:
+                self._remote.put(copy.path, copy.path.name, self._signs.moved)
+            finally:
+                self._signs.expect(0)
             self._sent[copy.path.name] = copy.signature
 
     def tidy(self, owner: bytes) -> None:
@@ -268,6 +329,7 @@ class _Side:
         for name in [name for name in {*self._sent, *self._there} if _number(name) < oldest]:
             self._check_mark(owner)
             self._remote.remove(name)
+            self._signs.moved()
             self._sent.pop(name, None)
             self._there.pop(name, None)
 

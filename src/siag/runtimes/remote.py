@@ -21,6 +21,7 @@ URL = re.compile(r"(?:[A-Za-z][A-Za-z0-9+.-]*(?:::|://))+")
 OBJECT_STORES = {"s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "oss", "oci", "ocilake", "tos", "tosfs", "memory"}
 DRAFT = ".siag-draft"
 PATIENCE = 30.0  # seconds for a first look at a URL
+PART = 8 << 20  # bytes copied at a time
 
 
 class Remote:
@@ -33,6 +34,7 @@ class Remote:
 
     def __init__(self, url: str, *, file: bool = False) -> None:
         from fsspec.core import url_to_fs
+        from fsspec.implementations.local import LocalFileSystem
 
         self.url = url
         self._system, path = url_to_fs(url)
@@ -40,6 +42,7 @@ class Remote:
         self.name = ""
         if file:
             self._path, _, self.name = self._path.rpartition("/")
+        self._here = isinstance(self._system, LocalFileSystem)
         protocol = self._system.protocol
         names = {protocol} if isinstance(protocol, str) else set(protocol)
         self._whole = bool(names & OBJECT_STORES)  # what is written appears when it is complete
@@ -58,9 +61,15 @@ class Remote:
             return {}
         return {entry["name"].rsplit("/", 1)[-1]: entry["size"] for entry in entries if entry["type"] == "file"}
 
-    def put(self, source: Path, name: str) -> None:
-        """Copy a file, which must not change meanwhile, to the URL."""
-        self._place(name, lambda path: self._system.put_file(os.fspath(source), path))
+    def put(self, source: Path, name: str, moved: Callable[[], None]) -> None:
+        """Copy a file, which must not change meanwhile, to the URL.
+
+        Args:
+            source: the file.
+            name: what it is called there.
+            moved: called when a part of it is there, as far as the driver tells.
+        """
+        self._place(name, lambda path: self._send(source, path, moved))
 
     def write(self, name: str, content: bytes) -> None:
         """Write a small file."""
@@ -87,12 +96,29 @@ class Remote:
     def _at(self, name: str) -> str:
         return f"{self._path}/{name}"
 
+    def _send(self, source: Path, path: str, moved: Callable[[], None]) -> None:
+        from fsspec.callbacks import Callback
+
+        if self._here:  # its driver tells nothing
+            copy_file(source, Path(path), moved)
+        else:
+            told = Callback(hooks={"moved": lambda *_, **__: moved()})
+            self._system.put_file(os.fspath(source), path, callback=told)
+
     def _place(self, name: str, write: Callable[[str], Any]) -> None:
         if self._whole:
             write(self._at(name))
         else:
             write(self._at(DRAFT))
             self._system.mv(self._at(DRAFT), self._at(name))
+
+
+def copy_file(source: Path, target: Path, moved: Callable[[], None]) -> None:
+    """Copy a file on this machine; `moved` is called after each part."""
+    with open(source, "rb") as here, open(target, "wb") as there:
+        while part := here.read(PART):
+            there.write(part)
+            moved()
 
 
 def is_url(place: object) -> bool:

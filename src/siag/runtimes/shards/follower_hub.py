@@ -6,6 +6,7 @@ import asyncio
 import hmac
 import math
 import ssl
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -24,6 +25,7 @@ from siag.runtimes.tcp_door import Door
 from siag.server.guard import square_norm
 
 POLL = 0.01  # seconds between two looks at whether a save is on disk
+BEAT = 10.0  # seconds after which the lead hears that it is still being written
 LEAD = -1  # the row of a connection that is no worker's
 UNLIMITED = 1 << 62
 
@@ -258,15 +260,18 @@ class FollowerHub(Door):
         rows = np.flatnonzero(server.changed)
         if store.save_as(number, common, server.arrays, rows, {}):
             server.changed[rows] = False
-        self._look_at_save(number, store)
+        self._look_at_save(number, store, time.monotonic() + BEAT)
 
-    def _look_at_save(self, number: int, store: ShardStore) -> None:
+    def _look_at_save(self, number: int, store: ShardStore, beat: float) -> None:
         if store is not self._store:
             return
-        if store.busy:
-            asyncio.get_running_loop().call_later(POLL, self._look_at_save, number, store)
-        else:
+        if not store.busy:
             self._say({"saved": number, "problem": store.problem})
+            return
+        if time.monotonic() >= beat:
+            beat += BEAT
+            self._say({"saving": number})
+        asyncio.get_running_loop().call_later(POLL, self._look_at_save, number, store, beat)
 
     def _say(self, content: dict[str, Any]) -> None:
         if self._lead is not None:

@@ -20,6 +20,9 @@ from siag.server.records import Arrays, layout_of, reason_of
 from siag.server.store import Recovery, Store
 
 MOST = 1000  # numbers of saves that are told
+REMEDY = "choose another folder, or run what was saved in this one"
+SPLIT = f"holds the state of a model that was split over several servers; {REMEDY}"
+NOT_SPLIT = f"holds the state of a server whose model was not split; {REMEDY}"
 RETRY = 0.5  # seconds before a shard that could not save is asked again
 NUMBER, COMMON = "save", "common"  # in what is saved with the arrays
 
@@ -201,8 +204,7 @@ class LeadStore(ShardStore):
 
 def check_folder(folder: Path, shards: Sequence[object]) -> None:
     """Refuse the folder of a run that was split when this is not, or the other way round."""
-    remedy = "choose another folder, or run what was saved in this one"
     if shards and folder.is_dir() and generations_in(folder):
-        raise BadFile(f"{folder}: holds the state of a server whose model was not split; {remedy}")
+        raise BadFile(f"{folder}: {NOT_SPLIT}")
     if not shards and (folder / "shard-0").is_dir():
-        raise BadFile(f"{folder}: holds the state of a model that was split over several servers; {remedy}")
+        raise BadFile(f"{folder}: {SPLIT}")

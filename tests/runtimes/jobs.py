@@ -79,6 +79,13 @@ def until_there(path, value=1.0):
         time.sleep(SPACING)
 
 
+def endless(value=1.0):
+    """Samples without end, a few hundred a second."""
+    while True:
+        yield float(value)
+        time.sleep(SPACING)
+
+
 def tallied(path, value=1.0):
     """Samples without end; how many were drawn is in a file, even if everybody is killed."""
     with open(path, "ab", buffering=0) as tally:

@@ -1,7 +1,10 @@
 """`siag.train` on a Ray cluster: the same runs, with actors that die and come back."""
 
+import json
 import os
 import signal
+import subprocess
+import sys
 import urllib.request
 from functools import partial
 
@@ -160,6 +163,30 @@ def test_a_killed_shard_takes_all_back_to_one_save(tmp_path):
     assert exactly_replayed(run, tmp_path / "trace.csv")
 
 
+def test_shards_talk_over_tls(tmp_path):
+    run = train(300, n=1, runtime=Ray(shards=2, tls=True, patience=IMPATIENT), trace=tmp_path / "trace.csv")
+    assert run.t[-1] == 300
+    assert exactly_replayed(run, tmp_path / "trace.csv")
+
+
+def test_sigterm_ends_the_command_in_order():
+    import ray
+
+    address = ray.get_runtime_context().gcs_address
+    words = ["--gradient", "jobs:pull", "--stream", "jobs:endless", "--dimension", "2", "--eta", "0.05", "--json"]
+    words += ["--seconds", "60"]  # never reached
+    command = [sys.executable, "-m", "siag", "train", *words, "--runtime", "ray", "--address", address]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        lines = (json.loads(line) for line in process.stdout)
+        assert any(line.get("snapshot", {}).get("reports", 0) > 20 for line in lines)
+        process.send_signal(signal.SIGTERM)
+        *_, last = lines
+        assert process.wait(20) == 0
+        assert process.stderr.read() == ""
+    assert (last["result"], last["ended"]) == (True, "stopped by SIGTERM")
+    assert clusters.all_gone()
+
+
 def test_workers_that_fail_are_told_of_and_left_alone(tmp_path):
     end = tmp_path / "end"
     streams = [partial(jobs.until_there, end), ["1.0", "bad"], jobs.no_stream]
@@ -210,6 +237,7 @@ def test_datasets_that_are_read_meanwhile_have_a_cpu_left():
     assert run.reads[0, -1] == 60
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # Ray's own
 def test_a_dataset_is_split_among_the_workers():
     import ray
 
@@ -219,6 +247,7 @@ def test_a_dataset_is_split_among_the_workers():
     )
     assert run.samples[0, -1] == 60
     assert run.about["ended"] == "all workers have left"
+    assert clusters.all_gone()
 
 
 def test_other_versions_on_the_nodes_are_refused(monkeypatch):

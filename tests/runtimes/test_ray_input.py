@@ -1,9 +1,11 @@
 """What is refused before a run on Ray starts, each with one clear line; and a cluster started for a run."""
 
+import signal
 import socket
 import subprocess
 import sys
 import threading
+from types import SimpleNamespace
 
 import clusters  # noqa: F401  # sets what Ray reads from the environment
 import jobs
@@ -16,8 +18,10 @@ import siag
 from siag.foundations.errors import Missing
 from siag.methods import SIAG
 from siag.runtimes import Ray
-from siag.runtimes.cluster.link import reason_of
-from siag.runtimes.cluster.room import room_for
+from siag.runtimes.cluster.driver import Driver
+from siag.runtimes.cluster.lead import Lead, clearest
+from siag.runtimes.cluster.link import _silent, reason_of
+from siag.runtimes.cluster.room import is_crowded, room_for
 
 pytestmark = pytest.mark.ray
 
@@ -185,3 +189,216 @@ def test_what_is_said_to_fit_does(nodes, server, servers, worker):
     alone = sum(min(int(node.get(what, 0) / amount) for what, amount in worker.items()) for node in nodes)
     assert room_for(nodes, server, 0, worker, 10) == (0, min(10, alone))
     assert fit <= min(10, alone)
+
+
+HALF, ONE = {"CPU": 0.5}, {"CPU": 1.0}
+PAIR = {"a": {"CPU": 1.0}, "b": {"CPU": 1.0}}
+
+
+@pytest.mark.parametrize(
+    ("nodes", "taken", "free", "server", "crowded"),
+    [
+        (PAIR, [("a", HALF)], {"CPU": 1.5}, ONE, False),
+        (PAIR, [("a", HALF), ("b", HALF)], ONE, ONE, True),  # two halves on two nodes
+        (PAIR, [("a", ONE), ("b", HALF)], HALF, HALF, False),
+        (PAIR, [("a", ONE)], {}, ONE, True),  # somebody else is on b
+        (PAIR, [("lost", ONE)], {"CPU": 2.0}, ONE, False),
+        (PAIR, [("a", ONE), ("b", ONE)], {}, {}, False),
+        ({}, [], ONE, ONE, True),
+        ({"a": {"CPU": 0.3}}, [("a", {"CPU": 0.1})] * 2, {"CPU": 0.1}, {"CPU": 0.1}, False),  # 0.3 − 0.2 is not 0.1
+        (PAIR, [], {"CPU": 2.0}, {"CPU": 1.0, "GPU": 1.0}, True),
+    ],
+)
+def test_a_server_needs_its_place_on_one_node(nodes, taken, free, server, crowded):
+    assert is_crowded(nodes, taken, free, server) is crowded
+
+
+class Watched(jobs.Notes):
+    """A driver on no cluster, with what it says and whom it ends."""
+
+    def __init__(self, workers=2, *, ours=False, shards=1, **cluster):
+        super().__init__()
+        import ray
+
+        self.killed = []
+        plan = SimpleNamespace(own=[None] * workers, names=[str(i) for i in range(workers)])
+        plan.options = SimpleNamespace(folder="folder")
+        driver = self.driver = Driver(Ray(resources=HALF, shards=shards), plan, self, ours)
+        usual = {"exceptions": ray.exceptions, "kill": self.killed.append, "wait": lambda refs, **_: ([], refs)}
+        driver._ray = SimpleNamespace(**usual | cluster)
+        driver._lead = SimpleNamespace(
+            hello=SimpleNamespace(remote=lambda: "hello"), end=SimpleNamespace(remote=lambda why: "farewell")
+        )
+        calls = {name: SimpleNamespace(remote=lambda name=name: name) for name in ("stop", "copying")}
+        driver._shards = [SimpleNamespace(**calls) for _ in range(shards - 1)]
+        driver._hands = {row: f"worker {row}" for row in range(workers)}
+        driver._work = {f"work {row}": row for row in range(workers)}
+
+
+def alive(**nodes):
+    return lambda: [{"NodeID": name, "Alive": True, "Resources": {"CPU": cpus}} for name, cpus in nodes.items()]
+
+
+def test_a_worker_makes_room_if_two_nodes_have_half_a_place_each(monkeypatch):
+    monkeypatch.setattr("siag.runtimes.cluster.driver.CROWDED", 0.0)
+    seen = Watched(nodes=alive(a=1.0, b=1.0), available_resources=lambda: ONE)
+    seen.driver._nodes = {0: "a", 1: "b"}
+    seen.driver._make_room(lacking=True)
+    assert seen.killed == ["worker 1"]
+    assert seen.events == ["worker 1 makes room for a server that has none"]
+
+
+def test_room_is_made_where_a_server_fits_and_also_by_workers_nobody_knows_the_node_of(monkeypatch):
+    monkeypatch.setattr("siag.runtimes.cluster.driver.CROWDED", 0.0)
+    seen = Watched(3, nodes=alive(a=1.0, b=0.5), available_resources=dict)
+    seen.driver._nodes = {0: "a", 1: "b", 2: "lost"}
+    for _ in range(4):
+        seen.driver._make_room(lacking=True)
+    assert seen.killed == ["worker 0", "worker 1", "worker 2"]
+
+
+def test_nobody_makes_room_for_a_server_that_is_only_slow(monkeypatch):
+    monkeypatch.setattr("siag.runtimes.cluster.driver.CROWDED", 0.0)
+    up = {"wait": lambda refs, **_: (refs, []), "get": lambda hello: SimpleNamespace(node="a")}
+    seen = Watched(nodes=alive(a=2.0), available_resources=dict, **up)
+    seen.driver._nodes = {0: "a", 1: "a"}
+    seen.driver._make_room(lacking=True)
+    assert not seen.killed
+
+
+def test_a_server_that_does_not_hear_of_the_end_is_not_waited_for(monkeypatch):
+    from ray.exceptions import RayActorError
+
+    monkeypatch.setattr("siag.runtimes.cluster.driver.HEARING", -1.0)
+    answers = [None, RayActorError()]
+
+    def get(farewell):
+        if (answer := answers.pop(0)) is not None:
+            raise answer
+
+    seen = Watched(wait=lambda refs, **_: (refs, []), get=get)
+    driver = seen.driver
+    driver._check_heard()  # it does not have to
+    driver._end("interrupted")
+    driver._tell("life")
+    driver._check_heard()  # it has heard
+    with pytest.raises(KeyboardInterrupt):
+        driver._check_heard()
+    assert seen.heard("interrupted while the server is away: the run ends at once; start it again with the same folder")
+    assert driver._told == ("", "", 0)
+
+
+@pytest.mark.parametrize(("ours", "workers", "said"), [(True, 80, True), (True, 3, False), (False, 80, False)])
+def test_more_processes_than_cores_are_mentioned(monkeypatch, ours, workers, said):
+    monkeypatch.setattr("os.cpu_count", lambda: 4)
+    seen = Watched(workers, ours=ours)
+    seen.driver._mention_cores()
+    assert seen.heard("81 processes share the 4 cores of this machine", "memory of its own; use fewer workers") is said
+
+
+def broken(stop):
+    from ray.exceptions import RayActorError
+
+    raise RayActorError
+
+
+@pytest.mark.parametrize(
+    "cluster",
+    [
+        {"wait": lambda refs, **_: (refs, []), "get": lambda stop: False},
+        {"wait": lambda refs, **_: (refs, []), "get": broken},
+        {"wait": lambda refs, **_: ([], refs), "get": lambda copying, timeout: False},
+    ],
+)
+def test_a_shard_whose_last_copy_failed_is_warned_of(cluster):
+    seen = Watched(shards=2, **cluster)
+    with pytest.warns(RuntimeWarning, match="shard 1: what is at the URL is older than this run's end"):
+        seen.driver._part()
+
+
+def test_a_shard_that_copies_is_waited_for():
+    rounds = iter([False, False, True])
+    cluster = {"wait": lambda refs, **_: (refs if next(rounds) else [], []), "get": lambda ref, timeout=None: True}
+    Watched(shards=2, **cluster).driver._part()
+    assert next(rounds, None) is None
+
+
+def test_of_many_failures_the_one_with_a_reason_is_shown():
+    gone, died = "worker a is gone: its connection was lost", "worker b failed: its process has died 3 times before"
+    vague = "worker c failed: The actor died unexpectedly before finishing this task."
+    for clear in (
+        "worker d failed: KeyError: 'x' (job.py, line 3)",
+        "worker d: refused: not finite; it is disconnected",
+    ):
+        assert clearest([gone, vague, died, clear, "worker e failed: OSError"]) == clear
+    assert clearest([gone, vague, died]) == died
+    assert clearest([gone, vague]) == vague
+    assert clearest([gone, "worker e is gone: its connection was lost"]) == gone
+
+
+def test_workers_that_fail_in_the_same_words_have_all_failed():
+    session = SimpleNamespace(over=False, failures=[])
+    session.server = SimpleNamespace(members=[SimpleNamespace(name=name, state="expected") for name in ("1", "11")])
+    session.failed = lambda row, why: session.failures.append(f"worker {('1', '11')[row]} failed: {why}")
+    lead = Lead(siag.__version__)
+    lead._session = session
+    for _ in range(2):
+        for row in (1, 0):
+            lead.tell(row, True, "no stream")
+            lead._apply()
+    assert session.failures == ["worker 11 failed: no stream", "worker 1 failed: no stream"]
+
+
+@pytest.mark.parametrize(
+    ("folder", "again", "recovered", "refused"),
+    [
+        ("/runs/1", True, False, True),
+        ("/runs/1", True, True, False),
+        ("/runs/1", False, False, False),
+        (None, True, False, False),
+    ],
+)
+def test_a_server_started_again_where_nothing_of_the_run_is_says_so(monkeypatch, folder, again, recovered, refused):
+    import ray
+
+    context = SimpleNamespace(was_current_actor_reconstructed=again)
+    monkeypatch.setattr(ray, "get_runtime_context", lambda: context)
+    monkeypatch.setattr(ray.util, "get_node_ip_address", lambda: "10.0.0.7")
+    lead, session = Lead(siag.__version__), SimpleNamespace(recovered=recovered)
+    if not refused:
+        lead._check_seen(folder, session)
+        return
+    with pytest.raises(
+        siag.SiagError, match=r"and /runs/1 holds nothing of the run on the node at 10.0.0.7; give a folder"
+    ):
+        lead._check_seen(folder, session)
+
+
+def test_what_ray_prints_is_back_after_nested_silence():
+    from ray._private import worker
+
+    usual = worker.print_to_stdstream
+    with _silent():
+        with _silent():
+            assert worker.print_to_stdstream is not usual
+        assert worker.print_to_stdstream is not usual
+    assert worker.print_to_stdstream is usual
+
+
+def test_ctrl_c_while_ray_starts_leaves_nothing_connected(monkeypatch):
+    import ray
+
+    ended, usual = [], signal.getsignal(signal.SIGTERM)
+
+    def init(**given):
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # Ray has its own way with it
+        raise KeyboardInterrupt
+
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    monkeypatch.setattr(ray, "init", init)
+    monkeypatch.setattr(ray, "shutdown", lambda: ended.append(True))
+    with pytest.raises(KeyboardInterrupt):
+        train()
+    assert ended
+    assert not ray.is_initialized()
+    assert signal.getsignal(signal.SIGTERM) is usual

@@ -2,6 +2,8 @@
 
 import os
 import signal
+import threading
+from contextlib import contextmanager
 
 import clusters
 import jobs
@@ -11,6 +13,7 @@ from jobs import Notes
 
 import siag
 from siag.runtimes import Ray
+from siag.runtimes.cluster.driver import Driver
 
 pytestmark = pytest.mark.ray
 
@@ -89,3 +92,59 @@ def test_a_lost_server_gets_room_and_late_nodes_get_workers(tmp_path, cluster, m
     assert run.about["ended"] == "interrupted"
     assert not notes.plan
     assert exactly_replayed(run, tmp_path / "trace.csv")
+
+
+@contextmanager
+def second_ctrl_c(seconds):
+    """Press it if the first does not suffice."""
+    timer = threading.Timer(seconds, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+class Impatient(Notes):
+    """Presses Ctrl-C when the server is gone."""
+
+    def event(self, text):
+        super().event(text)
+        if "the server is gone" in text:
+            os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_moved_workers_are_known_and_ctrl_c_does_not_wait_for_a_server_without_a_place(tmp_path, cluster, monkeypatch):
+    """The node of the worker is lost, which moves, then the only one where the server can be."""
+    drivers, lost = [], []
+    home = cluster.add_node(num_cpus=1, resources={"home": 1})
+
+    class Known(Driver):
+        def __init__(self, *given):
+            super().__init__(*given)
+            drivers.append(self)
+
+    def lose_the_worker():
+        lost.append(drivers[0]._nodes[0])
+        cluster.remove_node(node_of(cluster, "siag worker 0"))
+
+    def moved(snapshot):
+        (known,) = drivers[0]._nodes.values()
+        return known != lost[0] and known in (each["Address"]["NodeID"] for each in clusters.actors("siag w").values())
+
+    monkeypatch.setattr("siag.runtimes.cluster.driver.Driver", Known)
+    monkeypatch.setattr("siag.runtimes.cluster.driver.HEARING", 1.0)
+    notes = Impatient((jobs.reported(more_than=20), lose_the_worker), (moved, lambda: cluster.remove_node(home)))
+    with second_ctrl_c(45), pytest.raises(KeyboardInterrupt):
+        siag.train(
+            jobs.pull,
+            [jobs.endless],
+            np.zeros(2),
+            step=STEP,
+            folder=tmp_path / "state",
+            runtime=Ray(server_resources={"CPU": 1, "home": 1}),
+            until=siag.Until(seconds=30),
+            progress=notes,
+        )
+    assert notes.heard("interrupted while the server is away", "start it again with the same folder to go on")
+    assert clusters.all_gone()

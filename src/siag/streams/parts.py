@@ -13,6 +13,7 @@ import secrets
 import threading
 from collections import deque
 from collections.abc import Generator, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -191,9 +192,31 @@ def split(dataset: Any, workers: int) -> list[Part]:
 
     how = {"num_cpus": 0, "max_restarts": -1, "max_task_retries": -1, "max_concurrency": min(workers, 100) + 1}
     kind = ray.remote(Dealer).options(**how, name=f"siag dataset {secrets.token_hex(3)}")
-    dealer = kind.remote(dataset, workers)
+    dealer = kind.remote(_Sealed(dataset), workers)
     streamed = type(dataset).__name__ != "MaterializedDataset"
     return [Part(number, streamed, dealer) for number in range(workers)]
+
+
+def dismiss(parts: list[Part]) -> None:
+    """End the actor that deals out these parts, of which no more rows are wanted."""
+    import ray
+
+    with suppress(Exception):  # it is gone, or the cluster is
+        ray.kill(parts[0]._dealer)
+
+
+class _Sealed:
+    """A Dataset to be unpacked where it arrives; it keeps its blocks, so that an actor can be started with it again."""
+
+    def __init__(self, dataset: Any) -> None:
+        from ray import cloudpickle
+
+        self._content: bytes = cloudpickle.dumps(dataset)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        from ray import cloudpickle
+
+        return cloudpickle.loads, (self._content,)
 
 
 def _chunks(batches: Iterable[Columns], workers: int) -> Iterator[tuple[Columns, int]]:

@@ -11,6 +11,7 @@ import os
 import ssl
 import tempfile
 import threading
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 ASK = 5.0  # seconds to wait for another actor's answer
 CRASHES = 3  # a worker's process may end so often before a report of its is accepted
+DIED = "its process has died"
 
 
 @dataclass(frozen=True)
@@ -125,6 +127,15 @@ class Actor:
         return Hello(__version__, os.getpid(), node, ray.util.get_node_ip_address(), self.trouble)
 
 
+def started_again() -> bool:
+    """Whether Ray has started this actor again, after its process or its node was lost."""
+    import ray
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Ray's of itself
+        return bool(ray.get_runtime_context().was_current_actor_reconstructed)
+
+
 def loaded(parcel: bytes, what: str) -> Any:
     """What was sent; modules that are missing here are named."""
     from ray import cloudpickle
@@ -148,6 +159,7 @@ class Shard(Actor):
         super().__init__(version)
         self._k, self._kept = k, True
         self._follower: Follower | None = None
+        self._places: Places | None = None
         self._ended = threading.Event()
 
     def run(self, parcel: bytes) -> None:
@@ -176,7 +188,7 @@ class Shard(Actor):
                     publish=places.options.publish,
                 )
                 places.start()
-                self._follower = follower
+                self._places, self._follower = places, follower
                 follower.run()
                 self._kept = places.finish()
         except BaseException as error:
@@ -189,6 +201,10 @@ class Shard(Actor):
         if self.trouble:
             raise SiagError(f"shard {self._k}: {self.trouble}")
         return None if self._follower is None else self._follower.address
+
+    def copying(self) -> bool:
+        """Whether it copies a save, and there is progress."""
+        return self._places is not None and self._places.copying
 
     def stop(self) -> bool:
         """End in order; whether all that was saved is where it belongs."""
@@ -212,6 +228,8 @@ class Hand(Actor):
         super().__init__(version)
         self._row, self._name, self._token = row, name, token
         self._lead: Any = None  # the server's actor
+        self._again = False  # whether Ray has started it again
+        self._node = ""
         self._parts: tuple[Any, ...] = ()
 
     def load(self, shared: bytes, own: bytes) -> Hello:
@@ -227,11 +245,12 @@ class Hand(Actor):
         """Work until the server is done or the stream has ended; Ray calls this again if it starts the actor again."""
         from siag.runtimes.tcp_worker import Worker
 
-        self._lead = lead
-        if self.load(shared, own).trouble:
-            return Ended(True, self.trouble)
+        hello = self.load(shared, own)
+        self._lead, self._again, self._node = lead, started_again(), hello.node
+        if hello.trouble:
+            return Ended(True, hello.trouble)
         if self._keeps_dying():
-            return Ended(True, f"its process has died {CRASHES} times before it could report anything")
+            return Ended(True, f"{DIED} {CRASHES} times before it could report anything")
         source, authority, stream = self._parts
         context = None if authority is None else trusting(authority)
         worker = Worker(
@@ -248,11 +267,12 @@ class Hand(Actor):
             return Ended(True, last_words(error))
 
     def _where(self) -> list[tuple[str, int]]:
-        """The servers' addresses, as of now."""
+        """The servers' addresses, as of now; the lead hears where this worker has come up again."""
         import ray
 
+        moved = self._node if self._again else ""
         try:
-            found: list[tuple[str, int]] | None = ray.get(self._lead.where.remote(), timeout=ASK)
+            found: list[tuple[str, int]] | None = ray.get(self._lead.where.remote(self._row, moved), timeout=ASK)
         except ray.exceptions.RayError:
             raise ConnectionRefusedError("its actor does not answer") from None
         if found is None:
@@ -263,7 +283,7 @@ class Hand(Actor):
         """Whether it is of no use to try again."""
         import ray
 
-        if not ray.get_runtime_context().was_current_actor_reconstructed:
+        if not self._again:
             return False
         try:
             return bool(ray.get(self._lead.came_again.remote(self._row), timeout=ASK) > CRASHES)

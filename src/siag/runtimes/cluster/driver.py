@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 import time
 import warnings
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -17,6 +19,7 @@ from siag.runtimes.certificates import certify_run
 from siag.runtimes.cluster.actors import Charge, Ended, Hand, Hello, Secrets, Shard
 from siag.runtimes.cluster.lead import STALE, Lead, Look, Outcome
 from siag.runtimes.cluster.link import needs, reason_of
+from siag.runtimes.cluster.room import Amounts, fits, is_crowded
 from siag.runtimes.interrupt import interruptible
 from siag.runtimes.plan import Plan, Source
 from siag.runtimes.watch import Problems, Watcher
@@ -32,6 +35,7 @@ GRACE = 3.0  # seconds for workers to end in order
 STOP = 90.0  # seconds for the servers of shards to copy their last save
 TOGETHER = 8  # calls that a server's actor answers at a time, its work being one
 CROWDED = 10.0  # seconds without a server, after which a worker makes room for it
+HEARING = 5.0  # seconds for the server to hear that the run is to end
 
 
 class Driver:
@@ -61,13 +65,13 @@ class Driver:
         self._work: dict[Any, int] = {}  # what workers are at
         self._ended: dict[int, Ended] = {}
         self._look: Look | None = None
-        self._life, self._known = (
-            "",
-            0,
-        )  # the server's, if it was started again; remarks of the server's that were passed on
+        self._life = ""  # the server's, which is another if it was started again
+        self._known = 0  # remarks of the server's that were passed on
         self._nodes: dict[int, str] = {}  # where workers have come up
         self._why = ""
         self._told = ("", "", 0)  # what the server was told: in which life, why to end, of how many workers
+        self._farewell: Any = None  # what the server was told last about the end
+        self._deaf = 0.0  # since when it does not hear that the run is to end; 0: it does, or need not
         self._missed = False  # whether the server does not answer, because it is started again
         self._lacking = 0.0  # since when a server is not there, or since a worker made room for it; 0: all are
         self._own: dict[int, Any] = {}  # what was sent to workers
@@ -100,6 +104,7 @@ class Driver:
         d, n, shards = plan.w0.size, len(plan.own), runtime.shards
         table = f"a table of {n} × {d} numbers, {8 * n * d:,} bytes"
         self._watcher.event(f"starting on Ray: {n} workers; {table}, on {shards} server{'s' * (shards > 1)}")
+        self._mention_cores()
         bare = replace(plan, own=[], source=Source(None, None, plan.method, plan.source.seed, plan.w0))
         host = "127.0.0.1" if self._ours else None
         charge = self._parcel(Charge(bare, self._secrets, host, runtime.port, shards))
@@ -125,6 +130,13 @@ class Driver:
             if time.monotonic() > until:
                 raise SiagError(f"the server was not ready after {runtime.patience:g} seconds; raise patience=")
             time.sleep(PAUSE / 5)
+
+    def _mention_cores(self) -> None:
+        """Say so if a cluster of this machine has more processes than cores."""
+        processes, cores = len(self._plan.own) + self._runtime.shards, os.cpu_count() or 1
+        if self._ours and processes > cores:
+            what = f"{processes} processes share the {cores} core{'s' * (cores > 1)} of this machine"
+            self._watcher.event(f"{what}, and each takes memory of its own; use fewer workers, or a cluster's address")
 
     def _parcel(self, content: Any) -> Any:
         """Something to be sent, in Ray's object store."""
@@ -221,6 +233,7 @@ class Driver:
                 self._make_room(lacking=True)
             if self._over:
                 return self._fetch()
+            self._check_heard()
             if self._work:
                 self._ray.wait(list(self._work), timeout=PAUSE)
             else:
@@ -258,6 +271,7 @@ class Driver:
         for problem, text in look.lines[max(0, self._known - look.after) :]:
             self._say(text, problem)
         self._known = look.after + len(look.lines)
+        self._nodes.update(look.moved.items() - (set() if before is None else before.moved.items()))
         if look.snapshot is not None and (before is None or before.snapshot != look.snapshot):
             self._watcher.show(look.snapshot)
         return look.ready
@@ -272,27 +286,56 @@ class Driver:
         now = time.monotonic()
         if not lacking or self._over:
             self._lacking, waiting, self._waiting = 0.0, self._waiting, []
-            for row in [] if self._over else waiting:
+            for row in [] if self._over or self._why else waiting:
                 self._hire(row)
                 self._put_to_work(row)
             return
         self._lacking = self._lacking or now
-        if now - self._lacking < CROWDED:
+        if now - self._lacking < CROWDED or self._why:
             return
         self._lacking = now
-        free, need = self._ray.available_resources(), self._runtime.server_resources
-        if all(free.get(what, 0.0) >= amount for what, amount in need.items()):
-            return
         with suppress(SiagError):  # what is wrong with one that came late is said when its work ends
             self._meet(0.0)
-        alive = {node["NodeID"] for node in self._ray.nodes() if node["Alive"]}
-        placed = [(self._nodes[row], row, work) for work, row in self._work.items() if self._nodes.get(row) in alive]
-        if placed:
-            _, row, work = max(placed, key=lambda each: each[:2])
-            del self._work[work], self._nodes[row]
-            self._ray.kill(self._hands.pop(row))
-            self._waiting.append(row)
-            self._say(f"worker {self._plan.names[row]} makes room for a server that has none", True)
+        nodes = {node["NodeID"]: node["Resources"] for node in self._ray.nodes() if node["Alive"]}
+        if self._work and self._is_crowded(nodes):
+            self._send_away(nodes)
+
+    def _is_crowded(self, nodes: Mapping[str, Amounts]) -> bool:
+        """Whether a server is nowhere, and has no place; one that is only slow has one."""
+        server, worker = self._runtime.server_resources, self._runtime.resources
+        taken = [(node, server) for node in self._homes()]
+        if len(taken) == self._runtime.shards:
+            return False
+        taken += [(self._nodes[row], worker) for row in self._hands if row in self._nodes]
+        return is_crowded(nodes, taken, self._ray.available_resources(), server)
+
+    def _homes(self) -> list[str]:
+        """The nodes of the servers that answer."""
+        hellos = [server.hello.remote() for server in (self._lead, *self._shards)]
+        found = []
+        for hello in self._ray.wait(hellos, num_returns=len(hellos), timeout=ASK)[0]:
+            with suppress(self._ray.exceptions.RayError):
+                found.append(self._ray.get(hello).node)
+        return found
+
+    def _send_away(self, nodes: Mapping[str, Amounts]) -> None:
+        """Let a worker wait: of a node that can hold a server, else of any, else one that nobody knows the node of.
+
+        Nodes are emptied one after the other, since a server needs its place on one.
+        """
+
+        def usefulness(work: Any) -> tuple[bool, bool, str, int]:
+            row = self._work[work]
+            node = self._nodes.get(row, "")
+            able = node in nodes and fits(nodes[node], self._runtime.server_resources)
+            return able, node in nodes, node, row
+
+        row = self._work.pop(max(self._work, key=usefulness))
+        self._nodes.pop(row, None)
+        self._greetings = {hello: other for hello, other in self._greetings.items() if other != row}
+        self._ray.kill(self._hands.pop(row))
+        self._waiting.append(row)
+        self._say(f"worker {self._plan.names[row]} makes room for a server that has none", True)
 
     def _say(self, text: str, problem: bool) -> None:
         if problem and isinstance(self._watcher, Problems):
@@ -308,10 +351,31 @@ class Driver:
         for row, ended in self._ended.items():
             self._lead.tell.remote(row, ended.failed, ended.why)
         if self._why:
-            self._lead.end.remote(self._why)
+            self._farewell = self._lead.end.remote(self._why)
         if len(self._ended) == len(self._plan.own):
             self._lead.nobody.remote()
         self._told = state
+
+    def _check_heard(self) -> None:
+        """Wait no longer for a server that does not hear that the run is to end."""
+        now = time.monotonic()
+        self._deaf = 0.0 if not self._why or self._hears() else self._deaf or now
+        if self._deaf and now - self._deaf > HEARING:
+            kept = self._plan.options.folder is not None
+            rest = "start it again with the same folder to go on from its last save" if kept else "it has no result"
+            self._say(f"problem: {self._why} while the server is away: the run ends at once; {rest}", True)
+            raise KeyboardInterrupt
+
+    def _hears(self) -> bool:
+        """Whether the server, as it is now, knows that the run is to end."""
+        if self._missed or self._farewell is None or not self._ray.wait([self._farewell], timeout=0)[0]:
+            return False
+        try:
+            self._ray.get(self._farewell)
+        except self._ray.exceptions.RayError:
+            self._farewell, self._told = None, ("", "", 0)  # it is told again
+            return False
+        return True
 
     # Ending
 
@@ -331,14 +395,16 @@ class Driver:
         if there:
             self._ray.wait(there, num_returns=len(there), timeout=GRACE)
         stops = [shard.stop.remote() for shard in self._shards]
-        done = self._ray.wait(stops, num_returns=len(stops), timeout=STOP)[0] if stops else []
-        for k, stop in enumerate(stops, start=1):
-            if stop not in done or not self._kept(stop):
+        for k, (shard, stop) in enumerate(zip(self._shards, stops, strict=True), start=1):
+            if not self._kept(shard, stop):
                 warnings.warn(f"shard {k}: {STALE}", RuntimeWarning, stacklevel=5)
 
-    def _kept(self, stop: Any) -> bool:
-        """Whether a shard has copied its last save."""
+    def _kept(self, shard: Any, stop: Any) -> bool:
+        """Whether a shard has copied its last save; it is waited for while it does."""
         try:
+            while not self._ray.wait([stop], timeout=STOP)[0]:
+                if not self._ray.get(shard.copying.remote(), timeout=ASK):
+                    return False
             return bool(self._ray.get(stop))
         except self._ray.exceptions.RayError:
             return False

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from siag.foundations.errors import SiagError
 from siag.runtimes.assembly import Assembly
-from siag.runtimes.cluster.actors import ASK, Actor, Charge, loaded
+from siag.runtimes.cluster.actors import ASK, DIED, Actor, Charge, loaded, started_again
 from siag.runtimes.cluster.places import Places
 from siag.runtimes.session import GONE, Session
 from siag.runtimes.shards import ShardLost
@@ -28,6 +28,7 @@ from siag.simulation import Run
 MOST_LINES = 10_000  # remarks that wait for the driver
 RETRY = 0.2  # seconds before servers of shards that are not there are looked for again
 STALE = "what is at the URL is older than this run's end"
+VAGUE = (f" failed: {DIED}", " failed: The actor ", " is gone: ")  # failures without a reason, the least vague first
 
 
 class Look(NamedTuple):
@@ -38,6 +39,7 @@ class Look(NamedTuple):
     after: int  # how many lines there were before these
     lines: list[tuple[bool, str]]  # remarks, and whether each is a problem
     snapshot: Snapshot | None
+    moved: dict[int, str]  # the nodes of workers that Ray has started again
 
 
 class Outcome(NamedTuple):
@@ -107,11 +109,21 @@ class Lead(Actor):
             int, tuple[bool, str]
         ] = {}  # workers the driver knows to be gone: whether they failed, and how
         self._came: dict[int, tuple[int, int]] = {}  # how often a worker came again after so many reports
+        self._moved: dict[int, str] = {}  # where workers are that Ray has started again
 
     # What the others ask
 
-    def where(self) -> list[tuple[str, int]] | None:
-        """The addresses of all servers, if they are up."""
+    def where(self, row: int, moved: str) -> list[tuple[str, int]] | None:
+        """The addresses of all servers, if they are up.
+
+        Args:
+            row: of the worker that asks.
+            moved: the node where Ray has started it again; "" if this is its first life.
+        """
+        if moved:
+            self._moved[row] = moved
+        else:
+            self._moved.pop(row, None)
         return self._addresses
 
     def came_again(self, row: int) -> int:
@@ -128,7 +140,10 @@ class Lead(Actor):
         if news is not None:
             self._relay.problem(news)
         after, lines = self._relay.after(known if life == self._life else 0)
-        return Look(self._life, self._addresses is not None, after, lines, self._relay.snapshot)
+        if self._places is not None:
+            lines = [(problem, self._places.named(text)) for problem, text in lines]
+        ready, moved = self._addresses is not None, dict(self._moved)
+        return Look(self._life, ready, after, lines, self._relay.snapshot, moved)
 
     def end(self, why: str) -> None:
         """Let the run end in order."""
@@ -157,7 +172,8 @@ class Lead(Actor):
                 run = self._run(loaded(parcel, "the run"))
             except BaseException as failure:  # the user's loss may raise anything
                 error = _portable(failure)
-        said = [(each.category, str(each.message)) for each in found]
+        named = str if self._places is None else self._places.named
+        said = [(each.category, named(str(each.message))) for each in found]
         self._addresses = None
         return Outcome(run, error, said)
 
@@ -216,7 +232,7 @@ class Lead(Actor):
             finally:
                 self._loop = None
             if session.fruitless:
-                raise SiagError(f"no worker has reported anything; {session.failures[0]}")
+                raise SiagError(f"no worker has reported anything; {clearest(session.failures)}")
 
         return assembly.run(carry)
 
@@ -224,10 +240,7 @@ class Lead(Actor):
         """Refuse to begin anew where a server that was started again should go on."""
         import ray
 
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # Ray's of itself
-            again = ray.get_runtime_context().was_current_actor_reconstructed
-        if folder is not None and again and not session.recovered:
+        if folder is not None and started_again() and not session.recovered:
             what = f"the server was started again, and {folder} holds nothing of the run on the node at"
             remedy = "give a folder on storage that all nodes see, or a URL"
             raise SiagError(f"{what} {ray.util.get_node_ip_address()}; {remedy}")
@@ -268,14 +281,24 @@ class Lead(Actor):
         if session is None or session.over:
             return
         for row, (failed, why) in self._told.items():
-            if session.server.members[row].state in GONE:
+            member = session.server.members[row]
+            if member.state in GONE:
                 continue
             if not failed:
                 session.left(row, time.monotonic(), why)
-            elif not any(why in known for known in session.failures):
+            elif not any(known.startswith(f"worker {member.name} ") and why in known for known in session.failures):
                 session.failed(row, why)
         if self._why or self._nobody:
             session.end(self._why or session.whereabouts())
+
+
+def clearest(failures: Sequence[str]) -> str:
+    """The failure that says most: the first with a reason of its own, before processes that died without a word."""
+
+    def vagueness(text: str) -> int:
+        return max((k for k, words in enumerate(VAGUE, start=1) if words in text), default=0)
+
+    return min(failures, key=vagueness)
 
 
 def _portable(error: BaseException) -> bytes:

@@ -1,9 +1,9 @@
-"""How many workers fit into a cluster, beside its servers."""
+"""How many workers fit into a cluster beside its servers, and whether a server has no place in it."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 Amounts = Mapping[str, float]
 TINY = 1e-9  # amounts are decimal fractions
@@ -29,7 +29,7 @@ def room_for(nodes: Sequence[Amounts], server: Amounts, servers: int, worker: Am
     hosted = [0] * len(left)
     placed = 0
     for _ in range(servers):
-        able = [k for k, node in enumerate(left) if _times(node, server, 1)]
+        able = [k for k, node in enumerate(left) if fits(node, server)]
         if not able:
             break
         loss = {k: _times(left[k], worker, most) - _times(_without(left[k], server), worker, most) for k in able}
@@ -38,6 +38,36 @@ def room_for(nodes: Sequence[Amounts], server: Amounts, servers: int, worker: Am
         hosted[best] += 1
         placed += 1
     return placed, min(most, sum(_times(node, worker, most) for node in left))
+
+
+def is_crowded(
+    nodes: Mapping[str, Amounts], taken: Iterable[tuple[str, Amounts]], free: Amounts, server: Amounts
+) -> bool:
+    """Whether a server has no place: no node has enough left of its own, or all nodes together have not.
+
+    A server must fit on one node, so what two of them have left does not add up. What others take is known only of all
+    nodes together.
+
+    Args:
+        nodes: what each node has, by its name.
+        taken: what the run's own processes take, each with its node.
+        free: what nobody takes, on all nodes together.
+        server: what the server needs.
+
+    >>> halves = [("a", {"CPU": 0.5}), ("b", {"CPU": 0.5})]
+    >>> is_crowded({"a": {"CPU": 1}, "b": {"CPU": 1}}, halves, {"CPU": 1}, {"CPU": 1})
+    True
+    """
+    left = dict(nodes)
+    for node, need in taken:
+        if node in left:
+            left[node] = _without(left[node], need)
+    return not fits(free, server) or not any(fits(each, server) for each in left.values())
+
+
+def fits(node: Amounts, need: Amounts) -> bool:
+    """Whether a node has what is needed."""
+    return _times(node, need, 1) > 0
 
 
 def _times(node: Amounts, need: Amounts, most: int) -> int:

@@ -21,6 +21,7 @@ from siag.runtimes.watch import watcher_of
 from siag.runtimes.wire import LARGEST
 from siag.simulation import Run
 from siag.streams import Part, Rows, split
+from siag.streams.parts import dismiss
 
 ONE_CPU = {"CPU": 1.0}
 
@@ -83,6 +84,7 @@ class Ray:
             if _is_dataset(streams):
                 ours = stack.enter_context(connected(self.address, self._wanted(self.workers or 1, 1)))
                 streams = self._split(streams)
+                stack.callback(dismiss, streams)
             elif isinstance(streams, list | tuple):
                 streams = [Rows(stream) if _is_dataset(stream) else stream for stream in streams]
             spare = _readers(streams)
@@ -170,7 +172,7 @@ class Ray:
             raise BadInput(parameter, fewest, allowed, remedy if fit else "ask for less with resources=, or add nodes")
         return len(nodes)
 
-    def _split(self, dataset: Any) -> Sequence[Any]:
+    def _split(self, dataset: Any) -> list[Part]:
         """A stream for each worker."""
         if self.workers is None:
             raise BadInput(

@@ -241,17 +241,8 @@ def test_a_disk_that_is_full_for_a_while_delays_saves_and_nothing_else(tmp_path,
 def test_a_follower_may_take_its_time_to_save_as_long_as_it_is_heard_of(tmp_path, monkeypatch):
     monkeypatch.setattr(tcp_line, "ANSWER", 0.5)
     monkeypatch.setattr(follower_hub, "BEAT", 0.1)
-    asked = threading.Event()
-
-    def publish():
-        if asked.is_set():  # the last save
-            time.sleep(1.0)
-
-    with Split(folder=tmp_path, publish=publish, until=Until(reports=40)) as split:
-        workers = hands(split)
-        wait_until(lambda: split.server.reports > 0)
-        asked.set()
-        assert finish(split, workers).about["ended"] == "as many iterations or reports as asked"
+    with Split(folder=tmp_path, publish=lambda: time.sleep(1.0), until=Until(reports=40)) as split:
+        assert finish(split, hands(split)).about["ended"] == "as many iterations or reports as asked"
 
 
 class Shards:

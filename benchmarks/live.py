@@ -313,57 +313,25 @@ def echoes() -> tuple[float, float, float]:
 # The chapter
 
 
+ASKED = (  # siag's side, the peer, its ways, how many times faster at d = 20 and at d = 10⁶
+    (EMBEDDED, "Ray", RAY, 20, 4),
+    (EMBEDDED, "gRPC", GRPC, 10, 4),
+    (TCP, "gRPC", GRPC, 4, 1.5),
+)
+
+
 def goals(rates: Rates, machine: Limits, many: tuple[float, float, float]) -> list[Target]:
     """What was asked for."""
-    small, large = (SMALL, MANY), (LARGE, MANY)
-    rate = {(name, size): statistics.median(found) for name in rates for size, found in rates[name].items()}
-    numbers = machine.fused + machine.handed
-
-    def against(ours: str, ways: tuple[str, ...], size: Size) -> float:
-        return ratio(rates[ours][size], best(rates, ways, size))
-
-    def at_best(seconds: float, ways: tuple[str, ...], size: Size) -> str:
-        return f"{1 / seconds / statistics.median(best(rates, ways, size)):.1f} ×"
-
-    def because(seconds: float, what: str, ways: tuple[str, ...], size: Size, ours: str) -> str:
-        unit, scale = ("µs", 1e6) if seconds < 1e-3 else ("ms", 1e3)
-        return (
-            f"{what} takes {seconds * scale:.1f} {unit} of the {scale / rate[ours, size]:.1f} {unit} between two "
-            f"updates: with nothing else it would be {at_best(seconds, ways, size)}. The rest, carrying, waking "
-            f"processes and sharing {os.cpu_count()} cores with the workers, was not measured apart"
-        )
-
-    update = "what the server does with a report, nothing being carried,"
-    memory = "updating, and copying w to a worker's place,"
-    carrying = "carrying 8 MB to a process and back over a connection that does nothing else"
     return [
         Target(
-            against(EMBEDDED, ways, size),
-            f"× {name}'s updates per second, embedded, d = {'20' if size == small else '10⁶'}, 4 workers",
-            least=least,
-            because=because(machine.push, update, ways, size, EMBEDDED)
-            if size == small
-            else because(numbers, memory, ways, size, EMBEDDED),
+            ratio(rates[ours][size], best(rates, ways, size)),
+            f"× {name}'s updates per second, {ours.removeprefix('siag, ')}, {words(size)}",
+            least=small if size[0] == SMALL else large,
+            because=held_back(rates, machine, ours, ways, size),
         )
-        for size, name, ways, least in (
-            (small, "Ray", RAY, 20),
-            (small, "gRPC", GRPC, 10),
-            (large, "Ray", RAY, 4),
-            (large, "gRPC", GRPC, 4),
-        )
+        for size in sorted(SIZES, key=lambda size: -size[1])
+        for ours, name, ways, small, large in ASKED
     ] + [
-        Target(
-            against(TCP, GRPC, small),
-            "× gRPC's updates per second, TCP, d = 20, 4 workers",
-            least=4,
-            because=because(machine.push, update, GRPC, small, TCP),
-        ),
-        Target(
-            against(TCP, GRPC, large),
-            "× gRPC's updates per second, TCP, d = 10⁶, 4 workers",
-            least=1.5,
-            because=because(machine.carried, carrying, GRPC, large, TCP),
-        ),
         Target(
             machine.over_copy,
             "× the time to copy as many bytes as it reads and writes, for the fused update at d = 10⁶",
@@ -385,6 +353,38 @@ def goals(rates: Rates, machine: Limits, many: tuple[float, float, float]) -> li
             because="buffers of the connections",
         ),
     ]
+
+
+def words(size: Size) -> str:
+    """A size as people read it."""
+    d, workers = size
+    return f"d = {'20' if d == SMALL else '10⁶'}, {workers} worker{'s' if workers > 1 else ''}"
+
+
+def held_back(rates: Rates, machine: Limits, ours: str, ways: tuple[str, ...], size: Size) -> str:
+    """What keeps one of siag's sides from being more times faster than a peer."""
+    (d, workers), embedded = size, ours == EMBEDDED
+    rest = (
+        f"The rest, carrying, waking processes and sharing {os.cpu_count()} cores with the workers, was not measured "
+        "apart"
+    )
+    if d == SMALL:
+        seconds, what = machine.push, "what the server does with a report, nothing being carried,"
+    elif embedded:
+        seconds, what = machine.fused + machine.handed, "updating, and copying w to a worker's place,"
+    else:
+        seconds, what = machine.carried, "carrying 8 MB to a process and back over a connection that does nothing else"
+    if workers == FEW:
+        rest = "With one worker every side does one round trip after the other: latency counts, not throughput"
+        if d == SMALL:
+            seconds += machine.pipes if embedded else machine.loopback
+            what = "the server's work on a report, with one switch to another process and one back,"
+    unit, scale = ("µs", 1e6) if seconds < 1e-3 else ("ms", 1e3)
+    between, theirs = scale / statistics.median(rates[ours][size]), statistics.median(best(rates, ways, size))
+    return (
+        f"{what} takes {seconds * scale:.1f} {unit} of the {between:.1f} {unit} between two updates: with nothing else "
+        f"it would be {1 / seconds / theirs:.1f} ×. {rest}"
+    )
 
 
 def chapter() -> tuple[str, list[Target]]:

@@ -7,16 +7,17 @@ import numpy as np
 import siag
 
 SLOPES = {"centre": [1.0, 2.0, 3.0], "village": [3.0, 2.0, 1.0]}  # the model should find their mean
-PAUSES = {"centre": 0.0005, "village": 0.01}  # seconds between two sales
+PAUSES = {"centre": 0.002, "village": 0.04}  # seconds between two reports
+SALES = 200  # in a report
 
 
 def sales(shop):
-    """An endless stream of (features, target)."""
+    """An endless stream of (features, targets), many sales at a time."""
     rng = np.random.default_rng()
     while True:
         time.sleep(PAUSES[shop])
-        x = rng.standard_normal(3)
-        yield x, x @ SLOPES[shop] + 0.1 * rng.standard_normal()
+        x = rng.standard_normal((SALES, 3))
+        yield x, x @ SLOPES[shop] + 0.1 * rng.standard_normal(SALES)
 
 
 def centre():
@@ -27,14 +28,14 @@ def village():
     return sales("village")
 
 
-def gradient(w, sale):
-    """Of ½ (x·w − y)²."""
-    x, y = sale
-    return (x @ w - y) * x
+def gradient(w, report):
+    """Of ½ (x·w − y)², the mean over the sales."""
+    x, y = report
+    return x.T @ (x @ w - y) / len(y)
 
 
 if __name__ == "__main__":
     streams, step = [centre, village], siag.steps.Harmonic(beta=2.0, gamma=100.0)
     for method in (siag.methods.SIAG(), siag.methods.SGD()):
         run = siag.train(gradient, streams, np.zeros(3), method, step, until=siag.Until(seconds=4))
-        print(f"{method}: {run.w[0].round(1)} from {run.samples[0, -1]} sales")
+        print(f"{method}: {run.w[0].round(1)} from {run.samples[0, -1]} reports")

@@ -116,11 +116,15 @@ def test_the_slips_of_the_paper_are_the_same_in_the_docs_and_on_the_page():
 
 
 def test_the_shops_of_the_readme_count_the_same_however_often_they_report(tmp_path):
-    output = python(str(ROOT / "examples" / "shops.py"), cwd=tmp_path)
-    found = {line.split("(")[0]: line for line in output.splitlines()}
-    slopes = {name: [float(x) for x in re.search(r"\[(.*?)\]", line).group(1).split()] for name, line in found.items()}
-    assert slopes["SIAG"] == pytest.approx([2.0, 2.0, 2.0], abs=0.3)
-    assert slopes["SGD"][2] - slopes["SGD"][0] > 1.0  # drawn to the shop that reports most, [1, 2, 3]
+    def slopes(line):
+        return [float(x) for x in re.search(r"\[(.*?)\]", line).group(1).split()]
+
+    siag_line, sgd_line = python(str(ROOT / "examples" / "shops.py"), cwd=tmp_path).splitlines()
+    shown = (ROOT / "README.md").read_text().split("$ python examples/shops.py\n")[1].splitlines()
+    # The standard error of a slope is 0.01, so fewer than one run in 10⁴ is rounded to something else.
+    assert re.sub(r"\d+ reports", "… reports", siag_line) == shown[0]
+    # SGD's are the mean by how often each reports; a busy machine slows the shop with the short pauses.
+    assert slopes(sgd_line) == pytest.approx(slopes(shown[1]), abs=0.25)
 
 
 def test_every_command_and_option_the_documents_show_exists():

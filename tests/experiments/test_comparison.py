@@ -1,6 +1,7 @@
 """Comparisons: the same rule, budgets and random numbers for all; what cannot run is said, not run."""
 
 import csv
+import html
 import importlib
 import io
 import itertools
@@ -9,26 +10,29 @@ import math
 import pickle
 import warnings
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import siag
 from siag.activity import Clock, EveryArrivals, Everyone, Exponential, Nonuniform, Recorded, Sequential, Uniform
+from siag.cli import siag as group
 from siag.experiments.claims import CLAIMS, claims_of, verdict
 from siag.experiments.comparison import CONTENDERS, Contender, compare
 from siag.experiments.comparison import warm as warming
 from siag.experiments.comparison.chapter import Offset, methods, unbiased
-from siag.experiments.comparison.compare import _once, activities_of
 from siag.experiments.comparison.contenders import chosen
+from siag.experiments.comparison.contest import _once, activities_of
 from siag.experiments.comparison.figures import _apart
 from siag.experiments.comparison.result import bias, memory
 from siag.experiments.comparison.tuning import BESIDE, BEYOND, COARSE, FINE, FIRST, RUNS, SEEDS, Trial, quiet
 from siag.experiments.comparison.warm import _delegate, warm
 from siag.experiments.setting import Scale
-from siag.methods import LAG, SCAFFOLD, SIAG, FedAvg, Method
+from siag.methods import LAG, PIAG, SCAFFOLD, SIAG, FedAvg, Method
 from siag.report import Claim
 from siag.steps import Constant, DelayAdaptive, Harmonic
 
@@ -424,3 +428,113 @@ def test_a_problem_without_constants_needs_a_first_step():
 def test_what_minimises_something_else_is_marked():
     found = compare(PROBLEM, [siag.methods.PIAG(l1=0.5)], {"all": Everyone()}, iterations=60, repeats=2, claims=False)
     assert "measured from the minimiser of F" in found.entries[0].remark
+
+
+def cli(*words):
+    result = CliRunner().invoke(group, ["compare", "--no-claims", "--iterations", "60", "--n", "4", *words])
+    if isinstance(result.exception, siag.SiagError):
+        raise result.exception
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+@pytest.mark.parametrize("repeats", [2, 3])
+def test_the_offset_is_the_same_in_the_terminal_the_text_and_the_page(repeats, tmp_path):
+    output = cli("--methods", "SGD", "--activities", "clock", "--repeats", str(repeats), "--out", str(tmp_path))
+    with open(tmp_path / "compare.csv", newline="") as file:
+        (row,) = csv.DictReader(file)
+    shown = f"{float(row['bias']):.1e}" + (f" ± {float(row['bias_error']):.0e}" if repeats > 2 else "")
+    for text in (output, (tmp_path / "compare.md").read_text(), (tmp_path / "compare.html").read_text()):
+        assert shown in text
+        assert ("Two runs have no standard error" in " ".join(text.split())) == (repeats == 2)
+
+
+def test_what_was_compared_is_said_with_all_parameters(found, tmp_path):
+    page = found.write(tmp_path)
+    eta = found.ran("clock")[2].tuned.eta
+    assert found.compared["methods"]["FedAvg"].startswith("FedAvg(steps=5, size=0.2·η, gradients='sample'")
+    assert found.compared["methods"]["FedAvg"].endswith(f"{eta:.3g} (clock)")
+    assert "Harmonic(beta=60.0·η, gamma=60.0)" in found.compared["methods"]["sIAG"]
+    assert found.compared["methods"]["SAG"] == f"{siag.methods.SAG()!r}; it ran nowhere"
+    assert found.compared["activities"]["uneven"] == "Nonuniform(low=2, high=12)"
+    assert "server=EveryArrivals(k=1), slowness=(1.0, 2.0, …, 8.0)" in found.compared["activities"]["clock"]
+    for text in ((tmp_path / "compare.md").read_text(), html.unescape(page.read_text())):
+        section = text.split("What was compared")[1]
+        for each in found.compared.values():
+            assert all(f"{name}: " in section and line in section for name, line in each.items())
+
+
+def test_the_numbers_a_search_sets_are_printed_as_multiples_of_eta():
+    delayed, scaffnew = (who.printed(10.0) for who in chosen(["delay-adaptive sIAG", "Scaffnew"]))
+    assert "DelayAdaptive(gamma=η, " in delayed
+    assert scaffnew == "Scaffnew(p=0.2, size=0.2·η, gradients='sample', seed=0), Constant(eta=1.0)"
+    assert chosen(["SGD"])[0].printed(11.0).endswith("Harmonic(beta=11.0·η, gamma=11.0)")
+
+
+def test_the_terminal_says_what_was_compared_on_request(tmp_path):
+    words = ("--methods", "FedProx", "--activities", "clock", "--repeats", "2", "--out", str(tmp_path))
+    assert "pull=1.0" not in cli(*words)
+    told = cli(*words, "--details")
+    assert "FedProx: FedProx(steps=5, size=0.2·η, gradients='sample', normalization='mean', pull=1.0)" in told
+    assert "clock: Clock(compute=Exponential(mean=1.0)" in told
+    assert "pull=1.0" in json.loads(cli(*words, "--json"))["compared"]["methods"]["FedProx"]
+
+
+def test_the_command_line_takes_methods_as_python_prints_them(tmp_path):
+    listed = "FedAvg(steps=3, size=1.0), piag,LAG(trigger='server', smoothness=[1.0, 1.0, 1.0, 1.0])"
+    words = ("--methods", listed, "--methods", "SIAG", "--activities", "uniform", "--repeats", "2", "--json")
+    document = json.loads(cli(*words, "--out", str(tmp_path)))
+    names = ["FedAvg(steps=3, size=1.0)", "PIAG", "LAG(trigger='server', smoothness=[1.0, 1.0, 1.0, 1.0])", "sIAG"]
+    assert [row["method"] for row in document["rows"]] == names
+    assert all(row["iterations"] > 0 for row in document["rows"])
+    assert document["compared"]["methods"][names[0]].startswith("FedAvg(steps=3, size=0.33")
+
+
+def test_methods_that_are_no_contenders_are_made_from_their_text_like_those_of_their_kind():
+    option, rare, prox = chosen(["SCAFFOLD(steps=2, size=1.0, option=1)", "Scaffnew(p=0.5, size=1.0)", "PIAG(l1=0.1)"])
+    assert (option.method, option.family) == (SCAFFOLD(steps=2, size=1.0, option=1), "control variates")
+    assert rare.home == "everyone"
+    assert prox.elsewhere
+    assert chosen([siag.methods.SAG(wait=1.0)])[0].home == "one at a time"
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("Averaged", r"methods = 'Averaged': must be given with what it needs; write Averaged\(method=…\)"),
+        ("Fed(x=3)", r"methods = 'Fed\(x=3\)': must be one of "),
+        ("FedAvg(steps=3", r"methods = 'FedAvg\(steps=3': must be one of "),
+        ("FedAvg(steps=0, size=1.0)", "method.steps = 0: must be "),
+        ("FedAvg(steps=3, size=1.0), FedAvg(steps=3, size=1.0)", "none twice"),
+    ],
+)
+def test_a_mistake_in_a_methods_text_is_one_line(text, why, tmp_path):
+    with pytest.raises(siag.BadInput, match=why):
+        cli("--methods", text, "--out", str(tmp_path))
+
+
+def test_another_seed_is_another_problem_and_the_help_says_so(tmp_path):
+    words = ("--methods", "SGD", "--activities", "uniform", "--repeats", "2", "--out", str(tmp_path), "--seed", "3")
+    cli(*words)
+    assert "seed=3" in (tmp_path / "compare.md").read_text().splitlines()[0]
+    assert "and of the problem, without --problem" in " ".join(
+        CliRunner().invoke(group, ["compare", "--help"]).output.split()
+    )
+
+
+def test_the_documents_words_on_who_takes_part_are_true():
+    problem = siag.problems.LeastSquares.random(n=4, d=3, p=4, noise=0.1)
+    found = compare(problem, ["sIAG", "SAG", "SAGA", "Scaffnew", "Incremental"], iterations=20, repeats=2, claims=False)
+    ran = {(entry.contender.name, entry.activity) for entry in found.entries if entry.run is not None}
+    assert {pair for pair in ran if pair[0] != "sIAG"} == {
+        ("Scaffnew", "everyone"),
+        ("incremental gradient", "in turn"),
+    }
+    finite = siag.problems.LogisticRegression.random(n=4, d=2, m=5, seed=0)
+    found = compare(finite, ["sIAG", "SAG", "SAGA"], iterations=20, repeats=2, claims=False)
+    assert {entry.contender.name for entry in found.ran("one at a time")} == {"sIAG", "SAG", "SAGA"}
+    assert PIAG().tuned(0.1, 1.0)[1] == siag.methods.IAG().tuned(0.1, 1.0)[1]
+    document = (Path(__file__).parents[2] / "docs" / "methods.md").read_text()
+    assert 'exact gradients; on streams `gradients="sample"`' in next(
+        line for line in document.splitlines() if line.startswith("| `LAG` |")
+    )

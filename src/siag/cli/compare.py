@@ -18,21 +18,24 @@ if TYPE_CHECKING:
     from siag.experiments.comparison import Comparison
 
 
-@siag.command(epilog='Example: siag compare --methods "sIAG, SGD, FedAvg, SCAFFOLD" --out compared')
+@siag.command(epilog='Example: siag compare --methods "sIAG, PIAG, FedAvg(steps=3, size=1.0)" --out compared')
 @click.option("--problem", help="A TOML file with a table [problem], or module:attribute; the paper's by default.")
-@click.option("--methods", help="Names, separated by commas; all by default.")
+@click.option("--methods", multiple=True, help="Names, or methods as Python prints them, by commas; may come again.")
 @click.option("--activities", help="Of uniform, non-uniform, clock, everyone, in turn, one at a time; by commas.")
 @click.option("--n", type=int, default=40, show_default=True, help="Workers of the paper's problem, without --problem.")
 @click.option("--iterations", type=int, default=10_000, show_default=True, help="Of every run.")
 @click.option("--repeats", type=int, default=8, show_default=True, help="Runs of every method and activity.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Of the runs that are shown.")
+@click.option(
+    "--seed", type=int, default=0, show_default=True, help="Of the runs; and of the problem, without --problem."
+)
 @click.option("--claims/--no-claims", default=True, show_default=True, help="Test the claims of the methods' papers.")
 @click.option("--eta", type=float, help="The search for steps begins at a 16th to a 256th of it; 1/L by default.")
 @click.option("--out", type=click.Path(path_type=Path), default="out", show_default=True, help="Folder for the result.")
+@click.option("--details", is_flag=True, help="Print every method and activity with its parameters and steps, too.")
 @AS_JSON
 def compare(
     problem: str | None,
-    methods: str | None,
+    methods: tuple[str, ...],
     activities: str | None,
     n: int,
     iterations: int,
@@ -41,6 +44,7 @@ def compare(
     claims: bool,
     eta: float | None,
     out: Path,
+    details: bool,
     as_json: bool,
 ) -> None:
     """Compare methods on one problem, each with the best step that one rule finds for it.
@@ -49,8 +53,8 @@ def compare(
     listed with the reason. The first time, machine code is made for every method, which takes about a minute.
     """
     from siag.experiments.comparison import compare as make
-    from siag.experiments.comparison.compare import activities_of
     from siag.experiments.comparison.contenders import HOMES
+    from siag.experiments.comparison.contest import activities_of
     from siag.experiments.setting import NOISE, D, P
     from siag.foundations.files import writable_folder
     from siag.problems import LeastSquares
@@ -66,7 +70,7 @@ def compare(
     with bar(not as_json and sys.stderr.isatty()) as show:
         found = make(
             chosen,
-            None if methods is None else _split(methods),
+            [name for text in methods for name in _split(text)] if methods else None,
             {name: known[name] for name in names} or None,
             iterations=iterations,
             repeats=repeats,
@@ -77,15 +81,25 @@ def compare(
         )
     page = found.write(out)
     if as_json:
-        print(json.dumps({"report": str(page), "rows": _rows(found)}, ensure_ascii=False, allow_nan=False))
+        document = {"report": str(page), "rows": _rows(found), "compared": found.compared}
+        print(json.dumps(document, ensure_ascii=False, allow_nan=False))
     else:
         _print(found)
+        for each in found.compared.values() if details else ():
+            print("\n".join(f"{name}: {text}" for name, text in each.items()), end="\n\n")
         print(f"Report: {page}")
 
 
 def _split(text: str) -> list[str]:
-    """Names between commas."""
-    return [part.strip() for part in text.split(",") if part.strip()]
+    """Names between commas, those within brackets aside."""
+    parts, depth = [""], 0
+    for mark in text:
+        depth += (mark in "([{") - (mark in ")]}")
+        if mark == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += mark
+    return [part.strip() for part in parts if part.strip()]
 
 
 def _rows(found: Comparison) -> list[dict[str, Any]]:
@@ -101,27 +115,25 @@ def _print(found: Comparison) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from siag.experiments.comparison.result import TINY
+    from siag.experiments.comparison.result import SHOWN, best_first, cell
 
     console = Console()
-    shown = {"iterations": "error", "samples": "= samples", "bytes": "= bytes", "time": "= time", "bias": "offset²"}
     for activity in found.activities:
+        timed = any(entry.timed for entry in found.ran(activity))
+        shown = ["iterations", "samples", "bytes", *(["time"] if timed else []), "bias"]
         table = Table(title=activity, title_justify="left", box=None, pad_edge=False)
-        table.add_column("method", no_wrap=True)
-        for heading in shown.values():
-            table.add_column(heading, justify="right", no_wrap=True)
-        table.add_column("claims", no_wrap=True)
+        table.add_column("method", overflow="fold")
+        for name in shown:
+            table.add_column(SHOWN[name], justify="right", no_wrap=True)
+        if found.claims:
+            table.add_column("claims", no_wrap=True)
         rows = [found.row(entry) for entry in found.entries if entry.activity == activity]
-        for row in sorted((row for row in rows if row["eta"] > 0), key=lambda row: row["iterations"]):
-            row["bias"] = row["bias"] if row["bias"] > max(row["bias_error"], TINY) else math.nan
-            numbers = ("–" if math.isnan(row[name]) else f"{row[name]:.1e}" for name in shown)
-            table.add_row(row["method"], *numbers, row["claims"].partition(" ")[0])
+        for row in best_first(rows):
+            verdict = [row["claims"].partition(" ")[0]] if found.claims else []
+            table.add_row(row["method"], *(cell(name, row) for name in shown), *verdict)
         console.print(table)
         for row in rows:
             if row["remark"]:
                 console.print(f"{row['method']}: {row['remark']}", style="dim", soft_wrap=True)
         console.print()
-    words = (
-        "Columns: error at the end, and at the samples, bytes and time that all had; bias² beyond two standard errors."
-    )
-    console.print(f"{words} {found.rule}", style="dim")
+    console.print(f"{found.legend} {found.rule}", style="dim")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from siag.experiments.comparison.compare import activities_of, compare
 from siag.experiments.comparison.contenders import chosen
+from siag.experiments.comparison.contest import activities_of, compare
 from siag.experiments.comparison.figures import draw_ends, html_table
 from siag.experiments.comparison.result import LEGEND, Comparison, bias
 from siag.experiments.comparison.tuning import Trial

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from siag.activity import Activity, Cyclic, Everyone, Sequential
+from siag.experiments.config import METHODS, written
 from siag.foundations.errors import BadInput
 from siag.methods import (
     ACE,
@@ -90,6 +93,11 @@ class Contender:
         """With η to begin with."""
         return self.method.tuned(eta, gamma) if self.step is None else (self.method, self.step(eta))
 
+    def printed(self, gamma: float) -> str:
+        """Method and step as Python prints them; numbers that the search sets are multiples of η."""
+        one, half = (map(repr, self.tuned(eta, gamma)) for eta in (1.0, 0.5))
+        return ", ".join(map(_with_eta, one, half))
+
 
 CONTENDERS: Sequence[Contender] = (
     Contender("sIAG", SIAG(), TABLE),
@@ -116,28 +124,61 @@ CONTENDERS: Sequence[Contender] = (
 )
 
 
+def _with_eta(one: str, half: str) -> str:
+    """What prints as `one` for η = 1 and as `half` for η = 1/2: a number in which they differ is a multiple of η."""
+    pairs = zip(re.split(r"([=,()])", one), re.split(r"([=,()])", half), strict=False)
+    return "".join(a if a == b else "η" if a == "1.0" else f"{a}·η" for a, b in pairs)
+
+
 def chosen(methods: Sequence[Method | Contender | str] | None) -> list[Contender]:
-    """Those a user has asked for: by name, as they are, or all."""
+    """Those a user has asked for: by name, as Python prints them, as they are, or all."""
     if methods is None:
         return list(CONTENDERS)
     if isinstance(methods, str | Method | Contender):
         methods = [methods]
-    known = {contender.name.lower(): contender for contender in CONTENDERS}
-    known |= {type(contender.method).__name__.lower(): contender for contender in reversed(CONTENDERS)}
-    found = []
-    for each in methods:
-        if isinstance(each, Contender):
-            found.append(each)
-        elif isinstance(each, Method):
-            found.append(Contender(repr(each), each))
-        elif isinstance(each, str) and each.lower() in known:
-            found.append(known[each.lower()])
-        else:
-            names = ", ".join(contender.name for contender in CONTENDERS)
-            raise BadInput("methods", each, f"a method, or one of: {names}")
+    found = [each if isinstance(each, Contender) else _contender(each) for each in methods]
     given = [contender.name for contender in found]
     if not found:
         raise BadInput("methods", methods, "at least one")
     if len(set(given)) < len(given):
         raise BadInput("methods", given, "none twice", "make a Contender with a name of its own")
     return found
+
+
+def _contender(given: object) -> Contender:
+    """A contender from a method, or from the name or text of one."""
+    if isinstance(given, Method):
+        return _like(repr(given), given)
+    known = {contender.name.lower(): contender for contender in CONTENDERS}
+    known |= {type(contender.method).__name__.lower(): contender for contender in reversed(CONTENDERS)}
+    if isinstance(given, str) and given.lower() in known:
+        return known[given.lower()]
+    if isinstance(given, str) and "(" in given:
+        return _like(given, _written(given))
+    kinds = {name.lower(): kind for name, kind in METHODS.items()}
+    if not isinstance(given, str) or given.lower() not in kinds:
+        names = ", ".join(contender.name for contender in CONTENDERS)
+        remedy = "or as Python prints it: FedAvg(steps=3, size=1.0)"
+        raise BadInput("methods", given, f"a method, or one of: {names}", remedy)
+    kind = kinds[given.lower()]
+    parameters = inspect.signature(kind).parameters.values()
+    needed = ", ".join(f"{each.name}=…" for each in parameters if each.default is inspect.Parameter.empty)
+    if needed:
+        raise BadInput("methods", given, "given with what it needs", f"write {kind.__name__}({needed})")
+    return _like(kind.__name__, kind())
+
+
+def _written(text: str) -> Method:
+    """A method from how Python prints it."""
+    try:
+        return written("method", text)  # type: ignore[no-any-return]  # it is a Method
+    except BadInput as error:
+        if error.parameter != "method":
+            raise
+        raise BadInput("methods", text, error.allowed, error.remedy) from None
+
+
+def _like(name: str, method: Method) -> Contender:
+    """A contender with the family, paper and home of the first with a method of the same kind, if there is one."""
+    alike = next((each for each in CONTENDERS if type(each.method) is type(method)), Contender(name, method))
+    return replace(alike, name=name, method=method)

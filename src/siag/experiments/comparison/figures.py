@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from siag.experiments.comparison.contenders import EXACT, FAMILIES, FRESH, TABLE, VARIATES
-from siag.experiments.comparison.result import AXES, LEGEND, Comparison, best_first, cell
+from siag.experiments.comparison.result import AXES, Comparison, best_first, cell
 from siag.report import BLUE, INK, ORANGE, PURPLE, Chapter, figure, styled
 
 if TYPE_CHECKING:
@@ -30,8 +30,9 @@ def chapters(comparison: Comparison) -> list[Chapter]:
         "Where every method ends",
         [
             escape(comparison.rule),
-            escape(LEGEND),
+            escape(comparison.legend),
             *(html_table(comparison, activity) for activity in comparison.activities),
+            html_compared(comparison),
         ],
         pictures[0],
         f"Error after the same number of iterations ({places}); a bar is offset², where it is more than "
@@ -78,7 +79,10 @@ def _floor(comparison: Comparison) -> float:
     ends = [
         float(entry.run.mean[-1])
         for entry in comparison.entries
-        if entry.run is not None and entry.contender.family != EXACT and entry.run.mean[-1] > 0
+        if entry.run is not None
+        and entry.contender.family != EXACT
+        and not entry.contender.exact(comparison.problem.n)
+        and entry.run.mean[-1] > 0
     ]
     return float(10.0 ** np.floor(np.log10(min(ends)) - 0.5)) if ends else 1e-30
 
@@ -214,6 +218,16 @@ def html_table(comparison: Comparison, activity: str) -> str:
     notes = "".join(f"<li>{escape(row['method'])}: {escape(row['remark'])}</li>" for row in rows if row["remark"])
     table = f"<div class='wide'><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
     return f"<b>{escape(activity)}</b></p>{table}<ul class='notes'>{notes}</ul><p>"
+
+
+def html_compared(comparison: Comparison) -> str:
+    """What was compared, a line for every method and activity."""
+    lines = [
+        f"<li>{escape(name)}: <code>{escape(text)}</code></li>"
+        for each in comparison.compared.values()
+        for name, text in each.items()
+    ]
+    return f"<b>What was compared</b></p><ul class='notes'>{''.join(lines)}</ul><p>"
 
 
 def _listed(names: list[str]) -> str:

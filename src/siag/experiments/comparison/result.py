@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from siag.activity import Activity
 from siag.experiments.comparison.contenders import Contender
-from siag.experiments.comparison.tuning import Tuned
+from siag.experiments.comparison.tuning import WANE, Tuned
 from siag.foundations.errors import Unsuitable
 from siag.foundations.files import writable_folder, write_text
 from siag.foundations.types import Floats, Record
@@ -58,6 +60,8 @@ LEGEND = (
     "exact gradient is no sample, and time is counted on clocks only, where K local steps take K times as long. "
     "offset² is ‖E w − w*‖² at the end, by a jackknife over the runs: bias, and what has not converged yet."
 )
+BARS = 3  # runs of which the jackknife has a standard error
+TWO_RUNS = "Two runs have no standard error, so offset² stands without one here; it takes three runs or more."
 TINY = 1e-25  # of offset²: rounding
 
 
@@ -112,12 +116,31 @@ class Comparison:
         entries: one for every method and activity.
         rule: how steps were found, in words.
         claims: by contender, whether it reaches what its paper claims.
+        places: the activities by name.
     """
 
     problem: Problem
     entries: tuple[Entry, ...]
     rule: str
     claims: Mapping[str, str]
+    places: Mapping[str, Activity]
+
+    @property
+    def legend(self) -> str:
+        """What the columns are."""
+        few = any(entry.run is not None and entry.run.repeats < BARS for entry in self.entries)
+        return f"{LEGEND} {TWO_RUNS}" if few else LEGEND
+
+    @property
+    def compared(self) -> dict[str, dict[str, str]]:
+        """What was compared: every method with its parameters and the η found for it, and every activity."""
+        own: dict[str, list[Entry]] = {}
+        for entry in self.entries:
+            own.setdefault(entry.contender.name, []).append(entry)
+        return {
+            "methods": {name: abridged(_printed(entries)) for name, entries in own.items()},
+            "activities": {name: abridged(repr(self.places[name])) for name in self.activities},
+        }
 
     @property
     def activities(self) -> list[str]:
@@ -162,7 +185,7 @@ class Comparison:
 
     def markdown(self) -> str:
         """The tables as Markdown, one for each activity, the best error first."""
-        parts = [f"Problem: {self.problem!r}.", self.rule, LEGEND]
+        parts = [f"Problem: {self.problem!r}.", self.rule, self.legend]
         for activity in self.activities:
             rows = [self.row(entry) for entry in self.entries if entry.activity == activity]
             shown, left = self.shown, 2 if self.claims else 1
@@ -173,6 +196,8 @@ class Comparison:
             timed = any(entry.timed for entry in self.ran(activity))
             same = ", ".join(f"{budget[axis]:,.0f} {axis}" for axis in AXES if timed or axis != "time")
             parts += [f"## {activity}", "\n".join(lines), f"Compared at {same}.", "\n".join(notes)]
+        lines = [f"- {name}: `{text}`" for each in self.compared.values() for name, text in each.items()]
+        parts += ["## What was compared", "\n".join(lines)]
         return "\n\n".join(part for part in parts if part) + "\n"
 
     def write(self, folder: str | os.PathLike[str]) -> Path:
@@ -224,7 +249,7 @@ def bias(w: Floats, optimum: Floats) -> tuple[float, float]:
         noise = float(rows.var(axis=0, ddof=1).sum()) / len(rows)
         return float(((rows.mean(axis=0) - optimum) ** 2).sum()) - noise
 
-    if repeats < 3:
+    if repeats < BARS:
         return square(w), float("nan")
     left_out = np.array([square(np.delete(w, k, axis=0)) for k in range(repeats)])
     return square(w), 2.0 * float(np.sqrt((repeats - 1) * left_out.var()))
@@ -263,6 +288,21 @@ def _within(record: Iterable[Any]) -> Iterable[np.ndarray[Any, Any]]:
             yield value
         elif isinstance(value, tuple):
             yield from _within(value)
+
+
+def _printed(entries: list[Entry]) -> str:
+    """A method as Python prints it, its step, and the η of all activities."""
+    contender, ran = entries[0].contender, [entry for entry in entries if entry.tuned is not None]
+    if not ran or ran[0].run is None:
+        return f"{contender.method!r}; it ran nowhere"
+    etas = ", ".join(f"{entry.tuned.eta:.3g} ({entry.activity})" for entry in ran if entry.tuned is not None)
+    return f"{contender.printed(float(ran[0].run.t[-1]) / WANE)}; η = {etas}"
+
+
+def abridged(text: str) -> str:
+    """The text without the middle of its long lists of numbers."""
+    number = r"[\d.e+-]+"
+    return re.sub(rf"({number}, {number}, )(?:{number}, ){{3,}}({number})", r"\1…, \2", text)
 
 
 def best_first(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:

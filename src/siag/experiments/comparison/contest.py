@@ -48,8 +48,8 @@ def compare(
 
     Args:
         problem: what to minimise.
-        methods: methods, contenders, or names of those in `siag.experiments.comparison.CONTENDERS`; by default all of
-            these. One that cannot run somewhere is listed with the reason.
+        methods: methods, contenders, names of those in `siag.experiments.comparison.CONTENDERS`, or methods as Python
+            prints them; by default all contenders. One that cannot run somewhere is listed with the reason.
         activities: who reports when, by name; by default the paper's two and a virtual clock. All methods and repeats
             see the same draw of the paper's two, so that a bias does not cancel over the repeats. By default a method
             that can run under none of them is shown under an activity of its own, beside the first method.
@@ -115,7 +115,8 @@ def compare(
         warm([*(replace(each, iterations=1) for each in _once(suited)), *dict.fromkeys(papers.values())])
         verdicts = {name: verdict(claims_of(paper)) for name, paper in papers.items()}
         entries = run_all(entry, len(pairs), work=1, threads=None, progress=False, title="")
-    return Comparison(problem, tuple(reversed(entries)), rule(iterations, unit), verdicts)
+    places = {name: activity for name, activity, _ in pairs}
+    return Comparison(problem, tuple(reversed(entries)), rule(iterations, unit), verdicts, places)
 
 
 def _reason(contender: Contender, problem: Problem, name: str, activity: Activity, iterations: int) -> str:

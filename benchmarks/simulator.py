@@ -103,7 +103,7 @@ def draw(curves: dict[str, dict[int, float]]) -> None:
             if axis == "d":
                 ax.set_yscale("log")
             else:
-                ax.set_ylim(bottom=0)
+                ax.set_ylim(0, 1.1 * max(costs.values()))
         axes[0].set_ylabel("ns per gradient")
         write_figure(HERE, "scaling", picture)
 

@@ -59,6 +59,11 @@ def size(w):
     return float(np.abs(w).sum())
 
 
+def bad():
+    yield from [np.ones(3)] * 2
+    raise RuntimeError("torn cable")
+
+
 few = [np.ones(3)] * 5
 name = "readings.csv"
 

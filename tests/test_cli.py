@@ -1,6 +1,7 @@
 """The command line as a user meets it: in a process of its own."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -13,10 +14,10 @@ import siag
 ROOT = Path(__file__).parent.parent
 
 
-def command(*words, cwd=None):
+def command(*words, cwd=None, env=None):
     """Run `siag` with these words."""
     return subprocess.run(
-        [sys.executable, "-m", "siag", *map(str, words)], capture_output=True, text=True, cwd=cwd, check=False
+        [sys.executable, "-m", "siag", *map(str, words)], capture_output=True, text=True, cwd=cwd, env=env, check=False
     )
 
 
@@ -175,11 +176,11 @@ def test_a_file_with_lists_is_a_sweep_with_one_table(small, tmp_path):
 
 def interrupted(monkeypatch, capsys, *words):
     """What is said when Ctrl-C comes while a command runs."""
-    from siag.cli import app as cli
+    from siag.cli import main
 
     monkeypatch.setattr(sys, "argv", ["siag", *map(str, words)])
     with pytest.raises(SystemExit) as ended:
-        cli.main()
+        main()
     assert ended.value.code == 130
     return capsys.readouterr().err
 
@@ -207,6 +208,56 @@ def test_ctrl_c_during_a_sweep_says_where_it_goes_on(monkeypatch, capsys, small,
     line = interrupted(monkeypatch, capsys, "run", small, "--out", tmp_path / "out")
     kept = tmp_path / "out" / "runs"
     assert line == f"siag: interrupted; what was finished is in {kept}; the same command goes on from there\n"
+
+
+SERVE = ("serve", "--workers", "1", "--dimension", "3", "--eta", "0.1")
+BEFORE = "siag: ended by SIGTERM before it began\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "number", "status", "line"),
+    [
+        (SERVE, "SIGINT", 130, "siag: interrupted\n"),
+        (("compare",), "SIGINT", 130, "siag: interrupted\n"),
+        (("theory",), "SIGINT", 130, "siag: interrupted\n"),
+        (SERVE, "SIGTERM", 0, BEFORE),
+        (("train",), "SIGTERM", 0, BEFORE),
+    ],
+)
+@pytest.mark.parametrize("module", ["click"])
+def test_a_signal_while_modules_are_imported_is_answered_with_one_line(words, number, status, line, module, tmp_path):
+    (tmp_path / f"{module}.py").write_text(f"import os, signal\nos.kill(os.getpid(), signal.{number})\n")
+    path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
+    result = command(*words, env={**os.environ, "PYTHONPATH": path})
+    assert (result.returncode, result.stderr, result.stdout) == (status, line, "")
+
+
+@pytest.mark.parametrize(("number", "status", "line"), [("SIGTERM", 0, BEFORE), ("SIGINT", 130, "siag: interrupted\n")])
+@pytest.mark.parametrize(
+    "words", [(*SERVE, "--loss"), ("train", "--dimension", "3", "--eta", "1", "--stream", "math:pi", "--gradient")]
+)
+def test_a_signal_before_a_live_run_begins_is_answered_with_one_line(words, number, status, line, tmp_path):
+    (tmp_path / "stops.py").write_text(f"import os, signal\nos.kill(os.getpid(), signal.{number})\n")
+    result = command(*words, "stops:all", cwd=tmp_path)
+    assert (result.returncode, result.stderr, result.stdout) == (status, line, "")
+
+
+def test_a_file_that_cannot_be_written_costs_no_other(small, tmp_path, monkeypatch, capsys):
+    from siag.cli import main
+    from siag.simulation import Run
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Run, "save", full)
+    monkeypatch.setattr(sys, "argv", ["siag", "run", str(small), "--out", str(tmp_path / "out")])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 1
+    printed = capsys.readouterr()
+    assert printed.err == f"siag: {tmp_path / 'out' / 'run.npz'}: cannot be written: no space left on device\n"
+    assert "run.csv, run.png, run.svg" in printed.out.replace("\n", "")
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {"run.csv", "run.png", "run.svg"}
 
 
 def test_help_tells_the_exit_statuses():

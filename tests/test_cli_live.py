@@ -158,6 +158,15 @@ def test_a_server_that_nobody_comes_to_ends(desk):
     assert server.documents()[-1]["ended"] == "no worker was there for 0.1 seconds"
 
 
+def test_a_server_whose_workers_have_all_failed_ends_with_status_1(desk):
+    server = desk.serve("--workers", 1, "--linger", 8)  # the worker must have come by then
+    assert desk.work(server, stream="job:bad").end() == 1
+    assert server.end() == 1
+    (line,) = server.err
+    assert line.startswith("siag: no worker was there for 8 seconds; worker 0 failed: RuntimeError: torn cable (job")
+    assert server.documents()[-1]["samples"][-1] == 2
+
+
 def test_a_server_for_all_names_an_address_that_can_be_reached(desk):
     server = desk.serve("--workers", 1, "--host", "0.0.0.0", "--insecure", "--metrics", "0.0.0.0:0")
     measured, listens = events(server)[:2]
@@ -345,12 +354,13 @@ def test_what_siag_serve_takes_in_python_can_be_given(desk, monkeypatch):
 
     seen, points = [], inspect.signature(runtimes.serve).parameters["record"].default
     monkeypatch.setattr(runtimes, "serve", fake)
-    words = "--strikes 3 --patience 2 --record 50 --connections 9 --hello 4 --frame 5"
+    words = "--reports 7 --strikes 3 --patience 2 --record 50 --connections 9 --hello 4 --frame 5"
     for more in (words, "--hello 4", "", "--workers 3000 --frame 6"):
         with pytest.raises(Seen):
             run(f"{SERVE} --quiet {more}", desk, monkeypatch)
     full, hello, usual, many = seen
     assert (full["guard"].strikes, full["patience"], full["record"]) == (3, 2.0, 50)
+    assert full["until"] == siag.Until(reports=7)
     assert full["limits"] == Limits(connections=9, hello=4.0, frame=5.0)
     assert hello["limits"] == Limits(hello=4.0)
     assert (usual["guard"], usual["patience"], usual["limits"]) == (Guard(), None, None)
@@ -366,6 +376,7 @@ def test_help_says_what_the_defaults_are():
     assert told["frame"].endswith(f"[default: {Limits.frame:g}]")
     assert f"[default: {Limits.connections}," in told["connections"]
     server = ParameterServer(siag.methods.SIAG(), siag.steps.Constant(1.0), np.zeros(1), 1)
+    assert "last report" in told["patience"]
     assert told["patience"].endswith(f"[default: {server.members[0].patience:g}]")
 
 
@@ -406,7 +417,9 @@ POSED = "serve --problem problem.toml --eta 0.1"
         (f"{SERVE} --method IAG", "IAG needs exact gradients, a stream has none; use SIAG, or give a problem"),
         (f"{SERVE} --method SAG", "SAG draws one sample per iteration, which no live server can; use SIAG, or IAG"),
         (f"{SERVE} --method SIAG(wait=2)", "method.wait = 2: must be a finite number at least 0 and at most 1"),
-        (f"{SERVE} --method SIAG(0.5)", "method = 'SIAG(0.5)': must be one of ACE, ADPSGD, "),
+        (f"{SERVE} --method SIAG(0.5)", "method = 0.5: must be an argument with its name, one of resum, wait, rows"),
+        (f"{SERVE} --method FedAvg", "method.steps is missing; write FedAvg(steps=…, size=…)"),
+        (f"{SERVE} --step Constant(1)", "step = 'Constant(1)': must be given without --eta, --beta and --gamma"),
         (f"{SERVE} --method open('x','w')", "must be one of ACE"),
         (f"{SERVE} --every 0", "siag: every = 0: must be"),
         (f"{SERVE} --tick 0", "siag: tick = 0.0: must be"),

@@ -1,11 +1,15 @@
 """`siag train` as users meet it: one command, here or on Ray."""
 
+import os
+import shutil
 import signal
 
 import numpy as np
 import pytest
 
 import siag
+from siag.methods import Averaged, Prox
+from siag.steps import Constant, DelayAdaptive
 from terminals import Desk, mistake, run, wait_for
 
 MORE = """
@@ -16,6 +20,17 @@ def hopeless(w):
 
 def explodes(w, sample):
     return -w - sample
+
+
+def summing():
+    return Own(normalization="sum")
+
+
+from siag.methods import SGD
+
+
+class Own(SGD):
+    pass
 """
 STREAMS = ("--gradient", "job:gradient", "--stream", "job:slow_ones", "--stream", "job:slow_threes", "--dimension", 3)
 
@@ -106,6 +121,94 @@ def test_it_is_stopped_in_order_by_a_signal(desk, usual, number, why):
     assert trained.err == []
 
 
+def stopped(desk, change, *more):
+    """A run whose folder for results is changed meanwhile, and that is stopped then; the terminal, and its result."""
+    trained = desk.siag("train", *STREAMS, "--eta", 0.05, "--json", "--out", "out", *more)
+    wait_for(trained, lambda snapshot: snapshot["reports"] > 20)
+    change(desk.folder / "out")
+    trained.process.send_signal(signal.SIGTERM)
+    trained.end()
+    return trained, trained.documents()[-1]
+
+
+def test_a_folder_for_results_that_vanished_is_made_again(desk):
+    trained, result = stopped(desk, shutil.rmtree)
+    assert (trained.process.returncode, trained.err) == (0, [])
+    assert result["w"] == np.load(desk.folder / "out" / "w.npy").tolist()
+    assert (desk.folder / "out" / "run.svg").exists()
+
+
+def test_a_model_that_cannot_be_written_is_printed_and_can_be_exported(desk):
+    def replace(folder):
+        shutil.rmtree(folder)
+        folder.write_text("")
+
+    trained, result = stopped(desk, replace, "--folder", "state")
+    assert trained.process.returncode == 1
+    *lines, last = trained.err
+    names = ("w.npy", "run.npz", "run.csv", "run.png", "run.svg")
+    assert [line.split(": ")[:3] for line in lines] == [["siag", f"out/{name}", "cannot be written"] for name in names]
+    assert last == "siag: state: siag export reads the model from it: siag export state w.npy\n"
+    assert desk.siag("export", "state", "w.npy").end() == 0
+    assert np.load(desk.folder / "w.npy").tolist() == result["w"]
+    assert any(result["w"])
+
+
+def test_one_file_that_cannot_be_written_is_named_and_the_others_are_there(desk):
+    trained, result = stopped(desk, lambda folder: (folder / "run.npz").mkdir())
+    assert trained.process.returncode == 1
+    assert trained.err == ["siag: out/run.npz: cannot be written: is a directory\n"]
+    assert result["w"] == np.load(desk.folder / "out" / "w.npy").tolist()
+    assert (desk.folder / "out" / "run.svg").exists()
+
+
+def test_sigterm_after_the_end_of_a_run_loses_nothing_but_a_second_one_ends_at_once():
+    from siag.cli.early import NotBegun, Terminated, meaning
+    from siag.cli.running import terminable
+
+    def early(number, frame):
+        raise NotBegun
+
+    with meaning(signal.SIGTERM, early), terminable() as begun:
+        with pytest.raises(NotBegun):
+            os.kill(os.getpid(), signal.SIGTERM)
+        begun.show(None)
+        os.kill(os.getpid(), signal.SIGTERM)
+        with pytest.raises(Terminated) as second:
+            os.kill(os.getpid(), signal.SIGTERM)
+    assert not isinstance(second.value, NotBegun)
+
+
+def test_a_run_whose_workers_have_all_failed_ends_with_status_1(desk):
+    streams = ("--stream", "job:bad", "--stream", "job:bad")
+    trained = desk.siag("train", "--gradient", "job:gradient", *streams, "--dimension", 3, "--eta", 1, "--quiet")
+    assert trained.end() == 1
+    (line,) = trained.err
+    assert line.startswith("siag: no worker is there: 2 away; worker ")
+    assert "failed: RuntimeError: torn cable (job.py, line" in line
+    assert trained.out[0].startswith("w  ")
+
+
+def test_a_run_in_which_one_of_two_has_failed_goes_on_to_its_end(desk):
+    streams = ("--stream", "job:bad", "--stream", "job:ones")
+    words = ("--dimension", 3, "--eta", 0.05, "--iterations", 500, "--quiet")
+    assert desk.siag("train", "--gradient", "job:gradient", *streams, *words).end() == 0
+
+
+def test_a_method_of_ones_own_reaches_the_workers(desk):
+    trained = desk.siag("train", *STREAMS, "--eta", 0.05, "--reports", 50, "--method", "job:summing", "--json")
+    assert trained.end() == 0, trained.err
+    assert trained.documents()[-1]["method"] == "Own(normalization='sum')"
+
+
+@pytest.mark.parametrize("method", ["Prox(SIAG(), l1=0.1)", "Averaged(method=Prox(SIAG(wait=1.0), l1=0.1), start=3)"])
+def test_a_method_around_another_is_replayed_from_the_trace_alone(desk, method):
+    assert posed(desk, "--method", method)[-1]["method"].startswith(method.partition("(")[0])
+    again, w = replayed(desk)
+    assert np.array_equal(again, w)
+    assert w.any()
+
+
 def test_a_run_that_diverges_ends_with_status_1(desk):
     streams = ("--gradient", "job:explodes", "--stream", "job:ones", "--dimension", 3)
     trained = desk.siag("train", *streams, "--eta", 100, "--quiet", "--out", "out")
@@ -170,6 +273,22 @@ def test_what_is_typed_reaches_python(desk, monkeypatch):
     assert (full["folder"], full["until"].reports, full["patience"]) == ("s3://bucket/state", 7, 3.0)
 
 
+@pytest.mark.parametrize(
+    ("words", "method", "step"),
+    [
+        ("--method Prox(SIAG(),l1=0.1) --eta 1", Prox(siag.methods.SIAG(), l1=0.1), Constant(1.0)),
+        ("--method Averaged(SGD(),start=3) --step Constant(1)", Averaged(siag.methods.SGD(), start=3), Constant(1.0)),
+        ("--step DelayAdaptive(gamma=0.1)", siag.methods.SIAG(), DelayAdaptive(0.1)),
+        ("--step siag.steps:Constant(eta=2.0)", siag.methods.SIAG(), Constant(2.0)),
+        ("--method siag.methods:SGD --eta 1", siag.methods.SGD(), Constant(1.0)),
+        ("--method siag.methods:SGD(normalization='sum') --eta 1", siag.methods.SGD(normalization="sum"), Constant(1)),
+    ],
+)
+def test_methods_and_steps_are_written_as_in_python(words, method, step, desk, monkeypatch):
+    seen = called(f"{TRAIN.removesuffix('--eta 0.1')} {words}", desk, monkeypatch)
+    assert (seen["method"], seen["step"]) == (method, step)
+
+
 def test_a_loss_can_be_sent_to_another_process(desk, monkeypatch):
     import pickle
 
@@ -189,7 +308,18 @@ def test_a_loss_can_be_sent_to_another_process(desk, monkeypatch):
             "train --problem problem.toml --stream job:ones --eta 1",
             "stream = 'job:ones': must be left out with --problem",
         ),
-        ("train --problem problem.toml --eta 1", "until is missing; give"),
+        (
+            "train --problem problem.toml --eta 1",
+            "iterations is missing; say when to end, with --iterations, --seconds or --reports",
+        ),
+        (f"{TRAIN} --method FedAvg", "method.steps is missing; write FedAvg(steps=…, size=…)"),
+        (f"{TRAIN} --method Prox", "method.method is missing; write Prox(method=…)"),
+        (f"{TRAIN} --method Prox(SIAG(),l1=-1)", "method.l1 = -1: must be a finite number at least 0"),
+        (f"{TRAIN} --method job:nothing", "method = 'job:nothing': must be one of"),
+        (f"{TRAIN} --method job:problem", "method = 'job:problem': must be the name of a Method"),
+        (f"{TRAIN} --step Constant(1)", "step = 'Constant(1)': must be given without --eta, --beta and --gamma"),
+        (f"{TRAIN.removesuffix('--eta 0.1')} --step Constant", "step.eta is missing; write Constant(eta=…)"),
+        (f"{TRAIN.removesuffix('--eta 0.1')} --step Konstant", "step = 'Konstant': must be one of Constant, Harmonic"),
         ("train --problem problem.toml --eta 1 --dimension 3", "dimension = 3: must be left out with --problem"),
         (f"{TRAIN} --stream job:name", "must be a stream, not a name"),
         (f"{TRAIN} --name a --name b", "name = ['a', 'b']: must be"),

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import siag
-from siag.experiments.config import KINDS, build, read, read_problem, written
+from siag.experiments.config import KINDS, build, own, read, read_problem, written
 from siag.foundations.errors import BadInput
 
 GOOD = {
@@ -230,6 +230,63 @@ def test_a_part_can_be_written_as_it_prints():
         written("method", "SIAG(wait=3)")
     with pytest.raises(BadInput, match=r"^method = 'SIAG\(rows=open\)': must be one of ACE, ADPSGD, AsyncSGD, "):
         written("method", "SIAG(rows=open)")
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        siag.methods.Prox(siag.methods.SIAG(wait=0.5), l1=0.1, low=-1.0),
+        siag.methods.Averaged(siag.methods.Prox(siag.methods.IAG(), l1=0.1), start=3),
+        siag.methods.Averaged(siag.methods.FedProx(steps=2, size=0.1, pull=0.5)),
+    ],
+    ids=repr,
+)
+def test_a_method_around_another_can_be_written_as_it_prints(method):
+    assert written("method", repr(method)) == method
+
+
+def test_arguments_have_no_name_where_python_needs_none():
+    assert written("step", "Constant(0.1)") == siag.steps.Constant(0.1)
+    assert written("step", "Harmonic(1, gamma=2.5)") == siag.steps.Harmonic(1, 2.5)
+    assert written("method", "Prox(SIAG(), l1=0.1)") == siag.methods.Prox(siag.methods.SIAG(), l1=0.1)
+
+
+@pytest.mark.parametrize(
+    ("role", "text", "words"),
+    [
+        ("method", "Prox(SIAG(), l1=-1)", r"^method.l1 = -1: must be a finite number at least 0"),
+        ("method", "Prox(SIAG(wait=3))", r"^method.wait = 3: must be"),
+        ("method", "Prox(3)", r"^method.method = 3: must be a method"),
+        ("method", "Prox(method={'kind': 'SIAG'})", r"^method.method = \{'kind': 'SIAG'\}: must be a method"),
+        ("method", "Prox(SIAG(), SGD())", r"^method = SGD\(…\): must be an argument with its name, one of method, l1"),
+        ("method", "Prox(SIAG(), method=SGD())", r"^method.method = SGD\(…\): must be given once to Prox"),
+        ("method", "FedAvg(steps=2)", r"^method.size is missing; write FedAvg\(size=…\)"),
+        ("method", "Averaged(FedAvg())", r"^method.steps is missing; write FedAvg\(steps=…, size=…\)"),
+        ("method", "Averaged(SIAG(), strat=1)", r"^method.strat = 1: must be one of method, start; did you mean start"),
+        ("method", "Averaged(Constant(0.1))", r"^method = 'Averaged\(Constant\(0.1\)\)': must be one of ACE"),
+        ("method", "SIAG(**{'wait': 1})", r"must be one of ACE"),
+        ("step", "Constant(0.1, 0.2)", r"^step = 0.2: must be an argument with its name, one of eta"),
+    ],
+)
+def test_a_mistake_in_what_is_written_is_told_as_itself(role, text, words):
+    with pytest.raises(BadInput, match=words):
+        written(role, text)
+
+
+def test_a_part_of_ones_own_is_written_with_its_module(tmp_path):
+    (tmp_path / "mine_written.py").write_text(
+        "from siag.methods import SGD\n\ndef Mine(kind='mean'):\n    return SGD(normalization=kind)\n"
+    )
+    assert own("method", "mine_written:Mine", tmp_path) == siag.methods.SGD()
+    assert own("method", "mine_written:Mine(kind='sum')", tmp_path) == siag.methods.SGD(normalization="sum")
+    for text, words in (
+        ("mine_written:Mine(kind=open)", 'must be "module:name", with arguments as in Python'),
+        ("mine_written:Mine(SIAG())", 'must be "module:name"'),
+        ("mine_written:Yours", "method.kind = 'mine_written:Yours'"),
+        ("siag.steps:Constant(1.0)", "must be the name of a Method"),
+    ):
+        with pytest.raises(BadInput, match=words):
+            own("method", text, tmp_path)
 
 
 def test_lists_and_repeated_tables_make_a_grid():

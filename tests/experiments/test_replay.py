@@ -46,10 +46,11 @@ def live(path, problem, method=None, step=STEPS, server=None, w0=None, seed=11, 
         elif i in flying and rng.random() < 0.7:
             made.push(i, *flying.pop(i), now)
         else:  # what it had computed before is lost
-            message = np.empty(problem.d)
+            read, message = np.empty(problem.d), np.empty(problem.d)
+            stamp = made.pull(read)
             rewind(draw, key(seed, 0, SAMPLES), i, drawn[i])
-            compute(memory, oracle, draw, i, made.w, message)
-            flying[i] = (made.version, message, drawn[i])
+            compute(memory, oracle, draw, i, read, message)
+            flying[i] = (stamp, message, drawn[i])
             drawn[i] += 1
         if isinstance(made.server, Tick) and k % 3 == 0:
             made.tick(now)
@@ -76,6 +77,9 @@ def test_a_run_is_repeated_bit_for_bit_from_its_trace_alone(tmp_path, problem, s
         (siag.methods.SIAG(resum=3, wait=0.4, rows="float32"), siag.steps.Constant(0.012345678901234567)),
         (siag.methods.SGD(normalization="sum"), siag.steps.Harmonic(1 / 3, 1e2)),
         (siag.methods.IAG(), siag.steps.Constant(1e-3)),
+        (siag.methods.Prox(siag.methods.SIAG(wait=0.4), l1=0.01, high=1.0), siag.steps.Constant(0.01)),
+        (siag.methods.Averaged(siag.methods.Prox(siag.methods.IAG(), l1=0.01), start=9), siag.steps.Constant(0.01)),
+        (siag.methods.Averaged(siag.methods.SGD()), siag.steps.DelayAdaptive(0.01, ages="arrivals")),
     ],
     ids=repr,
 )
@@ -109,7 +113,7 @@ def test_parts_that_are_given_are_used(tmp_path):
         ({"problem": None}, "it does not say which problem; give it: siag.replay"),
         ({"method": "HeavyBall(momentum=0.5)"}, r"'HeavyBall\(momentum=0.5\)' is not a Method .*method=…"),
         ({"step": "Constant(eta=-1.0)"}, r"'Constant\(eta=-1.0\)' is not a Step"),
-        ({"step": "Constant(0.1)"}, "is not a Step"),
+        ({"step": "Constant(0.1, 0.2)"}, "is not a Step"),
         ({"w0": "not kept"}, "did not start from 0, and where it did was too long to keep"),
         ({"w0": "somewhere"}, "w0 = 'somewhere': must be an array"),
         ({"w0": [0.0, float("nan"), 0.0]}, "w0 = .*NaN"),
@@ -136,6 +140,14 @@ def test_a_start_of_another_length_is_refused(tmp_path):
 
 
 EVIL = [
+    "Prox(method={{'kind': 'evil:run'}})",
+    "Prox(method=evil.run())",
+    "Prox(evil.run())",
+    "Prox(open('{file}', 'w'))",
+    "Prox(SIAG(wait=open('{file}', 'w')))",
+    "Prox(*[open('{file}', 'w')])",
+    "Prox(method=Prox)",
+    "Averaged(" * 80 + "SIAG()" + ")" * 80,
     "__import__('os').system('touch {file}')",
     "SIAG(wait=__import__('os').system('touch {file}'))",
     "SIAG(**__import__('os').__dict__)",

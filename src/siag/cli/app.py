@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
+from siag.cli.early import INTERRUPTED, NOT_BEGUN, NotBegun
+from siag.cli.files import FILES, keep
 from siag.foundations.errors import DivergenceWarning, SiagError
 from siag.foundations.version import __version__
 
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
     from siag.experiments.config import Experiment
     from siag.simulation import Run, Sweep
 
-FAILED, WRONG, INTERRUPTED, TERMINATED = 1, 2, 130, 143
+FAILED, WRONG, TERMINATED = 1, 2, 143
 NOTHING_HALF = "no half-written file was left behind"
 
 EXAMPLES = """\b
@@ -39,15 +41,15 @@ Examples:
 
 \b
 Exit status:
-  0    done; also siag serve and siag train after Ctrl-C, which ends them in order
-  1    a run diverged, a claim does not hold, a worker's own code failed, a server's workers failed
-       before any report, there was no server (siag work --give-up), or the machine refused
+  0    done; also siag serve and siag train after Ctrl-C or SIGTERM, which end them in order
+  1    a run diverged, a claim does not hold, a worker's own code failed, a live run ended because
+       nobody was there and a worker had failed, or one failed before any report, there was no
+       server (siag work --give-up), a file could not be written, or the machine refused
   2    a mistake in what was given, one line says which; for siag work also: the server refused
-  130  interrupted with Ctrl-C
-  143  siag work ended by SIGTERM, having told the server
+  130  interrupted with Ctrl-C; siag serve and siag train: before they began, or a second time
+  143  siag work ended by SIGTERM, having told the server; siag train: by a second one
 """
 
-FILES = ("run.npz", "run.csv", "run.png", "run.svg")
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of text.")
 
 
@@ -63,6 +65,8 @@ def main() -> None:
         _stop(error.format_message(), WRONG)
     except SiagError as error:
         _stop(str(error), WRONG)
+    except NotBegun:
+        _stop(NOT_BEGUN, 0)
     except KeyboardInterrupt:
         _stop("; ".join(["interrupted", *said.values()]), INTERRUPTED)
     except MemoryError as error:
@@ -77,6 +81,12 @@ def on_interrupt(words: str) -> None:
     said = click.get_current_context().find_object(dict)
     if said is not None:
         said["interrupted"] = words
+
+
+def tell(lines: Sequence[str]) -> None:
+    """Say what went wrong, where that does not end the command."""
+    for line in lines:
+        print(f"siag: {line}", file=sys.stderr)
 
 
 def _stop(message: str, status: int) -> NoReturn:
@@ -122,7 +132,7 @@ def run(file: Path, out: Path | None, as_json: bool) -> int:
     """Run the experiment that the TOML file FILE describes (see docs/experiments.md).
 
     Lists in the file make it a sweep: every combination is run, and one that was interrupted goes on where it stopped.
-    Exit status 1 if a run diverges; what was recorded until then is kept.
+    Exit status 1 if a run diverges; what was recorded until then is kept. Also if a file cannot be written in the end.
     """
     from siag.experiments.config import read
     from siag.foundations.files import writable_folder
@@ -135,16 +145,16 @@ def run(file: Path, out: Path | None, as_json: bool) -> int:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", DivergenceWarning)
         result = experiment.run(progress=not as_json and sys.stderr.isatty())
-    if folder is not None:
-        _save(result, folder)
+    written, lost = ([], []) if folder is None else keep(result, folder)
     if as_json:
         _print_json({**result.about, **{name: values.tolist() for name, values in result.table().items()}})
     else:
-        _print_run(result, folder)
+        _print_run(result, folder, written)
     diverged = [str(warning.message) for warning in caught if issubclass(warning.category, DivergenceWarning)]
     for message in diverged:
         print(f"siag: {message}; what was recorded until then is kept", file=sys.stderr)
-    return FAILED if diverged else 0
+    tell(lost)
+    return FAILED if diverged or lost else 0
 
 
 def _sweep(experiment: Experiment, out: Path | None, as_json: bool) -> int:
@@ -240,8 +250,8 @@ def _print_claims(claims: list[Any]) -> None:
     _console().print(grid)
 
 
-def _print_run(result: Run, folder: Path | None, more: Sequence[str] = ()) -> None:
-    """What there is to say of a run, and the names of its files; `more` of them than usual."""
+def _print_run(result: Run, folder: Path | None, written: Sequence[str] = ()) -> None:
+    """What there is to say of a run, and the names of the files that were written."""
     from rich.table import Table
 
     for name, value in result.about.items():
@@ -254,9 +264,8 @@ def _print_run(result: Run, folder: Path | None, more: Sequence[str] = ()) -> No
     _console().print(grid)
     if not result.measure:
         print("No loss was recorded.")
-    if folder is not None:
-        names = [*more, *FILES]
-        print(f"Written: {', '.join([str(folder / names[0]), *names[1:]])}")
+    if folder is not None and written:
+        print(f"Written: {', '.join([str(folder / written[0]), *written[1:]])}")
 
 
 def _columns(result: Run) -> dict[str, Callable[[int], str]]:
@@ -285,19 +294,3 @@ def _print_sweep(result: Sweep, folder: Path | None) -> None:
     _console().print(grid)
     if folder is not None:
         print(f"Written: {folder / 'sweep.csv'}; every run is in {folder / 'runs'}")
-
-
-def _save(result: Run, folder: Path) -> None:
-    from siag.report import figure, styled, write_csv, write_figure
-    from siag.simulation.plot import label
-
-    result.save(folder / "run.npz")
-    write_csv(folder / "run.csv", result.table())
-    with styled():
-        picture, (ax,) = figure(width=7.0)
-        several = f"mean of {result.repeats} runs, ± 2 standard errors"
-        result.plot(ax, label=several if result.repeats > 1 else None)
-        label(result, ax)
-        if result.repeats > 1:
-            ax.legend(loc="lower left")
-        write_figure(folder, "run", picture)

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 from siag.foundations.errors import BadInput, Missing
 
 if TYPE_CHECKING:
-    from siag.methods import Method
     from siag.problems import Problem
     from siag.runtimes.tcp_server import Limits
     from siag.server import Departed
     from siag.steps import Step
 
+ENDS = ("iterations", "seconds", "reports")
 TYPED = {  # what has another name in Python
     "k": "every",
     "age": "max-age",
@@ -97,23 +97,30 @@ def start(file: Path | None, dimension: int | None, problem: Problem | None) -> 
         raise BadFile(f"{file}: not a .npy file of numbers; write it with numpy.save") from None
 
 
-def method(text: str) -> Method:
-    """A method by its name, with or without arguments."""
-    from siag.experiments.config import KINDS, written
+def part(role: str, text: str) -> Any:
+    """A method or a step: by its name alone, as Python prints it, or one of the user's own as module:attribute."""
+    from siag.experiments.config import KINDS, own, written
 
-    known = KINDS["method"]
-    return known[text]() if text in known else written("method", text)  # type: ignore[no-any-return]  # Methods, both
+    if ":" in text.partition("(")[0]:
+        look_here()
+        with named({f"{role}.kind": role}):
+            return own(role, text, Path())
+    return written(role, f"{text}()" if text in KINDS[role] else text)
 
 
-def step(eta: float | None, beta: float | None, gamma: float | None) -> Step:
-    """η, or β/(t+γ)."""
+def step(text: str | None, eta: float | None, beta: float | None, gamma: float | None) -> Step:
+    """η, β/(t+γ), or any other."""
     from siag.steps import Constant, Harmonic
 
+    if text is not None:
+        if (eta, beta, gamma) != (None, None, None):
+            raise BadInput("step", text, "given without --eta, --beta and --gamma")
+        return part("step", text)  # type: ignore[no-any-return]  # a Step
     if eta is not None and beta is None and gamma is None:
         return Constant(eta)
     if eta is None and beta is not None and gamma is not None:
         return Harmonic(beta, gamma)
-    raise Missing("eta", "give --eta for a constant step, or --beta and --gamma for β/(t+γ)")
+    raise Missing("eta", "give --eta for a constant step, --beta and --gamma for β/(t+γ), or --step")
 
 
 def server(every: int | None, tick: float | None) -> Any:
@@ -150,13 +157,18 @@ def limits(given: dict[str, Any], problem: Problem | None) -> Limits | None:
     return Limits(**{"connections": max(Limits.connections, 2 * workers), **told})
 
 
+def look_here() -> None:
+    """Let modules be found in the current folder, for good: what they import later is found as well."""
+    if (here := os.getcwd()) not in sys.path:
+        sys.path.insert(0, here)
+
+
 def reference(parameter: str, text: str) -> Any:
     """What "module:attribute" names; modules are looked for in the current folder too."""
     module, colon, name = text.partition(":")
     if not (module and colon and name):
         raise BadInput(parameter, text, 'of the form "module:attribute"')
-    if (here := os.getcwd()) not in sys.path:
-        sys.path.insert(0, here)  # for good: what it imports later is found as well
+    look_here()
     try:
         found: Any = importlib.import_module(module)
         for part in name.split("."):
@@ -223,9 +235,9 @@ def training(given: dict[str, Any], problem: Problem | None, seed: int) -> dict[
 
     return {
         "w0": start(given["w0"], given["dimension"], problem),
-        "method": method(given["method"]),
-        "step": step(given["eta"], given["beta"], given["gamma"]),
-        "until": Until(iterations=given["iterations"], reports=given.get("reports"), seconds=given["seconds"]),
+        "method": part("method", given["method"]),
+        "step": step(given["step"], given["eta"], given["beta"], given["gamma"]),
+        "until": Until(**{name: given[name] for name in ENDS}),
         "server": server(given["every"], given["tick"]),
         "guard": Guard(age=given["max_age"], norm=given["max_norm"], jump=given["max_jump"], strikes=given["strikes"]),
         "departed": departed(given["departed"]),

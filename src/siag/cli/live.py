@@ -12,16 +12,17 @@ import click
 from siag.cli.app import (
     AS_JSON,
     FAILED,
-    FILES,
     NOTHING_HALF,
     TERMINATED,
     _print_json,
     _print_run,
-    _save,
     _stop,
     on_interrupt,
     siag,
+    tell,
 )
+from siag.cli.early import Terminated
+from siag.cli.files import FILES, MODEL, keep
 from siag.cli.given import (
     TYPED,
     check_crowd,
@@ -34,7 +35,7 @@ from siag.cli.given import (
     training,
 )
 from siag.cli.options import ABSENCE, CURVE, DURABLE, END, FILE, GUARD, METHOD, PROBLEM, SEED, SHOWN, START, takes
-from siag.cli.running import Terminated, document, finish, plainly, reachable, status, terminable, watcher_of
+from siag.cli.running import document, finish, plainly, reachable, status, terminable, watcher_of
 from siag.foundations.errors import SiagError
 
 DESCRIPTORS = 1 << 16  # files and connections a server may have open, if the system agrees
@@ -71,13 +72,14 @@ def serve(out: Path | None, as_json: bool, **given: Any) -> int:
     the curve, and w unless it has more than 1000 numbers.
 
     Exit status 0 at the end, and also if it is stopped with Ctrl-C or SIGTERM, which is how a server without an end is
-    stopped; 1 if it diverges, or if no report was accepted and a worker failed; 2 if there is a mistake.
+    stopped; 1 if it diverges, if a worker has failed and no report was accepted or nobody was there in the end, or if a
+    file cannot be written; 2 if there is a mistake.
     """
     from siag.foundations.files import writable_folder
     from siag.runtimes import serve as run_server
     from siag.runtimes.tcp_worker import shown
 
-    folder = None if out is None else writable_folder("out", out, (*FILES, "w.npy"))
+    folder = None if out is None else writable_folder("out", out, (*FILES, MODEL))
     problem, seed = problem_of(given["problem"], given["seed"])
     check_crowd(given, problem)
     with named(TYPED | ({"workers": "name"} if given["names"] else {})):
@@ -95,8 +97,9 @@ def serve(out: Path | None, as_json: bool, **given: Any) -> int:
             command = f"siag work {shown((reachable(host), port))} {_workers_words(given, seed)}"
             watcher.event(f"listening on {shown((host, port))}; start workers with: {command}")
 
-        result = plainly(watcher, run_server, **options, progress=watcher, ready=ready)
-    return finish(result, folder, as_json)
+        with terminable():
+            result = plainly(watcher, run_server, **options, progress=watcher, ready=ready)
+    return finish(result, folder, as_json, given["folder"])
 
 
 @siag.command(epilog="Example: siag work 192.168.0.7:7460 --gradient job:gradient --stream job:stream")
@@ -164,13 +167,13 @@ def replay(trace: Path, problem: str | None, seed: int | None, out: Path | None,
     folder = None if out is None else writable_folder("out", out, FILES)
     given = None if problem is None else read_problem(problem)[0]
     result = run_again(trace, given, seed=seed)
-    if folder is not None:
-        _save(result, folder)
+    written, lost = ([], []) if folder is None else keep(result, folder)
     if as_json:
         _print_json(document(result))
     else:
-        _print_run(result, folder)
-    return status(result)
+        _print_run(result, folder, written)
+    tell(lost)
+    return FAILED if lost else status(result)
 
 
 @siag.command(epilog="Example: siag certs secrets --host server.example --workers 8")

@@ -33,21 +33,30 @@ START = (
 )
 SEED = (click.option("--seed", type=int, help="Of the problem's samples.  [default: of the file's [run], or 0]"),)
 METHOD = (
-    click.option("--method", default="SIAG", show_default=True, help="One of siag.methods: SGD, SIAG(wait=1.0), …"),
+    click.option(
+        "--method",
+        default="SIAG",
+        show_default=True,
+        help="As in Python: SGD, SIAG(wait=1.0), Prox(SIAG(), l1=0.1), …; or yours, as module:attribute.",
+    ),
     click.option("--eta", type=float, help="A constant step."),
     click.option("--beta", type=float, help="β of the step β/(t+γ), instead of --eta."),
     click.option("--gamma", type=float, help="γ of the step β/(t+γ)."),
+    click.option("--step", help="Any other step, as in Python: DelayAdaptive(gamma=0.1), …; or module:attribute."),
     click.option("--every", type=int, help="Step after every so many reports.  [default: 1]"),
     click.option("--tick", type=float, help="Step every so many seconds, instead of --every."),
 )
 END = (
     click.option("--iterations", type=int, help="End after so many steps."),
     click.option("--seconds", type=float, help="End so many seconds after the first report; anew in each session."),
+    click.option("--reports", type=int, help="End after so many accepted reports."),
 )
 ABSENCE = (
     click.option("--forget", type=float, help="A worker that is away for so many seconds has left."),
     click.option(
-        "--patience", type=float, help="A worker silent for so many seconds is shown as stalled.  [default: 10]"
+        "--patience",
+        type=float,
+        help="Show a worker that is here as stalled so many seconds after its last report.  [default: 10]",
     ),
 )
 GUARD = (

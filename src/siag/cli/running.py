@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 import socket
 import sys
-import threading
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,42 +12,59 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from siag.cli.app import FAILED, _print_json, _print_run, _save, _stop
+from siag.cli.app import FAILED, _print_json, _print_run, _stop, tell
+from siag.cli.early import Terminated, meaning
+from siag.cli.files import MODEL, keep
 from siag.cli.given import named
 from siag.foundations.errors import BadInput, DivergenceWarning
 
 if TYPE_CHECKING:
     from siag.runtimes import Watcher
+    from siag.server import Snapshot
     from siag.simulation import Run
 
+NOBODY = ("no worker is there", "no worker was there")  # how a session says so
 MOST_NUMBERS = 1000  # of w, in a line of JSON
 
 
-class Terminated(KeyboardInterrupt):
-    """SIGTERM came where nothing could be ended in order."""
+class Begun:
+    """A watcher that knows whether there was anything to see."""
+
+    def __init__(self) -> None:
+        self.yet = False
+
+    def show(self, snapshot: Snapshot) -> None:
+        """There is a run."""
+        self.yet = True
+
+    def event(self, text: str) -> None:
+        """Do nothing."""
+
+    def close(self) -> None:
+        """Do nothing."""
 
 
 @contextmanager
-def terminable() -> Iterator[None]:
-    """Let SIGTERM end a run in order as Ctrl-C does, and the second time at once; only the main thread can have it so.
+def terminable() -> Iterator[Begun]:
+    """Let SIGTERM end a run in order as Ctrl-C does, and the second time at once; before it has begun, as it was.
 
-    It does so where Ctrl-C is ignored, too, as in the background of a script.
+    It does so where Ctrl-C is ignored, too, as in the background of a script. What is yielded is to watch the run.
     """
     from siag.runtimes.interrupt import end_in_order
 
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
+    before, begun = signal.getsignal(signal.SIGTERM), Begun()
+    told: list[int] = []
 
     def end(number: int, frame: FrameType | None) -> None:
-        if not end_in_order("stopped by SIGTERM"):
+        if end_in_order("stopped by SIGTERM") or (begun.yet and not told):  # it may be about to end by itself
+            told.append(number)
+        elif callable(before) and not told:
+            before(number, frame)
+        else:
             raise Terminated
 
-    usual = signal.signal(signal.SIGTERM, end)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, usual)
+    with meaning(signal.SIGTERM, end):
+        yield begun
 
 
 def watcher_of(quiet: bool, as_json: bool, metrics: str | None, insecure: bool) -> Watcher:
@@ -82,22 +98,37 @@ def plainly(watcher: Watcher, run: Callable[..., Run], **named: Any) -> Run:
     return result
 
 
-def finish(result: Run, folder: Path | None, as_json: bool) -> int:
-    """Write and print what came out; the exit status."""
+def finish(result: Run, folder: Path | None, as_json: bool, state: str | Path | None = None) -> int:
+    """Write and print what came out; the exit status. `state` is where the run was saved.
+
+    SIGTERM has nothing to end any more.
+    """
     import numpy as np
 
-    if folder is not None:
-        _save(result, folder)
-        np.save(folder / "w.npy", result.w[0])
-    if as_json:
-        w = result.w[0].tolist() if result.w[0].size <= MOST_NUMBERS else None
-        _print_json({"result": True, **document(result), "w": w})
-    else:
-        print(f"w           {np.array2string(result.w[0], precision=6, threshold=10)}")
-        _print_run(result, folder, ("w.npy",))
+    with meaning(signal.SIGTERM, lambda *_: None):
+        written, lost = ([], []) if folder is None else keep(result, folder, MODEL)
+        if as_json:
+            w = result.w[0].tolist() if result.w[0].size <= MOST_NUMBERS else None
+            _print_json({"result": True, **document(result), "w": w})
+        else:
+            print(f"w           {np.array2string(result.w[0], precision=6, threshold=10)}")
+            _print_run(result, folder, written)
+        tell([*lost, *_elsewhere(state)] if lost else [])
     if fruitless(result):
         _stop(f"no worker has reported anything; {result.about['failed'][0]}", FAILED)
-    return status(result)
+    if deserted(result):
+        _stop(f"{result.about['ended']}; {result.about['failed'][0]}", FAILED)
+    return FAILED if lost else status(result)
+
+
+def _elsewhere(state: str | Path | None) -> list[str]:
+    """Where the model is beside, in a line; none if it is nowhere."""
+    from siag.runtimes.mirror import is_url
+
+    if state is None:
+        return []
+    copied = "copy it here first" if is_url(state) else f"siag export {state} w.npy"
+    return [f"{state}: siag export reads the model from it: {copied}"]
 
 
 def document(result: Run) -> dict[str, Any]:
@@ -113,6 +144,11 @@ def status(result: Run) -> int:
 def fruitless(result: Run) -> bool:
     """Whether a worker has failed, and none has reported anything since the server was started."""
     return bool(result.about.get("failed")) and bool(result.reads[0, -1] == result.about.get("before", 0))
+
+
+def deserted(result: Run) -> bool:
+    """Whether it ended because nobody was there, and a worker had failed."""
+    return bool(result.about.get("failed")) and str(result.about.get("ended")).startswith(NOBODY)
 
 
 def reachable(host: str) -> str:

@@ -7,10 +7,12 @@ from typing import Any
 
 import click
 
-from siag.cli.app import FAILED, FILES, TERMINATED, _stop, siag
-from siag.cli.given import TYPED, check_clock, check_name, named, problem_of, reference, resources, training
+from siag.cli.app import FAILED, TERMINATED, _stop, siag
+from siag.cli.early import NotBegun, Terminated
+from siag.cli.files import FILES, MODEL
+from siag.cli.given import ENDS, TYPED, check_clock, check_name, named, problem_of, reference, resources, training
 from siag.cli.options import ABSENCE, CURVE, DURABLE, END, GUARD, METHOD, PROBLEM, SEED, SHOWN, START, takes
-from siag.cli.running import Terminated, finish, plainly, terminable, watcher_of
+from siag.cli.running import finish, plainly, terminable, watcher_of
 from siag.foundations.errors import BadInput, Missing, SiagError
 
 PLACES = click.Choice(["local", "ray"])
@@ -33,9 +35,7 @@ CLUSTER = {  # options of Ray, and their names in Python
 @click.option("--name", "names", multiple=True, help="A worker's name; repeat it.  [default: 0, 1, …]")
 @takes(START)
 @click.option("--problem", help=f"{PROBLEM}; instead of --gradient, --stream and --dimension.")
-@takes(SEED, METHOD, END)
-@click.option("--reports", type=int, help="End after so many accepted reports.")
-@takes(ABSENCE)
+@takes(SEED, METHOD, END, ABSENCE)
 @click.option("--folder", help="Where the state is saved; the same command goes on from there. With Ray also a URL.")
 @takes(DURABLE)
 @click.option("--trace", help="A file for who reported when, for siag replay. With Ray also a URL.")
@@ -57,13 +57,15 @@ def train(out: Path | None, as_json: bool, **given: Any) -> int:
     The workers are processes of this machine, or with --runtime ray of a cluster. What is shown and printed is as with
     siag serve.
 
-    Exit status 0 at the end, and also if it is stopped with Ctrl-C or SIGTERM, which end it in order; 1 if it diverges,
-    or if the run fails; 2 if there is a mistake.
+    Exit status 0 at the end, and also if it is stopped with Ctrl-C or SIGTERM, which end it in order; 1 if it diverges
+    or fails, if it ends because nobody is there and a worker has failed, or if a file cannot be written; 2 if there is
+    a mistake.
     """
     from siag.foundations.files import writable_folder
+    from siag.runtimes import Several
     from siag.runtimes import train as run_here
 
-    folder = None if out is None else writable_folder("out", out, (*FILES, "w.npy"))
+    folder = None if out is None else writable_folder("out", out, (*FILES, MODEL))
     problem, seed = problem_of(given["problem"], given["seed"])
     _check_data(given)
     check_clock(given)
@@ -79,15 +81,17 @@ def train(out: Path | None, as_json: bool, **given: Any) -> int:
             options["runtime"] = runtime
         watcher = watcher_of(given["quiet"], as_json, given["metrics"], given["insecure"])
         try:
-            with terminable():
-                result = plainly(watcher, run_here, **options, progress=watcher)
+            with terminable() as begun:
+                result = plainly(watcher, run_here, **options, progress=Several([watcher, begun]))
+        except NotBegun:
+            raise
         except Terminated:
             _stop("ended by SIGTERM", TERMINATED)
         except SiagError as error:
             if type(error) is SiagError:  # the run failed; what is wrong with the command is said by others
                 _stop(str(error), FAILED)
             raise
-    return finish(result, folder, as_json)
+    return finish(result, folder, as_json, given["folder"])
 
 
 def _check_data(given: dict[str, Any]) -> None:
@@ -99,6 +103,8 @@ def _check_data(given: dict[str, Any]) -> None:
             if given[name] not in (None, ()):
                 shown = given[name][0] if name == "streams" else given[name]
                 raise BadInput(name.removesuffix("s"), shown, "left out with --problem, which knows it")
+        if all(given[name] is None for name in ENDS):
+            raise Missing("iterations", "say when to end, with --iterations, --seconds or --reports")
     elif given["gradient"] is None:
         raise Missing("gradient", "give --gradient and --stream, or --problem")
     elif not given["streams"]:

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from siag import methods
 from siag.activity import (
@@ -134,21 +134,87 @@ def read_problem(path: str | os.PathLike[str]) -> tuple[Problem, int]:
 
 
 def written(role: str, text: str) -> Any:
-    """A part from how it prints, such as "SIAG(wait=1.0)": a name and arguments, nothing that is run."""
+    """A part from how it prints, such as "SIAG(wait=1.0)": known names, called with literals; nothing else is run.
+
+    Methods around others are calls within calls: "Prox(SIAG(), l1=0.1)".
+    """
     # A problem only if it was drawn at random: given numbers are not in how it prints.
-    makers = {maker.__qualname__: kind for kind, maker in KINDS[role].items()}
-    allowed = f"one of {', '.join(makers)}, with arguments as in Python"
+    makers = {make.__qualname__: (kind, make) for kind, make in KINDS[role].items()}
+    return _called(role, _parsed(role, text, text, makers, f"one of {', '.join(makers)}"))
+
+
+def own(role: str, text: str, folder: Path) -> Any:
+    """A part of the user's own, as `kind` names it in a file: "module:name", with or without arguments as in Python."""
+    kind, bracket, rest = text.partition("(")
+    makers = {"own": (kind, _maker(role, kind, folder))}
+    part = _called(role, _parsed(role, text, f"own({rest}" if bracket else "own()", makers, '"module:name"'))
+    if not isinstance(part, BASES[role]):
+        raise BadInput(role, text, f"the name of a {BASES[role].__name__}")
+    return part
+
+
+class Call(NamedTuple):
+    """A name and arguments, as written; the arguments are literals, and calls of their own."""
+
+    kind: str
+    make: Callable[..., Any]
+    positional: list[Any]
+    named: dict[str, Any]
+
+    def __repr__(self) -> str:
+        return f"{self.kind}(…)"
+
+
+Makers = Mapping[str, tuple[str, Callable[..., Any]]]
+
+
+def _parsed(role: str, text: str, code: str, makers: Makers, allowed: str) -> Call:
+    """What is written, of which nothing has been called yet."""
     try:
-        call = ast.parse(text, mode="eval").body
-        if not isinstance(call, ast.Call) or call.args:
-            raise ValueError
-        kind = makers[ast.unparse(call.func)]
-        arguments = {str(each.arg): ast.literal_eval(each.value) for each in call.keywords}
-        if "kind" in arguments or len(arguments) < len(call.keywords):  # a kind may name any module
-            raise ValueError
+        return _call(ast.parse(code, mode="eval").body, makers)
     except (SyntaxError, ValueError, TypeError, KeyError, RecursionError, MemoryError):
-        raise BadInput(role, text, allowed) from None
-    return _part(role, {"kind": kind, **arguments}, Path())
+        raise BadInput(role, text, f"{allowed}, with arguments as in Python") from None
+
+
+def _call(node: ast.expr, makers: Makers) -> Call:
+    """A call of a known name; whatever else it is, is refused."""
+    if not isinstance(node, ast.Call):
+        raise ValueError
+    kind, make = makers[ast.unparse(node.func)]
+    named = {each.arg: _argument(each.value, makers) for each in node.keywords if each.arg is not None}
+    if len(named) < len(node.keywords):  # one of them twice, or **
+        raise ValueError
+    return Call(kind, make, [_argument(each, makers) for each in node.args], named)
+
+
+def _argument(node: ast.expr, makers: Makers) -> Any:
+    """A call of a known name, or a literal."""
+    return _call(node, makers) if isinstance(node, ast.Call) else ast.literal_eval(node)
+
+
+def _called(role: str, call: Call) -> Any:
+    """What a call makes, its arguments first."""
+    arguments = {
+        name: _called(role, value) if isinstance(value, Call) else value for name, value in _by_name(role, call).items()
+    }
+    try:
+        return _made(role, call.kind, call.make, arguments)
+    except Missing as error:
+        parameters = _signature(role, call.kind, call.make).parameters.values()
+        needed = [each.name for each in parameters if each.default is each.empty and each.name not in arguments]
+        raise Missing(error.parameter, f"write {call.kind}({', '.join(f'{name}=…' for name in needed)})") from None
+
+
+def _by_name(role: str, call: Call) -> dict[str, Any]:
+    """The arguments of a call, those without a name under the names that Python gives them."""
+    parameters = _signature(role, call.kind, call.make).parameters
+    free = [name for name, each in parameters.items() if each.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD]
+    for value in call.positional[len(free) :]:
+        raise BadInput(role, value, f"an argument with its name, one of {', '.join(parameters) or 'none'}")
+    for name in free[: len(call.positional)]:
+        if name in call.named:
+            raise BadInput(f"{role}.{name}", call.named[name], f"given once to {call.kind}")
+    return {**dict(zip(free, call.positional, strict=False)), **call.named}
 
 
 def _tables(path: str | os.PathLike[str]) -> dict[str, Any]:

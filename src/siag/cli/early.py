@@ -1,0 +1,67 @@
+"""What Ctrl-C and SIGTERM mean before there is a run that they could end; nothing that takes long is imported here."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from types import FrameType
+
+INTERRUPTED = 130
+STOPPED = ("serve", "train")  # commands that SIGTERM stops in order, with status 0
+NOT_BEGUN = "ended by SIGTERM before it began"
+
+Handler = Callable[[int, FrameType | None], None]
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM came where nothing could be ended in order."""
+
+
+class NotBegun(Terminated):
+    """It came before there was anything to end."""
+
+
+@contextmanager
+def meaning(number: int, handler: Handler) -> Iterator[None]:
+    """Let a signal mean this for a while; only the main thread can have it so."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    usual = signal.signal(number, handler)
+    try:
+        yield
+    finally:
+        signal.signal(number, usual)
+
+
+@contextmanager
+def stoppable() -> Iterator[None]:
+    """Let SIGTERM end a command that it stops in order, even before it has begun; not where the signal is ignored."""
+    with ExitStack() as stack:
+        if sys.argv[1:2] and sys.argv[1] in STOPPED and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+            stack.enter_context(meaning(signal.SIGTERM, _not_begun))
+        yield
+
+
+@contextmanager
+def at_once() -> Iterator[None]:
+    """While modules are imported, let a signal end the process with a line: an exception may get lost in there."""
+    with ExitStack() as stack:
+        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            stack.enter_context(meaning(signal.SIGINT, lambda *_: _leave("interrupted", INTERRUPTED)))
+        if signal.getsignal(signal.SIGTERM) is _not_begun:
+            stack.enter_context(meaning(signal.SIGTERM, lambda *_: _leave(NOT_BEGUN, 0)))
+        yield
+
+
+def _not_begun(number: int, frame: FrameType | None) -> None:
+    raise NotBegun
+
+
+def _leave(words: str, status: int) -> None:
+    os.write(2, f"siag: {words}\n".encode())
+    os._exit(status)

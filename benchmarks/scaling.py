@@ -39,6 +39,7 @@ START = """
 import json, time
 began = time.perf_counter()
 import siag
+siag.problems, siag.methods, siag.activity, siag.steps, siag.theory, siag.simulate
 imported = time.perf_counter() - began
 problem = siag.problems.LeastSquares.random(n=10, d=20, p=10, noise=0.1)
 step = siag.steps.Harmonic(0.2, 200)

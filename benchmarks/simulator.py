@@ -160,7 +160,12 @@ def chapter() -> tuple[str, list[Target]]:
             most=3,
             because="the rows are fetched from memory instead of the cache",
         ),
-        Target(start["import"], "s to import siag", most=0.25, because="reading the modules from disk"),
+        Target(
+            start["import"],
+            "s to import siag and what a simulation needs",
+            most=0.25,
+            because="reading the modules from disk",
+        ),
         Target(start["first result"], "s to the first result in a new process", most=1, because="importing Numba"),
         Target(whole, "s for `siag reproduce` from a warm cache", most=60, because=noise),
     ]

@@ -224,7 +224,7 @@ BEFORE = "siag: ended by SIGTERM before it began\n"
         (("train",), "SIGTERM", 0, BEFORE),
     ],
 )
-@pytest.mark.parametrize("module", ["click"])
+@pytest.mark.parametrize("module", ["click", "numpy"])
 def test_a_signal_while_modules_are_imported_is_answered_with_one_line(words, number, status, line, module, tmp_path):
     (tmp_path / f"{module}.py").write_text(f"import os, signal\nos.kill(os.getpid(), signal.{number})\n")
     path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])

@@ -2,29 +2,27 @@
 
 from typing import TYPE_CHECKING, Any
 
-from siag import activity, methods, problems, steps, theory
-from siag.foundations import rng
-from siag.foundations.dispatch import compiled
 from siag.foundations.errors import BadFile, BadInput, DivergenceWarning, SiagError, Unsuitable
 from siag.foundations.version import __version__
-from siag.simulation import Run, Sweep, load, simulate, sweep
 
 if TYPE_CHECKING:
-    from siag import runtimes, server, streams
+    from siag import activity, methods, problems, runtimes, server, steps, streams, theory
     from siag.experiments.comparison import compare
     from siag.experiments.replay import replay
+    from siag.foundations import rng
+    from siag.foundations.dispatch import compiled
     from siag.runtimes import Until, serve, train, work
+    from siag.simulation import Run, Sweep, load, simulate, sweep
 
-LATER = {  # what a simulation does not need, and is imported only when it is first asked for
-    "runtimes": "siag.runtimes",
-    "server": "siag.server",
-    "streams": "siag.streams",
-    "Until": "siag.runtimes",
-    "serve": "siag.runtimes",
-    "train": "siag.runtimes",
-    "work": "siag.runtimes",
-    "replay": "siag.experiments.replay",
+# All but errors is imported when it is first asked for, so that the command line answers signals from the start.
+PARTS = ("activity", "methods", "problems", "runtimes", "server", "simulation", "steps", "streams", "theory")
+MODULES = {name: f"siag.{name}" for name in PARTS} | {"rng": "siag.foundations.rng"}
+NAMES = {
+    **dict.fromkeys(("Run", "Sweep", "load", "simulate", "sweep"), "siag.simulation"),
+    **dict.fromkeys(("Until", "serve", "train", "work"), "siag.runtimes"),
     "compare": "siag.experiments.comparison",
+    "compiled": "siag.foundations.dispatch",
+    "replay": "siag.experiments.replay",
 }
 
 __all__ = [
@@ -59,13 +57,14 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import the live half of the package once it is needed."""
+    """Import a part of the package once it is needed."""
     from importlib import import_module
 
-    if name not in LATER:
-        raise AttributeError(f"module 'siag' has no attribute {name!r}")
-    module = import_module(LATER[name])
-    return module if LATER[name] == f"siag.{name}" else getattr(module, name)
+    if name in MODULES:
+        return import_module(MODULES[name])
+    if name in NAMES:
+        return getattr(import_module(NAMES[name]), name)
+    raise AttributeError(f"module 'siag' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

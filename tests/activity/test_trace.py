@@ -44,9 +44,9 @@ def histories(draw):
     return lines, version
 
 
-def write(path, lines, end=None, flush_every=3, **options):
+def write(path, lines, end=None, flush_every=3, about=None, **options):
     """Write lines as the server does; `end=None` leaves the file as a crash would."""
-    writer = TraceWriter(path, {"workers": N, "seed": 5}, **options)
+    writer = TraceWriter(path, {"workers": N, "seed": 5} if about is None else about, **options)
     put(writer, lines, flush_every)
     if end is None:
         writer.flush()
@@ -298,15 +298,15 @@ def test_a_run_that_goes_on_keeps_what_is_its_own(tmp_path_factory, name, histor
     saved = min(saved, len(lines))
     assume(saved > 0)
     path = tmp_path_factory.mktemp("trace") / name
-    write(path, lines, end if closed else None)
+    write(path, lines, end if closed else None, about={"workers": N, "run": "a"})
     keep = sum(len(line) == 5 for line in lines[:saved])
-    writer = TraceWriter(path, {"workers": N, "again": True}, keep=keep, fades=saved - keep)
+    writer = TraceWriter(path, {"workers": N, "again": True, "run": "a"}, keep=keep, fades=saved - keep)
     assert lines_of(Trace.read(path)) == lines[:saved]  # on disk at once: another crash loses nothing
     put(writer, lines[saved:])
     writer.close(end)
     trace = Trace.read(path)
     assert lines_of(trace) == lines
-    assert (trace.length, trace.about) == (end, {"workers": N, "again": True})
+    assert (trace.length, trace.about) == (end, {"workers": N, "again": True, "run": "a"})
     if name.endswith(".gz"):
         assert gzip.decompress(path.read_bytes()).endswith(b"# end %d\n" % end)
 
@@ -344,6 +344,91 @@ def test_lines_that_have_not_reached_the_disk_are_taken_from_the_saved_state(
         return
     TraceWriter(path, {"workers": N}, **options).close(end)
     assert lines_of(Trace.read(path)) == lines
+
+
+TWO = [(0, 0, 0, 0, 0.0), (1, 0, 1, 1, 0.0)]
+OWN = {"workers": N, "seed": 5, "run": "a"}
+OLD = {"workers": N, "seed": 5}  # from before runs had ids
+
+
+def refused(path, words, about=OWN, **options):
+    """A run that goes on refuses this file in one line, and leaves it and its folder as they are."""
+    before, names = path.read_bytes(), sorted(path.parent.iterdir())
+    with pytest.raises((BadInput, BadFile), match=words) as caught:
+        TraceWriter(path, about, again=True, **options)
+    assert "\n" not in str(caught.value)
+    assert path.read_bytes() == before
+    assert sorted(path.parent.iterdir()) == names
+
+
+STRANGE = {
+    "a text": b"important results\n",
+    "a table": f"{COLUMNS}\n0,0,0,0,0.0,\n".encode(),
+    "another format": HEAD.replace("trace-1", "trace-9").encode(),
+    "no JSON": f"# {FORMAT} {{workers\n{COLUMNS}\n".encode(),
+    "other columns": f"# {FORMAT} {{}}\nversion,worker\n".encode(),
+    "blank lines": b"\n\n\n",
+}
+
+
+@pytest.mark.parametrize("keep", [0, 1])
+@pytest.mark.parametrize("content", STRANGE.values(), ids=STRANGE)
+def test_a_run_that_goes_on_refuses_what_is_no_trace(tmp_path, content, keep):
+    remedy = "give the trace it began with, or go on without one" if keep else "give the path of a new file"
+    words = f"^trace = .*must be the trace of the run that goes on, and this file is no trace; {remedy}$"
+    (tmp_path / "t").write_bytes(content)
+    (tmp_path / "t.gz").write_bytes(gzip.compress(content))
+    (tmp_path / "plain.gz").write_bytes(content)
+    for name in ("t", "t.gz", "plain.gz"):
+        refused(tmp_path / name, words, keep=keep)
+    (tmp_path / "picture").write_bytes(b"\x89PNG")
+    refused(tmp_path / "picture", "picture: not a text; give the path of a trace", keep=keep)
+
+
+@pytest.mark.parametrize("keep", [0, 1, 2])
+@pytest.mark.parametrize("name", ["t.csv", "t.csv.gz"])
+@pytest.mark.parametrize("about", [OWN | {"run": "b"}, OLD])
+def test_a_run_that_goes_on_refuses_the_trace_of_another(tmp_path, about, name, keep):
+    write(tmp_path / name, TWO, 2, about=about)
+    refused(tmp_path / name, "and this file is another run's; give the", keep=keep)
+
+
+def test_a_run_from_before_there_were_ids_refuses_the_trace_of_one_with_an_id(tmp_path):
+    write(tmp_path / "t", TWO, about=OWN)
+    refused(tmp_path / "t", "is another run's; give the trace it began with", about=OLD, keep=1)
+
+
+@pytest.mark.parametrize("end", [None, 2])
+def test_a_run_from_before_there_were_ids_goes_on_with_a_trace_that_agrees(tmp_path, end):
+    write(tmp_path / "t", TWO, end, about=OLD | {"siag": "0.1", "activity": "live", "problem": "<a at 0x1>"})
+    about = OLD | {"siag": "0.2", "activity": "live, elsewhere", "problem": "<a at 0x2>", "upload": 3}
+    TraceWriter(tmp_path / "t", about, keep=2).close(2)
+    assert lines_of(Trace.read(tmp_path / "t")) == TWO
+
+
+@pytest.mark.parametrize("keep", [0, 2])
+def test_a_run_from_before_there_were_ids_refuses_a_trace_that_does_not_agree(tmp_path, keep):
+    write(tmp_path / "t", TWO, about=OLD)
+    refused(tmp_path / "t", "is another run's, with another seed; give the", about=OLD | {"seed": 6}, keep=keep)
+
+
+def test_a_run_from_before_there_were_ids_refuses_a_trace_with_more_reports_than_a_crash_would_leave(tmp_path):
+    words = "is another run's, with more reports; give the"
+    write(tmp_path / "crashed", TWO, about=OLD)
+    refused(tmp_path / "crashed", words, about=OLD, keep=0)
+    write(tmp_path / "ended", TWO, 2, about=OLD)
+    refused(tmp_path / "ended", words, about=OLD, keep=1)
+    TraceWriter(tmp_path / "crashed", OLD, keep=1).close(1)
+    assert lines_of(Trace.read(tmp_path / "crashed")) == TWO[:1]
+
+
+@pytest.mark.parametrize("size", [0, 20, len(HEAD) - len(COLUMNS), len(HEAD) - 1])
+def test_a_head_torn_by_a_crash_holds_nothing_to_lose(tmp_path, size):
+    (tmp_path / "t").write_text(HEAD[:size])
+    told = trace_writer.Unwritten()
+    told.report(*TWO[0])
+    TraceWriter(tmp_path / "t", OWN, keep=1, tail=told.lines).close(1)
+    assert lines_of(Trace.read(tmp_path / "t")) == TWO[:1]
 
 
 # What is refused -----------------------------------------------------------------------------------------------------
@@ -629,13 +714,13 @@ def test_a_trace_runs_as_plain_python_too(tmp_path):
 
 
 def test_a_run_that_goes_on_from_its_very_start_may_write_its_trace_anew(tmp_path):
-    path = tmp_path / "trace.csv"
-    first = TraceWriter(path, {"workers": 1})
+    path, about = tmp_path / "trace.csv", {"workers": 1, "run": "a"}
+    first = TraceWriter(path, about)
     first.report(0, 0, 0, 0, 0.1)
     first.close(1)
     with pytest.raises(BadInput, match="a file that does not exist yet"):
-        TraceWriter(path, {"workers": 1})
-    again = TraceWriter(path, {"workers": 1}, again=True)
+        TraceWriter(path, about)
+    again = TraceWriter(path, about, again=True)
     again.report(0, 0, 0, 0, 0.2)
     again.close(1)
     assert Trace.read(path).seconds.tolist() == [0.2]

@@ -83,6 +83,31 @@ def test_seconds_are_counted_from_the_first_report(assembled):
     assert session.why == "2 seconds have passed"
 
 
+def test_a_server_that_lingers_waits_a_minute_for_the_first_report_of_a_worker_that_is_there(assembled):
+    session = assembled(siag.Until(seconds=2.0), linger=5000.0)
+    session.begin(0.0)
+    session.look_after(1000.0)
+    assert not session.over
+    session.join(0, 1000.0)
+    session.join(1, 1030.0)
+    session.look_after(1061.9)
+    assert not session.over
+    session.look_after(1062.1)
+    assert session.over
+    assert session.why == "2 seconds have passed"
+
+
+def test_seconds_are_counted_from_a_first_report_that_comes_within_a_minute(assembled):
+    session = assembled(siag.Until(seconds=20.0), linger=5.0)
+    session.begin(0.0)
+    session.join(0, 1.0)
+    report(session, 0, 60.9)
+    session.look_after(80.8)
+    assert not session.over
+    session.look_after(81.0)
+    assert session.over
+
+
 def test_a_run_whose_workers_never_start_ends_all_the_same(assembled):
     session = assembled(siag.Until(seconds=2.0))
     session.begin(0.0)
@@ -777,6 +802,110 @@ def test_a_run_that_goes_on_without_the_trace_it_began_with_says_what_is_missing
     first.store.close()
     with pytest.raises(siag.BadInput, match="with its 1 reports; record from the start, or not at all"):
         assembled(folder=tmp_path / "state", trace=tmp_path / "trace.csv")
+
+
+def stopped(session, reports=0):
+    """Let a session have so many reports, and end in order."""
+    now = time.monotonic()
+    session.begin(now)
+    join(session, now)
+    for _ in range(reports):
+        report(session, 0, now)
+    session.finish(now)
+    session.store.close()
+
+
+def test_a_run_that_goes_on_leaves_a_file_alone_that_is_no_trace(assembled, tmp_path):
+    stopped(assembled(folder=tmp_path / "state"))
+    precious = tmp_path / "precious.csv"
+    precious.write_text("important results\n")
+    with pytest.raises(siag.BadInput, match="and this file is no trace; give the path of a new file"):
+        assembled(folder=tmp_path / "state", trace=precious)
+    assert precious.read_text() == "important results\n"
+    assembled(folder=tmp_path / "state", trace=tmp_path / "new.csv")
+
+
+@pytest.mark.parametrize("reports", [0, 20])
+def test_a_run_that_goes_on_leaves_the_trace_of_another_alone(assembled, tmp_path, reports):
+    one = {"folder": tmp_path / "one", "trace": tmp_path / "one.csv"}
+    two = {"folder": tmp_path / "two", "trace": tmp_path / "two.csv"}
+    stopped(assembled(**one), 100)
+    stopped(assembled(**two), reports)
+    before = one["trace"].read_bytes()
+    with pytest.raises(siag.BadInput, match="and this file is another run's; give the"):
+        assembled(**two | {"trace": one["trace"]})
+    assert one["trace"].read_bytes() == before
+    for options, count in ((one, 100), (two, reports)):
+        assert assembled(**options).server.reports == count
+        assert len(Trace.read(options["trace"]).version) == count
+
+
+def test_a_state_from_before_runs_had_ids_goes_on_with_its_trace_as_often_as_wanted(assembled, tmp_path, monkeypatch):
+    options = {"folder": tmp_path / "state", "trace": tmp_path / "trace.csv"}
+    with monkeypatch.context() as patch:
+        patch.setattr("secrets.token_hex", lambda size: "")
+        first = assembled(**options)
+    keep = first.store.save
+
+    def without(arrays, rows, meta, wait=False):
+        del meta["run"]
+        return keep(arrays, rows, meta, wait=wait)
+
+    first.store.save = without
+    stopped(first, 3)
+    assert "run" not in Trace.read(options["trace"]).about
+    for count in (3, 5):
+        again = assembled(**options)
+        assert again.server.reports == count
+        stopped(again, 2)
+    assert Trace.read(options["trace"]).length == 7
+
+
+def test_a_loss_that_fails_in_the_middle_is_told_once_and_training_goes_on(assembled):
+    """What is raised may change from time to time; it is told again when it works, and when it fails anew."""
+    fails = []
+
+    def loss(w):
+        if fails:
+            raise ValueError(f"no loss {fails.pop()}")
+        return 1.0
+
+    session = assembled(siag.Until(iterations=12), loss=loss, record=100)
+    session.begin(0.0)
+    join(session)
+    for k in range(12):
+        if k in (2, 3, 4, 8):
+            fails.append(k)
+        report(session, 0, 0.1 * k)
+    run = session.curve.run(session.server.w, -1, {})
+    assert np.flatnonzero(np.isnan(run.error[0])).tolist() == [3, 4, 5, 9]
+    problem = "problem: the loss: ValueError: no loss {} (test_session.py, line {}); training goes on"
+    line = loss.__code__.co_firstlineno + 2
+    well = "the loss: works again"
+    assert session.notes.events == [problem.format(2, line), well, problem.format(8, line), well]
+    assert session.why == "as many iterations or reports as asked"
+
+
+def test_a_loss_that_fails_when_it_is_refreshed_or_at_the_end_is_a_trouble_too(assembled):
+    broken = []
+
+    def loss(w):
+        return float(broken[0]) if broken else 1.0
+
+    session = assembled(siag.Until(iterations=1000), loss=loss, record=2)
+    session.begin(0.0)
+    join(session)
+    report(session, 0, 0.1)
+    report(session, 0, 0.2)
+    broken.append("none")
+    session.look_after(5.0)
+    (trouble,) = session.troubles
+    assert trouble.startswith("the loss: ValueError: could not convert string to float: 'none' (test_session.py")
+    session.look_after(6.0)
+    assert session.notes.snapshots[-1].problems == (trouble,)
+    assert session.notes.snapshots[-1].loss is None
+    session.finish(7.0)
+    assert len(session.notes.events) == 1
 
 
 def test_what_was_recorded_before_an_error_is_kept(assembled, tmp_path):

@@ -6,7 +6,7 @@ from contextlib import ExitStack
 
 import numpy as np
 import pytest
-from peers import Client, D, Noting, Served, in_thread, pull, target, wait_until
+from peers import Client, D, Notes, Noting, Served, in_thread, pull, target, wait_until
 
 import siag
 from siag.foundations.errors import BadInput, Missing
@@ -507,13 +507,13 @@ def test_a_method_of_ones_own_is_given_to_both_sides():
         assert outcome[0].refused == 0
 
 
-def test_an_error_of_the_loss_ends_the_server_and_not_the_workers():
-    def loss(w):
-        if w[0] > 0.3:
-            raise ZeroDivisionError("of the loss")
-        return 0.0
+def test_an_error_of_the_watcher_ends_the_server_and_not_the_workers():
+    class Clumsy(Notes):
+        def show(self, snapshot):
+            if snapshot.reports > 3:
+                raise ZeroDivisionError("of the watcher")
 
-    with Served(1, loss=loss, step=0.1) as served, Noting(served.port, 1) as worker:
+    with Served(1, progress=Clumsy(), step=0.1) as served, Noting(served.port, 1) as worker:
         served._thread.join()
         assert isinstance(served.error, ZeroDivisionError)
         served.error = None

@@ -449,6 +449,10 @@ BAD = {
     "record": ({"record": 0}, r"^record = 0: must be"),
     "durable": ({"durable": True}, r"^folder is missing; say where a durable run is to be kept"),
     "progress": ({"progress": "yes"}, r"^progress = 'yes': must be True, False or a watcher"),
+    "folder": ({"folder": 3}, r"^folder = 3: must be a path; give it as text, or leave it out"),
+    "trace": ({"trace": 3}, r"^trace = 3: must be a path; give it as text, or leave it out"),
+    "bytes": ({"trace": b"t"}, r"^trace = b't': must be a path; give it as text, or leave it out"),
+    "on Ray": ({"folder": 3, "runtime": siag.runtimes.Ray()}, r"^folder = 3: must be a path"),
     "patience": ({"patience": 0}, r"^patience = 0: must be"),
     "forget": ({"forget": -1}, r"^forget = -1: must be a finite number at least 0; or None"),
     "seed": ({"seed": -1}, r"^seed = -1: must be"),
@@ -475,6 +479,7 @@ BAD_PROBLEMS = {
     "w0 of another size": ({"w0": np.zeros(3)}, r"^w0 = .*shape \(4\)"),
     "no problem": ({"problem": "least squares"}, r"^problem = 'least squares': must be a Problem"),
     "a method for other activities": ({"method": siag.methods.SAG()}, r"^SAG "),
+    "a method for other servers": ({"method": siag.methods.Scaffnew(p=0.5, size=0.1)}, r"^Scaffnew .*use SCAFFOLD$"),
 }
 
 
@@ -545,7 +550,57 @@ def test_a_run_that_leaves_the_range_of_numbers_ends_with_a_warning_and_keeps_wh
     assert np.isfinite(run.error[0, :-1]).all()
 
 
-def test_a_loss_that_fails_ends_the_run_and_the_workers():
+def test_a_loss_that_fails_once_costs_a_point_of_the_curve_and_nothing_else():
+    looks = []
+
+    def loss(w):
+        looks.append(w)
+        return 1.0 / (len(looks) != 4)
+
+    watcher = Notes()
+    run = train([itertools.repeat(1.0)] * 2, until=50, loss=loss, record=10, progress=watcher)
+    assert run.t[-1] == 50
+    assert np.flatnonzero(np.isnan(run.error[0])).tolist() == [3]
+    told, again = (event for event in watcher.events if "the loss" in event)
+    assert told.startswith("problem: the loss: ZeroDivisionError: ")
+    assert told.endswith("; training goes on")
+    assert again == "the loss: works again"
+
+
+def test_a_loss_that_fails_at_the_end_is_warned_of_and_the_run_is_returned():
+    looks = []
+
+    def loss(w):
+        looks.append(w)
+        return 1.0 / (len(looks) < 4)
+
+    with pytest.warns(RuntimeWarning, match=r"^the loss: ZeroDivisionError: .*; its points of the curve are NaN$"):
+        run = train([itertools.repeat(1.0)] * 2, until=50, loss=loss, record=10)
+    assert np.isfinite(run.w).all()
+    assert np.isnan(run.error[0, 3:]).all()
+
+
+def test_an_error_of_the_server_ends_a_run_with_a_last_save(tmp_path):
+    def fail():
+        raise ArithmeticError("no view")
+
+    class Failing(Notes):
+        def show(self, snapshot):
+            super().show(snapshot)
+            seen.append(snapshot.reports)
+
+    seen = []
+    watcher = Failing((jobs.reported(), lambda: None), (jobs.grown("0"), fail))
+    options = {"folder": tmp_path / "state", "trace": tmp_path / "trace.csv"}
+    with pytest.raises(ArithmeticError, match="no view"):
+        train([itertools.repeat(1.0)] * 2, progress=watcher, **options)
+    assert not multiprocessing.active_children()
+    assert seen[-1] == max(seen)  # the last look, after the save
+    again = train([[], []], **options)
+    assert again.about["before"] == seen[-1] == len(Trace.read(tmp_path / "trace.csv").version)
+
+
+def test_a_loss_that_fails_from_the_start_ends_the_run_and_the_workers():
     def fail(w):
         raise ArithmeticError("no loss")
 

@@ -135,6 +135,51 @@ def test_a_loss_that_takes_long_takes_a_hundredth_of_the_time():
     assert len(watched.measured) * 0.5 <= 0.01 * 2000 + 0.5 * (early + np.log(20_000) / np.log(1.05))
 
 
+def test_a_loss_that_fails_at_the_first_look_is_a_mistake_and_later_a_trouble():
+    def never(w):
+        raise ArithmeticError("no loss")
+
+    with pytest.raises(ArithmeticError):
+        Curve(siag.Until(), 10, never).note(0, np.zeros(1), 0, 0.0)
+    curve = Curve(siag.Until(), 10, lambda w: 1.0 / float(w[0] != 1.0))
+    for version in range(3):
+        curve.note(version, np.array([float(version)]), version, float(version))
+        assert (curve.trouble is None) == (version != 1)
+    assert np.isnan(curve.run(np.zeros(1), -1, {}).error[0]).tolist() == [False, True, False]
+    again = Curve(siag.Until(), 10, never)
+    again.restore(curve.saved())
+    again.note(3, np.zeros(1), 3, 3.0)
+    assert again.trouble.startswith("ArithmeticError: no loss")
+
+
+def test_of_a_loss_that_fails_what_its_own_code_raised_is_told():
+    def loss(w):
+        try:
+            return 1.0 / float(w[0] != 1.0)
+        except ZeroDivisionError as error:
+            raise siag.BadInput("loss", "shops:loss", "a function of w") from error
+
+    curve = Curve(siag.Until(), 10, loss)
+    curve.note(0, np.zeros(1), 0, 0.0)
+    curve.note(1, np.ones(1), 1, 1.0)
+    assert curve.trouble.startswith("ZeroDivisionError: ")
+
+
+def test_a_loss_that_fails_after_long_takes_a_hundredth_of_the_time_too():
+    watched = Watched(cost=0.5)
+    well = watched.curve._measure
+
+    def fail(w):
+        well(w)
+        raise ArithmeticError
+
+    watched.curve._measure = fail
+    watched.curve.latest = 0.0
+    for tenth in range(1, 2000):
+        watched.curve.refresh(tenth, np.zeros(1), tenth, tenth / 10)
+    assert len(watched.measured) <= 6
+
+
 def test_while_nothing_moves_nothing_is_measured():
     watched = Watched()
     for tenth in range(100):

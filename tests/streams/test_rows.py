@@ -3,6 +3,7 @@
 import logging
 import os
 import time
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 from unittest import mock
 
@@ -11,12 +12,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from siag.foundations.errors import BadInput
+from siag.foundations.errors import BadInput, SiagError
 from siag.methods import SIAG
 from siag.runtimes.task import FromStream, StreamEnded
 from siag.streams import Buffered, Rows, split
 from siag.streams import parts as parts_module
-from siag.streams.parts import Dealer
+from siag.streams.parts import Dealer, Reading
 from siag.streams.stream import Stop
 
 IGNORED = ("ignore::DeprecationWarning", "ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
@@ -165,6 +166,87 @@ def test_all_who_get_there_are_told_what_went_wrong():
             assert dealer.take(part, 0).end == 500
             with pytest.raises(OSError, match="the disk is gone"):
                 dealer.take(part, 500)
+
+
+def test_what_was_read_before_an_error_is_dealt_out():
+    batches = Source([10, 20], fails=True).iter_batches()
+    chunks = parts_module._chunks(batches, 4)
+    assert next(chunks)[1] == 30
+    with pytest.raises(OSError, match="the disk is gone"):
+        next(chunks)
+
+
+def test_only_what_is_alike_is_put_together():
+    def batch(size, shape=(), kind=float, **more):
+        return {"x": np.ones((size, *shape), kind), **{name: np.ones(size) for name in more}}
+
+    def sizes(*batches):
+        found = list(parts_module._chunks(batches, 100))
+        for columns, size in found:
+            assert all(len(values) == size for values in columns.values())
+        return [(size, sorted(columns)) for columns, size in found]
+
+    assert sizes(batch(2), batch(3), batch(0), {}, batch(4)) == [(9, ["x"])]
+    assert sizes(batch(2), batch(3, y=1), batch(4, y=1)) == [(2, ["x"]), (7, ["x", "y"])]
+    assert sizes(batch(2, y=1), batch(3)) == [(2, ["x", "y"]), (3, ["x"])]
+    assert sizes(batch(2, (4, 4)), batch(3, (8, 8))) == [(2, ["x"]), (3, ["x"])]
+    assert sizes(batch(2), batch(3, kind=int)) == [(2, ["x"]), (3, ["x"])]
+    assert sizes(batch(2, kind="U3"), batch(3, kind="U5")) == [(5, ["x"])]
+
+
+def test_rows_that_come_slowly_are_dealt_out_as_they_come(monkeypatch):
+    monkeypatch.setattr(parts_module, "SOON", 0.005)
+
+    def slow():
+        for size in (1, 2, 3):
+            time.sleep(0.01)
+            yield {"x": np.zeros(size)}
+
+    assert [size for _, size in parts_module._chunks(slow(), 4)] == [1, 2, 3]
+
+
+def test_rows_that_are_there_are_given_while_others_are_read_and_what_nobody_wants_is_not_kept():
+    import ray
+
+    with mock.patch.object(ray, "put", lambda columns: columns):
+        reading = Reading(Source([1000] * 20).iter_batches(), 2, range(2))
+        assert reading.take(0, 0).end == 500
+        with ThreadPoolExecutor(2) as pool:
+            with reading._reader:  # another one reads
+                assert reading.take(1, 0).end == 500
+                waiting = [pool.submit(reading.take, part, 5200) for part in (0, 1)]
+                while any(reading._shares[part].wanted != 5200 for part in (0, 1)):
+                    time.sleep(0.001)
+            assert [each.result(20).first for each in waiting] == [5000, 5000]
+        assert [len(reading._shares[part].pieces) for part in (0, 1)] == [2, 2]  # the first, and this one
+
+
+def test_whoever_asks_for_a_part_that_was_dropped_meanwhile_gets_nothing_and_reads_nothing():
+    import ray
+
+    with mock.patch.object(ray, "put", lambda columns: columns), ThreadPoolExecutor(1) as pool:
+        reading = Reading(Source([1000] * 20).iter_batches(), 2, range(2))
+        with reading._reader:
+            waiting = pool.submit(reading.take, 1, 3)
+            while reading._shares[1].wanted != 3:
+                time.sleep(0.001)
+            reading.drop(1)
+        assert waiting.result(20) is None
+        assert reading._start == 0
+
+
+def test_what_went_wrong_in_reading_is_said_in_a_line(ray):
+    def bad(batch):
+        if 7 in batch["id"]:
+            raise ValueError("bad record 7")
+        return batch
+
+    dataset = ray.data.range(40, override_num_blocks=8).map_batches(bad)
+    for rows in (Rows(dataset), split(dataset, 2)[0]):
+        found = []
+        with pytest.raises(SiagError, match=r"^the Dataset cannot be read: ValueError: bad record 7$"):
+            found.extend(numbers([row]) for row in rows)
+        assert len(found) <= 5
 
 
 def test_large_rows_are_dealt_out_a_few_at_a_time():

@@ -24,6 +24,7 @@ from siag.foundations.files import write_bytes
 FORMAT = "siag-trace-1"
 COLUMNS = "version,worker,stamp,sample,seconds,factor"
 FORGOTTEN = -1.0  # in place of a factor
+TELLING = ("method", "step", "w0", "workers", "problem", "seed", "upload", "download")  # tell runs without ids apart
 GZIP = 31  # zlib's number for a gzip file
 BLOCK = 1 << 16
 TAIL = 1 << 20  # characters that a save of the state may carry for a trace
@@ -34,11 +35,11 @@ class TraceWriter:
     """Writes a trace while the run goes on.
 
     Args:
-        path: of the file; one that exists is not overwritten, unless a run goes on.
-        about: what was run, kept in the first line.
+        path: of the file; one that exists is not overwritten, unless it is the trace of the run that goes on.
+        about: what was run, kept in the first line; its "run" is the id of the run, by which it knows its trace.
         keep: how many reports of an existing file belong to the run that goes on; those after them were lost.
         fades: how many of its other lines do; needed only if some came after the last of the reports.
-        again: whether a run goes on at all, be it from its very start: then an existing file is its own.
+        again: whether a run goes on at all, be it from its very start: then an existing file may be its own.
         tail: the last lines of the run that goes on, as far as they are known; used if the file lacks them.
     """
 
@@ -51,12 +52,12 @@ class TraceWriter:
         again: bool = False,
         tail: Sequence[str] = (),
     ) -> None:
-        head = f"# {FORMAT} {json.dumps(dict(about), default=_plain)}\n{COLUMNS}\n"
+        head = f"# {FORMAT} {_in_json(about)}\n{COLUMNS}\n"
         packed = os.fspath(path).endswith(".gz")
         again = again or keep + fades > 0
         content = b""
         if again:
-            kept = _first_lines(path, keep, fades, tail) if keep + fades > 0 else []
+            kept = _own_lines(path, about, keep, fades, tail)
             content = "".join([head, *kept]).encode()
             content = _packed(content) if packed else content
             write_bytes(Path(path), content)
@@ -243,10 +244,51 @@ def text_of(path: str | os.PathLike[str]) -> str:
         raise BadFile(f"{name}: {reason.lower()}; give the path of a trace") from None
 
 
-def _first_lines(path: str | os.PathLike[str], keep: int, fades: int, tail: Sequence[str]) -> list[str]:
+def _own_lines(
+    path: str | os.PathLike[str], about: Mapping[str, Any], keep: int, fades: int, tail: Sequence[str]
+) -> list[str]:
+    """The lines of the run that goes on; a file that is not its trace is refused."""
+    if keep + fades == 0 and not os.path.exists(path):
+        return []
+    text = text_of(path)
+    fault = _fault(text, json.loads(_in_json(about)), keep + fades)
+    if fault and not (text == "" and os.path.getsize(path) == 0):  # an empty one holds nothing that could be lost
+        new, old = "give the path of a new file", "give the trace it began with, or go on without one"
+        allowed = f"the trace of the run that goes on, and this file {fault}"
+        raise BadInput("trace", os.fspath(path), allowed, old if keep + fades > 0 else new)
+    return _first_lines(path, text, keep, fades, tail) if keep + fades > 0 else []
+
+
+def _fault(text: str, about: Mapping[str, Any], lines: int) -> str:
+    """Why this text is not the trace of a run that has come to so many lines; nothing if it is."""
+    first, _, rest = text.partition("\n")
+    mark, _, head = first.partition(" {")
+    if mark != f"# {FORMAT}" or not rest.startswith(f"{COLUMNS}\n"):
+        torn = first.startswith(f"# {FORMAT} {{") and COLUMNS.startswith(rest)  # by a crash, before any report
+        return "" if torn else "is no trace"
+    try:
+        found = json.loads("{" + head)
+    except (ValueError, RecursionError):
+        return "is no trace"
+    if found.get("run") != about.get("run"):
+        return "is another run's"
+    return "" if "run" in about else _strange(found, about, rest.split("\n")[1:-1], lines)
+
+
+def _strange(found: Mapping[str, Any], about: Mapping[str, Any], body: Sequence[str], lines: int) -> str:
+    """The same for runs from before they had ids: what was run must agree, and the number of lines be likely."""
+    for what in set(TELLING) & set(found) & set(about):
+        if found[what] != about[what] and " at 0x" not in f"{found[what]} {about[what]}":
+            return f"is another run's, with another {what}"
+    ended = bool(body) and body[-1].startswith("#")
+    more = len(body) - ended > lines
+    return "is another run's, with more reports" if more and (ended or lines == 0) else ""
+
+
+def _first_lines(path: str | os.PathLike[str], text: str, keep: int, fades: int, tail: Sequence[str]) -> list[str]:
     """The lines of an existing trace up to its `keep`-th report, and after it up to its `fades`-th other line."""
     kept = []
-    for line in text_of(path).split("\n")[2:-1]:
+    for line in text.split("\n")[2:-1]:
         report = line.endswith(",")
         if line.startswith("#") or (keep <= 0 and (report or fades <= 0)):
             break
@@ -257,6 +299,11 @@ def _first_lines(path: str | os.PathLike[str], keep: int, fades: int, tail: Sequ
         remedy = "go on without a trace, or start anew with another folder and another trace"
         raise BadFile(f"{os.fspath(path)}: lacks the last {missing} lines of the run that goes on; {remedy}")
     return kept + list(tail[len(tail) - missing :])
+
+
+def _in_json(about: Mapping[str, Any]) -> str:
+    """What was run, as it is in the first line."""
+    return json.dumps(dict(about), default=_plain)
 
 
 def _plain(value: Any) -> Any:

@@ -22,7 +22,7 @@ from siag.foundations.types import Floats
 from siag.foundations.version import __version__
 from siag.methods import SIAG, Method, cost
 from siag.runtimes.remote import is_url
-from siag.runtimes.session import Session
+from siag.runtimes.session import LOSS, Session
 from siag.runtimes.shards.assembled import Followers, assemble_lead
 from siag.runtimes.shards.saves import check_folder
 from siag.runtimes.until import Curve, Until
@@ -36,6 +36,7 @@ from siag.simulation.simulate import EXPLODED
 from siag.steps import Step
 
 MOST_LINES = 100  # about workers that failed, in what a run says of itself
+OLD = "what is on disk is older than this run's end"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +59,7 @@ class Options:
 
 
 def checked(method: Method | None, step: Step | None) -> tuple[Method, Step]:
-    """The method, `SIAG()` by default, and the step, which must be given."""
+    """The method, `SIAG()` by default, which a live server can run, and the step, which must be given."""
     method = SIAG() if method is None else method
     if step is None:
         raise Missing("step", "give step=siag.steps.Harmonic(beta, gamma), or Constant(eta)")
@@ -66,6 +67,7 @@ def checked(method: Method | None, step: Step | None) -> tuple[Method, Step]:
         if not isinstance(value, kind):
             remedy = f"make one: {value.__name__}(…)" if isinstance(value, type) and issubclass(value, kind) else ""
             raise BadInput(parameter, value, f"a {kind.__name__}", remedy)
+    method.serve()  # before its step: another would be of no use
     method.pair(step)
     return method, step
 
@@ -194,7 +196,8 @@ class Assembly:
         elif last > EXPLODED * (1.0 + abs(first)):  # not beyond all numbers, but nobody would call it a result
             warnings.warn(f"from {first:.3g} to {last:.3g}; use a smaller step", DivergenceWarning, stacklevel=3)
         for trouble in self.session.troubles:
-            warnings.warn(f"{trouble}; what is on disk is older than this run's end", RuntimeWarning, stacklevel=3)
+            stale = "its points of the curve are NaN" if trouble.startswith(LOSS) else OLD
+            warnings.warn(f"{trouble}; {stale}", RuntimeWarning, stacklevel=3)
         return run
 
     def _tracer(self, path: str | os.PathLike[str]) -> TraceWriter:
@@ -207,9 +210,10 @@ class Assembly:
         if reports > 0 and not os.path.exists(path):
             allowed = f"the trace of the run that goes on, with its {reports} reports"
             raise BadInput("trace", os.fspath(path), allowed, "record from the start, or not at all")
+        run = self.session.run_id
         trace = TraceWriter(
             path,
-            self._about,
+            {**self._about, "run": run} if run else self._about,
             keep=reports,
             fades=self.server.fades,
             again=self.session.recovered,
@@ -238,6 +242,12 @@ def worker_names(parameter: str, names: Sequence[str] | int | None, count: int |
     return listed
 
 
+def check_path(parameter: str, place: object) -> None:
+    """Refuse what is no path, unless it is left out."""
+    if place is not None and not isinstance(place, str | os.PathLike):
+        raise BadInput(parameter, place, "a path", "give it as text, or leave it out")
+
+
 def distance_from(optimum: Floats) -> Callable[[Floats], float]:
     """w ↦ ‖w − w*‖²."""
 
@@ -257,6 +267,7 @@ def _check_kinds(options: Options) -> None:
         raise BadInput("loss", options.loss, "a function loss(w)")
     check.truth("durable", options.durable)
     for name in ("folder", "trace"):
+        check_path(name, getattr(options, name))
         if is_url(getattr(options, name)):
             raise BadInput(name, getattr(options, name), "a path", "a URL goes with runtime=siag.runtimes.Ray()")
     for name, limit in (("linger", {"low": 0}), ("patience", {"above": 0}), ("forget", {"low": 0})):

@@ -2,7 +2,8 @@
 
 Each worker has a row of shared memory for what it sends and one for what it is sent, so nothing is copied on the way
 but w itself, which the server writes and nobody else. A worker rings by writing four bytes to a pipe all share; the
-server answers with one byte on a pipe of the worker's own. When the server's process ends, however it ends, the workers
+server answers with one byte on a pipe of the worker's own; where cores are free, both look for a moment before they
+sleep. When the server's process ends, however it ends, the workers
 find their pipes closed and end too; the memory has no name and goes with the last process that has it.
 """
 
@@ -10,7 +11,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import select
 import signal
 import sys
 import threading
@@ -28,6 +28,7 @@ from siag.activity import Tick
 from siag.foundations.dispatch import compiled
 from siag.foundations.types import Floats, Integers
 from siag.runtimes.session import Session
+from siag.runtimes.spin import Waiter
 from siag.runtimes.task import StreamEnded, Task, last_words
 from siag.server.guard import Refused, square_norm
 
@@ -124,11 +125,13 @@ def work(
         task.begin(row, n, d, int(notes[SAMPLE]))
         square_norm(out)
         square, compute, read, write = square_norm.settled(out), task.compute, os.read, os.write
+        spin = Waiter(answer, processes=n + 1).spin
         while True:
             send = compute(w, out)
             notes[SAMPLE] = task.sample
             squares[row] = square(out)  # here, where it costs the server nothing
             write(ring, report if send else codes[SKIP])
+            spin()
             reply = read(answer, 1)
             if reply == REFUSED:
                 task.forget()
@@ -224,22 +227,31 @@ class Embedded:
         life_of_child.close()
 
     def _serve(self) -> None:
+        """Serve until the end; an error of this process's ends a run in order, too, last save included."""
+        session = self._session
+        session.begin(time.monotonic())
+        try:
+            self._attend()
+        except Exception:  # not Ctrl-C, which may come in the middle of a step
+            session.end("an error of the server's")
+            with suppress(Exception):  # the first error is the one to be told
+                session.finish(time.monotonic())
+            raise
+        session.finish(time.monotonic())
+
+    def _attend(self) -> None:
         """One loop: rings, deaths, and now and then everything else."""
         session = self._session
         bell = self._bell.fileno()
-        poller = select.poll()
-        poller.register(bell, select.POLLIN)
         sentinels = {process.sentinel: row for row, process in enumerate(self._processes)}
-        for sentinel in sentinels:
-            poller.register(sentinel, select.POLLIN)
+        waiter = Waiter(bell, *sentinels, processes=len(self._processes) + 1)
         here = set(range(len(self._processes)))
         ticking = isinstance(session.server.server, Tick)
         clock = time.monotonic
         held: list[tuple[int, bytes]] = []  # answers, until what they acknowledge is on disk
-        session.begin(clock())
         while here and not session.over:
             pause = min(PAUSE, session.next_tick - clock()) if ticking else PAUSE
-            for descriptor, _ in poller.poll(max(0.0, pause) * 1000):
+            for descriptor, _ in waiter.wait(max(0.0, pause)):
                 if descriptor == bell:
                     rung: Any = np.frombuffer(os.read(bell, 1 << 16), np.int32)
                     now = clock()
@@ -250,7 +262,7 @@ class Embedded:
                         held += replies
                 else:
                     row = sentinels[descriptor]
-                    poller.unregister(descriptor)
+                    waiter.drop(descriptor)
                     if row in here:
                         here.discard(row)
                         session.died(row, self._death(row))
@@ -259,7 +271,6 @@ class Embedded:
                     self._answer(row, reply)
                 held.clear()
             session.look_after(clock())
-        session.finish(clock())
 
     def _on_disk(self) -> bool:
         """Whether what was accepted may be acknowledged; if the disk is full, `look_after` says so and tries again."""

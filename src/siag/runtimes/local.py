@@ -14,7 +14,7 @@ from siag.foundations.errors import BadInput, SiagError
 from siag.foundations.types import Floats
 from siag.methods import Method
 from siag.problems import Problem
-from siag.runtimes.assembly import Assembly
+from siag.runtimes.assembly import Assembly, check_path
 from siag.runtimes.cluster import Ray
 from siag.runtimes.embedded import Embedded
 from siag.runtimes.interrupt import interruptible
@@ -87,7 +87,7 @@ def train(
         progress: `True` for a view on standard error, `False` for nothing at all, or a watcher of your own. By
             default a view if standard error is a terminal, and otherwise a line there for each problem: a worker that
             fails, a disk that is full.
-        patience: seconds of silence after which a worker is shown as stalled.
+        patience: seconds without a report after which a worker is shown as stalled.
         forget: seconds after which a worker that is gone counts as one that has left, see `departed`; by default never.
         runtime: where the processes are: on this machine by default, or `siag.runtimes.Ray()`: on a Ray cluster, where
             gradients may be lambdas, and `folder` and `trace` may be URLs, too.
@@ -125,6 +125,8 @@ def train(
         "patience": patience,
         "forget": forget,
     }
+    for name in ("folder", "trace"):
+        check_path(name, options[name])
     if runtime is not None:
         if not isinstance(runtime, Ray):
             raise BadInput("runtime", runtime, "a siag.runtimes.Ray", "write siag.runtimes.Ray(), or leave it out")

@@ -98,7 +98,7 @@ def serve(
         progress: as in `siag.train`.
         linger: seconds to wait, nobody being there, before saving and ending; `None`: for ever.
         forget: seconds after which a worker that is away counts as having left; `None`: never.
-        patience: seconds of silence after which a worker is shown as stalled.
+        patience: seconds without a report after which a worker is shown as stalled.
         ready: called with host and port once the server listens.
         about: more to keep in the run and the trace.
     """

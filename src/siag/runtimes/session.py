@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import secrets
 import struct
 import sys
 from collections import Counter
@@ -26,6 +27,7 @@ SAVE = 0.5  # seconds between two saves: with the time a save takes, at most the
 LOOK = 0.02  # seconds between two looks at what is due, unless a tick is
 BEHIND = 1.0  # seconds after which ticks that were missed are left out
 PATIENCE = 60.0  # seconds for a first report to come, before the time of `Until` is counted all the same
+LOSS = "the loss"
 GONE = ("left", "refused")
 ANYTHING = Guard(jump=None)
 ENTRY = struct.Struct(
@@ -68,6 +70,7 @@ class Session:
         self.next_tick = 0.0
         self.remarks: list[str] = []
         self.recovered = False  # whether it goes on where another was
+        self.run_id = secrets.token_hex(8)  # by which a run knows its trace; "" if it is from before there were any
         self.tail: list[str] | None = []  # last lines of its trace; `None` if it went on without one
         self._uncommitted = False
         self._shown = self._saved = self._tried = self._flushed = 0.0
@@ -75,7 +78,8 @@ class Session:
         self._forced: float | None = None  # when the trace was sent to disk, ahead of the state
         self._lonely_since: float | None = None
         self._departures = 0  # in this session; a run that had ended may be gone on with
-        self._began = self._seconds0 = 0.0
+        self._seconds0 = 0.0
+        self._awaited = math.inf  # since when a first report is waited for: the start, or the first worker's joining
         self._absence = Absence(server.members)
         self._due = 0.0  # nothing needs to be looked after before
         self.before = 0  # reports there were when it began
@@ -90,7 +94,7 @@ class Session:
         found = self.store.recover(self.server.arrays())
         if found is None:
             return
-        self.recovered = True
+        self.recovered, self.run_id = True, found.meta.get("run", "")
         self.server.restore(found.meta, now)
         if "curve" in found.meta:
             self.curve.restore(found.meta["curve"])
@@ -109,7 +113,9 @@ class Session:
     def begin(self, now: float) -> None:
         """The clock starts."""
         server = self.server
-        self._seconds0, self._began = server.seconds(now), now
+        self._seconds0 = server.seconds(now)
+        if self.linger is None:  # one that lingers has another rule for nobody coming
+            self._awaited = now
         if isinstance(server.server, Tick):
             self.next_tick = now + server.server.seconds
         self._shown = self._saved = self._tried = self._flushed = now
@@ -148,6 +154,7 @@ class Session:
         """A worker is here; see `ParameterServer.join`."""
         before = self.server.fades
         ticket = self.server.join(row, now)
+        self._awaited = min(self._awaited, now)
         self._log_loss(row, now, before)
         return ticket
 
@@ -250,14 +257,15 @@ class Session:
         if self.diverged < 0 and self.curve.due(server.version, server.seconds(now)):
             w = server.w if self.curve.measures else None
             self.curve.refresh(server.version, w, server.reports, server.seconds(now), server.skips)
+            self._say(LOSS, self.curve.trouble)
         if now - self._flushed >= SAVE:
             self._flushed = now
             self._flush(force=self.store is None)
         if self.store is not None and now - self._tried >= SAVE and self._trace_goes_first(now):
             self.save(now)
         waited = server.seconds(now) - self._seconds0
-        if server.reports == self.before:  # a server that lingers has another rule for nobody coming
-            waited = now - self._began - PATIENCE if self.linger is None else -1.0
+        if server.reports == self.before:
+            waited = now - self._awaited - PATIENCE
         if self.until.reached(0, 0, waited):
             self.end(f"{self.until.seconds:g} seconds have passed")
         if self.forget is not None:
@@ -276,7 +284,7 @@ class Session:
         rows = np.flatnonzero(server.changed)
         self._flush(force=wait, wait=wait)
         meta = server.meta(now) | {"trace": None if server.trace is None else server.trace.tail}
-        meta["curve"] = self.curve.saved()
+        meta |= {"curve": self.curve.saved(), "run": self.run_id}
         if self.store.save(server.arrays(), rows, meta, wait=wait):
             server.changed[rows] = False
             self._tried = now
@@ -436,6 +444,7 @@ class Session:
         measured = math.nan if self.diverged >= 0 else None
         w = server.w if measured is None and self.curve.measures else None
         self.curve.note(server.version, w, server.reports, server.seconds(now), measured, server.skips)
+        self._say(LOSS, self.curve.trouble)
 
     def _gone(self, row: int, text: str) -> None:
         """Remember who is gone, and see at once who is left."""

@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 
 from siag.foundations import check
-from siag.foundations.errors import BadInput, Missing
+from siag.foundations.errors import BadInput, Missing, SiagError
 from siag.foundations.schedule import points
 from siag.foundations.types import Floats
+from siag.runtimes.task import last_words
 from siag.simulation import Run
 
 GROWTH = 1.05  # without a last iteration to aim at, the next point of the curve is so much further, at first
@@ -29,7 +30,7 @@ class Until:
     Args:
         iterations: steps of the server.
         reports: accepted reports.
-        seconds: since the first report; workers need time to start.
+        seconds: since the first report, as workers need time to start; if none comes for 60 seconds, since then.
 
     Example:
         >>> Until(iterations=1000, seconds=60)
@@ -95,6 +96,7 @@ class Curve:
         self._measured, self._measured_at, self._cost = -1, 0.0, 0.0
         self.next = 0
         self.latest: float | None = None
+        self.trouble: str | None = None  # why w cannot be measured
 
     @property
     def measures(self) -> bool:
@@ -178,7 +180,12 @@ class Curve:
             self.latest = measured
         elif w is not None:
             began = self._clock()
-            self.latest = float(self._measure(w))
+            try:
+                self.latest, self.trouble = float(self._measure(w)), None
+            except Exception as error:  # whatever a user's loss raises
+                if not self._rows:  # it never worked: a mistake
+                    raise
+                self.latest, self.trouble = None, self.trouble or _reason(error)
             self._cost = self._clock() - began
 
     def run(self, w: Floats, diverged: int, about: dict[str, Any], gradients: int = 1) -> Run:
@@ -196,3 +203,8 @@ class Curve:
             reports,
             reports - skips,
         )
+
+
+def _reason(error: Exception) -> str:
+    """Why a loss has failed; where siag has put that into words, what the user's code raised."""
+    return last_words(error.__cause__ if isinstance(error, SiagError) and error.__cause__ else error)

@@ -13,7 +13,7 @@ from siag.server.snapshot import WorkerView
 RECENT = 3.0  # seconds over which rates are averaged
 LOOK = 0.2  # seconds between two looks at a rate
 FORGOTTEN = 64  # half-lives after which nothing is left of a row
-PATIENCE = 10.0  # seconds of silence after which a worker that is here counts as stalled
+PATIENCE = 10.0  # seconds without a report after which a worker that is here counts as stalled
 
 
 @dataclass(frozen=True)

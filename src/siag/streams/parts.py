@@ -11,6 +11,7 @@ from __future__ import annotations
 import copy
 import secrets
 import threading
+import time
 from collections import deque
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import suppress
@@ -20,12 +21,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from siag.foundations import check
-from siag.foundations.errors import BadInput
-from siag.streams.rows import Columns, batches_of, rows_in, rows_of
+from siag.foundations.errors import BadInput, SiagError
+from siag.streams.rows import Columns, batches_of, is_streamed, rows_in, rows_of, words_of
 from siag.streams.stream import Stop, Stream
 
-PIECE = 256  # rows that a worker is given at a time, if they are small
+PIECE = 256  # rows that a worker is given at a time, if they come quickly and are small
 LARGEST = 32 << 20  # bytes that are read before they are dealt out
+SOON = 0.05  # seconds; what comes more slowly is dealt out as it comes
 KEPT = 4  # pieces that are kept for a worker that is started again
 LOOK = 0.25  # seconds between two looks at whether a stream is to end
 
@@ -38,66 +40,92 @@ class Piece(NamedTuple):
     columns: Any  # a reference to them
 
 
+class Share:
+    """What is kept of one part."""
+
+    def __init__(self) -> None:
+        self.pieces: deque[Piece] = deque()
+        self.wanted = 0  # rows that have been asked for, and are not asked for again unless its worker is started again
+        self.gone = 0  # rows that are kept no more
+
+    def find(self, after: int) -> Piece | None:
+        """The piece with the row that comes after so many, if it is there; older ones go."""
+        done = sum(piece.end <= after for piece in self.pieces)
+        for _ in range(done - KEPT):
+            self.gone = self.pieces.popleft().end
+        return next((piece for piece in self.pieces if piece.end > after), None)
+
+
 class Reading:
     """One pass over a Dataset, for some of its parts.
 
     Args:
-        dataset: a `ray.data.Dataset`.
+        batches: of its rows, in order.
         workers: in how many parts it is.
         parts: the numbers of those that are kept.
     """
 
-    def __init__(self, dataset: Any, workers: int, parts: Iterable[int]) -> None:
-        self._chunks = _chunks(batches_of(dataset), workers)
+    def __init__(self, batches: Iterable[Columns], workers: int, parts: Iterable[int]) -> None:
+        self._chunks = _chunks(batches, workers)
         self._workers, self._start = workers, 0  # rows that were read
-        self._pieces: dict[int, deque[Piece]] = {part: deque() for part in parts}
-        self._gone = dict.fromkeys(self._pieces, 0)  # how many rows of each are kept no more
-        self._error: Exception | None = None
-        self._lock = threading.Lock()
+        self._shares = {part: Share() for part in parts}
+        self._end: BaseException | None = None  # why nothing more is read
+        self._reader = threading.Lock()  # held by the one that reads
+        self._lock = threading.Lock()  # held for a moment, by whoever looks at what is there
 
     def take(self, part: int, after: int) -> Piece | None:
         """The piece of a part with the row that comes after so many; `None` if there is no such row."""
-        with self._lock:
-            pieces = self._pieces[part]
-            while not pieces or pieces[-1].end <= after:
-                if not self._deal(part, after):
-                    return None
-            done = sum(piece.end <= after for piece in pieces)
-            for _ in range(done - KEPT):
-                self._gone[part] = pieces.popleft().end
-            return next(piece for piece in pieces if piece.end > after)
+        share = self._shares[part]
+        share.wanted = after
+        while True:
+            with self._lock:
+                if (piece := share.find(after)) is not None:
+                    return piece
+            with self._reader:
+                with self._lock:
+                    if self._shares.get(part) is not share:  # who asked is gone
+                        return None
+                    if share.pieces and share.pieces[-1].end > after:  # another one has read it meanwhile
+                        continue
+                if self._end is not None:
+                    if isinstance(self._end, StopIteration):
+                        return None
+                    raise self._end
+                self._read()
 
     def lacks(self, part: int, row: int) -> bool:
-        """Whether a row of a part was read before, and is kept no more; nobody who reads is waited for."""
-        return row < self._gone[part]
+        """Whether a row of a part was read before, and is kept no more."""
+        return row < self._shares[part].gone
 
     def drop(self, part: int) -> None:
-        """Keep nothing of a part from now on; nobody who reads is waited for."""
-        self._pieces.pop(part, None)
+        """Keep nothing of a part from now on."""
+        with self._lock:
+            del self._shares[part]
 
-    def _deal(self, asking: int, after: int) -> bool:
-        """Read on; False at the end. What the part that asks has left behind is not kept."""
+    def _read(self) -> None:
+        """Read on, and deal out; what was left behind by its worker is not kept."""
         import ray
 
-        if self._error is not None:
-            raise self._error
         try:
-            columns, size = next(self._chunks, (None, 0))
-        except Exception as error:  # whatever reading raises, now and for all who ask later
-            self._error = error
-            raise
-        if columns is None:
-            return False
-        for part, pieces in list(self._pieces.items()):
+            columns, size = next(self._chunks)
+        except Exception as error:  # the end, or whatever reading raises, now and for all who ask later
+            self._end = error
+            return
+        with self._lock:
+            shares = list(self._shares.items())
+        for part, share in shares:
             first, end = (-(-(start - part) // self._workers) for start in (self._start, self._start + size))
-            if part == asking and end <= after:
-                self._gone[part] = end
-            elif first < end:
+            if first == end:
+                continue
+            if end <= share.wanted:
+                share.gone = end
+            else:
                 mine = slice((part - self._start) % self._workers, None, self._workers)
                 own = {name: np.ascontiguousarray(values[mine]) for name, values in columns.items()}
-                pieces.append(Piece(first, end, ray.put(own)))
+                piece = Piece(first, end, ray.put(own))
+                with self._lock:
+                    share.pieces.append(piece)
         self._start += size
-        return True
 
 
 class Dealer:
@@ -106,11 +134,12 @@ class Dealer:
     Args:
         dataset: a `ray.data.Dataset`.
         workers: in how many parts it is.
+        strategy: where Ray runs the tasks that read.
     """
 
-    def __init__(self, dataset: Any, workers: int) -> None:
-        self._dataset, self._workers = dataset, workers
-        together = Reading(dataset, workers, range(workers))
+    def __init__(self, dataset: Any, workers: int, strategy: Any = None) -> None:
+        self._dataset, self._workers, self._strategy = dataset, workers, strategy
+        together = self._begin(range(workers))
         self._readings = [together] * workers
         self._lock = threading.Lock()
 
@@ -123,8 +152,11 @@ class Dealer:
             reading = self._readings[part]
             if reading.lacks(part, after):
                 reading.drop(part)
-                reading = self._readings[part] = Reading(self._dataset, self._workers, [part])
+                reading = self._readings[part] = self._begin([part])
         return reading.take(part, after)
+
+    def _begin(self, parts: Iterable[int]) -> Reading:
+        return Reading(batches_of(self._dataset, self._strategy), self._workers, parts)
 
 
 @dataclass(eq=False)
@@ -161,20 +193,25 @@ class Part(Stream[dict[str, Any]]):
         while not stop.is_set():
             if not ray.wait([asked], timeout=LOOK)[0]:
                 continue
-            piece: Piece | None = ray.get(asked)
-            if piece is None:
-                return
             try:
+                piece: Piece | None = ray.get(asked)
+                if piece is None:
+                    return
                 columns: Columns = ray.get(piece.columns)
-            except ray.exceptions.ObjectLostError:  # it went with the actor, or its node
-                asked = self._dealer.take.remote(self.number, row)
+            except ray.exceptions.ActorDiedError as error:
+                raise SiagError(f"the actor that reads the Dataset is gone: {words_of(error)}") from None
+            except (ray.exceptions.ActorUnavailableError, ray.exceptions.ObjectLostError):
+                if not stop.wait(LOOK):  # it is started again, and reads once more
+                    asked = self._dealer.take.remote(self.number, row)
                 continue
+            except ray.exceptions.RayTaskError as error:
+                raise error.cause if isinstance(error.cause, SiagError) else SiagError(words_of(error)) from None
             asked = self._dealer.take.remote(self.number, piece.end)  # while these are computed on
             yield from rows_in(columns, row - piece.first, stop)
             row = piece.end
 
 
-def split(dataset: Any, workers: int) -> list[Part]:
+def split(dataset: Any, workers: int, strategy: Any = None) -> list[Part]:
     """A Ray Dataset in as many parts as there are workers, of as many rows each, give or take one.
 
     It is read while the workers compute, by tasks that need a CPU that no worker holds, unless it is materialized. A
@@ -184,17 +221,17 @@ def split(dataset: Any, workers: int) -> list[Part]:
     Args:
         dataset: a `ray.data.Dataset`.
         workers: how many.
+        strategy: one of Ray's scheduling strategies, for the tasks that read.
     """
     workers = check.integer("workers", workers)
     if not callable(getattr(dataset, "streaming_split", None)):
         raise BadInput("dataset", dataset, "a Ray Dataset")
     import ray
 
-    how = {"num_cpus": 0, "max_restarts": -1, "max_task_retries": -1, "max_concurrency": min(workers, 100) + 1}
+    how = {"num_cpus": 0, "max_restarts": -1, "max_concurrency": min(workers, 100) + 1}
     kind = ray.remote(Dealer).options(**how, name=f"siag dataset {secrets.token_hex(3)}")
-    dealer = kind.remote(_Sealed(dataset), workers)
-    streamed = type(dataset).__name__ != "MaterializedDataset"
-    return [Part(number, streamed, dealer) for number in range(workers)]
+    dealer = kind.remote(dataset, workers, strategy)
+    return [Part(number, is_streamed(dataset), dealer) for number in range(workers)]
 
 
 def dismiss(parts: list[Part]) -> None:
@@ -205,33 +242,51 @@ def dismiss(parts: list[Part]) -> None:
         ray.kill(parts[0]._dealer)
 
 
-class _Sealed:
-    """A Dataset to be unpacked where it arrives; it keeps its blocks, so that an actor can be started with it again."""
-
-    def __init__(self, dataset: Any) -> None:
-        from ray import cloudpickle
-
-        self._content: bytes = cloudpickle.dumps(dataset)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        from ray import cloudpickle
-
-        return cloudpickle.loads, (self._content,)
-
-
 def _chunks(batches: Iterable[Columns], workers: int) -> Iterator[tuple[Columns, int]]:
-    """Batches put together until each worker has its piece of them, or they are large; and how many rows they are."""
+    """Batches of one kind, put together as long as they come quickly and are few; and how many rows they are."""
     waiting: list[Columns] = []
     size = weight = 0
-    for batch in batches:
+    for batch, took in _timed(batches):
+        if isinstance(batch, Exception):
+            if waiting:
+                yield _joined(waiting), size
+            raise batch
+        if not rows_of(batch):
+            continue
+        if waiting and _kind(batch) != _kind(waiting[0]):
+            yield _joined(waiting), size
+            waiting, size, weight = [], 0, 0
         waiting.append(batch)
         size += rows_of(batch)
         weight += sum(values.nbytes for values in batch.values())
-        if size >= PIECE * workers or weight >= LARGEST:
+        if took > SOON or size >= PIECE * workers or weight >= LARGEST:
             yield _joined(waiting), size
             waiting, size, weight = [], 0, 0
-    if size:
+    if waiting:
         yield _joined(waiting), size
+
+
+def _timed(batches: Iterable[Columns]) -> Iterator[tuple[Columns | Exception, float]]:
+    """Each batch, and how long it took to come; at last the error that ended them, if one did."""
+    iterator = iter(batches)
+    while True:
+        began = time.monotonic()
+        try:
+            batch: Columns | Exception = next(iterator)
+        except StopIteration:
+            return
+        except Exception as error:  # a user's code may raise anything
+            yield error, 0.0
+            return
+        yield batch, time.monotonic() - began
+
+
+def _kind(batch: Columns) -> list[tuple[str, Any, tuple[int, ...]]]:
+    """What batches must have in common to be put together: names, types and shapes of the columns."""
+    return [
+        (name, values.dtype.kind if values.dtype.kind in "US" else values.dtype, values.shape[1:])
+        for name, values in batch.items()
+    ]
 
 
 def _joined(batches: list[Columns]) -> Columns:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -10,10 +11,13 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from siag.foundations import check
-from siag.foundations.errors import BadInput
+from siag.foundations.errors import BadInput, SiagError
 from siag.streams.stream import Stop, Stream
 
 Columns: TypeAlias = dict[str, np.ndarray[Any, Any]]
+
+COLOURS = re.compile("\x1b\\[[0-9;]*m")
+RAISED = re.compile(r"[A-Za-z_.]*(Error|Exception|Interrupt|Exit)\b")  # how the last line of a traceback begins
 
 
 @dataclass(eq=False)
@@ -33,6 +37,7 @@ class Rows(Stream[dict[str, Any]]):
 
     source: Any
     _first: int = field(default=0, init=False, repr=False)  # the number of the first row to give
+    _strategy: Any = field(default=None, init=False, repr=False)  # where Ray runs the tasks that read
 
     def __post_init__(self) -> None:
         if not callable(getattr(self.source, "iter_batches", None)):
@@ -44,7 +49,13 @@ class Rows(Stream[dict[str, Any]]):
     @property
     def streamed(self) -> bool:
         """Whether the Dataset is executed meanwhile, by tasks that need a CPU that no worker holds."""
-        return type(self.source).__name__ != "MaterializedDataset"
+        return is_streamed(self.source)
+
+    def placed(self, strategy: Any) -> Rows:
+        """The same, read by tasks that Ray places by a scheduling strategy."""
+        elsewhere = copy.copy(self)
+        elsewhere._strategy = strategy
+        return elsewhere
 
     def after(self, samples: int) -> Rows:
         """The rows after so many."""
@@ -55,20 +66,31 @@ class Rows(Stream[dict[str, Any]]):
     def samples(self, stop: Stop) -> Generator[dict[str, Any], None, None]:
         """The rows, until `stop` is set."""
         skip = self._first
-        for batch in batches_of(self.source):
-            size = rows_of(batch)
+        for batch in batches_of(self.source, self._strategy):
             yield from rows_in(batch, skip, stop)
-            skip = max(0, skip - size)
+            skip = max(0, skip - rows_of(batch))
             if stop.is_set():
                 return
 
 
-def batches_of(source: Any) -> Iterator[Columns]:
-    """The blocks of a Dataset, in order."""
+def is_streamed(dataset: Any) -> bool:
+    """Whether reading a Dataset means to execute it."""
+    return type(dataset).__name__ != "MaterializedDataset"
+
+
+def batches_of(source: Any, strategy: Any = None) -> Iterator[Columns]:
+    """The blocks of a Dataset, in order; a `SiagError` says why it cannot be read."""
+    from ray.exceptions import RayError
+
     context = source.context if hasattr(source, "context") else source.get_context()
     context.execution_options.preserve_order = True
     context.enable_progress_bars = False
-    return iter(source.iter_batches(batch_size=None, batch_format="numpy"))
+    if strategy is not None:
+        context.scheduling_strategy = context.scheduling_strategy_large_args = strategy
+    try:
+        yield from source.iter_batches(batch_size=None, batch_format="numpy")
+    except RayError as error:
+        raise SiagError(f"the Dataset cannot be read: {words_of(error)}") from None
 
 
 def rows_of(batch: Columns) -> int:
@@ -83,3 +105,11 @@ def rows_in(batch: Columns, skip: int, stop: Stop) -> Iterator[dict[str, Any]]:
         if stop.is_set():
             return
         yield dict(zip(names, values, strict=True))
+
+
+def words_of(error: Exception) -> str:
+    """What went wrong in another process, in a line: the last error in what Ray shows that is not Ray's own."""
+    lines = [line.strip() for line in COLOURS.sub("", str(error)).splitlines() if line.strip()]
+    raised = [line for line in lines if RAISED.match(line)]
+    found = [line for line in raised if not line.startswith("ray.")] or raised or lines[:1] or [type(error).__name__]
+    return found[-1]

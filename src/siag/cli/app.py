@@ -32,7 +32,7 @@ EXAMPLES = """\b
 Examples:
   siag reproduce                      the paper's figures and claims, as one report
   siag run experiment.toml --out out  one experiment from a file
-  siag compare                        all methods on the paper's problem, on one footing
+  siag compare                        methods on the paper's problem, on one footing
   siag theory --n 20 --T 15           Theorem 1's constants, and the steps to use
   siag train --gradient job:gradient --stream job:a --stream job:b --dimension 3 --eta 0.05
   siag serve --workers 2 --dimension 3 --eta 0.05

@@ -201,7 +201,7 @@ def test_a_method_of_ones_own_reaches_the_workers(desk):
     assert trained.documents()[-1]["method"] == "Own(normalization='sum')"
 
 
-@pytest.mark.parametrize("method", ["Prox(SIAG(), l1=0.1)", "Averaged(method=Prox(SIAG(wait=1.0), l1=0.1), start=3)"])
+@pytest.mark.parametrize("method", ["Prox(SIAG(), l1=0.01)", "Averaged(method=Prox(SIAG(wait=0.5), l1=0.01), start=3)"])
 def test_a_method_around_another_is_replayed_from_the_trace_alone(desk, method):
     assert posed(desk, "--method", method)[-1]["method"].startswith(method.partition("(")[0])
     again, w = replayed(desk)

@@ -46,6 +46,14 @@ def actors(part, state="ALIVE"):
     return {each["Name"]: each for each in table().values() if each["Name"].startswith(part) and each["State"] == state}
 
 
+def groups(part):
+    """The placement groups whose names begin like this."""
+    from ray.util import placement_group_table
+
+    table = placement_group_table().values()
+    return [each for each in table if each["name"].startswith(part) and each["state"] != "REMOVED"]
+
+
 def only(part):
     """The one actor whose name begins like this, once it is up."""
     wait_until(lambda: len(actors(part)) == 1)
@@ -64,5 +72,5 @@ def kill(part):
 
 def all_gone():
     """Whether nothing of any run is left."""
-    wait_until(lambda: not actors("siag"))
+    wait_until(lambda: not actors("siag") and not groups("siag"))
     return True

@@ -128,6 +128,13 @@ def _systems():
     Disk.renew()
     Objects.renew()
     MemoryFileSystem.store.clear()
+    with pulse(NEVER):  # nobody seems alive, unless a test says so
+        yield
+
+
+def pulse(seconds):
+    """How often those who copy from now on show that they are alive."""
+    return mock.patch("siag.runtimes.mirror.PULSE", seconds)
 
 
 class Training:
@@ -230,7 +237,7 @@ def test_whenever_copying_is_cut_short_the_run_goes_on_from_a_state_its_trace_ha
 
         kind.dies_at, kind.share = dies_at, share
         run.save()
-        mirror = run.mirror(system, every=NEVER)
+        mirror = run.mirror(system, every=NEVER, run="one")
         with suppress(SiagError):
             mirror.start()
             for reports in plan:
@@ -242,7 +249,7 @@ def test_whenever_copying_is_cut_short_the_run_goes_on_from_a_state_its_trace_ha
         kind.heal()
         with fetched(system, run.history) as other:
             assert other.server.reports >= copied
-            again = other.mirror(system, every=NEVER)
+            again = other.mirror(system, every=NEVER, run="one")
             again.fetch()
             other.save()
             again.start()
@@ -484,25 +491,249 @@ def test_who_takes_a_url_over_has_it_alone():
         mirror.start()
         assert mirror.push()
         with fetched("disk", first.history) as second:
-            other = second.mirror("disk", every=NEVER)
+            with pulse(0.01):
+                other = second.mirror("disk", every=NEVER)
             other.fetch()
-            other.start()
+            other.start()  # the first shows no sign of life, as if its machine slept
             first.report(5)
             first.save()
-            before = dict(Disk.store)
+            before = state_of(Disk)
             assert not mirror.push()
+            assert mirror.lost == "disk://run/trace.csv"
             assert mirror.problem == (
                 "disk://run/trace.csv: another run has taken it over; this one copies nothing there any more"
             )
             assert not mirror.push()
             mirror.close()
-            assert Disk.store == before
+            assert state_of(Disk) == before
             second.report()
             second.save()
             assert other.push()
+            assert other.lost is None
             other.close()
+    assert not marks(Disk)
     with fetched("disk", second.history) as third:
         assert third.server.reports == 2
+
+
+def marks(kind):
+    """The names of the files that say whose a URL is, and whether he is alive."""
+    return {path.rsplit("/", 1)[-1] for path in list(kind.store) if ".siag" not in path and not path.endswith(".csv")}
+
+
+def state_of(kind):
+    """All there is, but for the signs of life."""
+    kept = [path for path in list(kind.store) if not path.endswith(".alive") and "draft" not in path]
+    return {path: kind.store[path].getvalue() for path in kept}
+
+
+@pytest.mark.parametrize("system", ["disk", "objects"])
+@pytest.mark.parametrize("late", [False, True])
+def test_a_run_that_is_alive_keeps_its_url(system, late):
+    kind = {"disk": Disk, "objects": Objects}[system]
+    with training() as first, pulse(0.05):
+        first.save()
+        mirror = first.mirror(system, every=NEVER)
+        mirror.start()
+        assert mirror.push()
+        with fetched(system, first.history) as second:
+            other = second.mirror(system, every=NEVER)
+            if late:
+                other.fetch()
+                wait_until(lambda: {"owner.alive", "trace.csv.owner.alive"} <= marks(kind))
+            before = state_of(kind)
+            with pytest.raises(SiagError) as caught:
+                other.start()
+            url = f"{system}://run/trace.csv"
+            assert str(caught.value) == f"{url}: another run is writing there; stop it, or choose another URL"
+            assert state_of(kind) == before
+            other.close()
+        first.report()
+        first.save()
+        assert mirror.push()
+        assert mirror.problem is None
+        mirror.close()
+    assert not marks(kind)
+    with fetched(system, first.history) as third:
+        assert third.server.reports == 1
+
+
+def test_a_run_whose_round_takes_long_is_alive():
+    with training(trace=False) as first, pulse(0.05):
+        mirror = first.mirror("objects", every=NEVER)
+        mirror.start()
+        first.report()
+        first.save()
+        with slow(Objects, 1.0, told=False), training(trace=False) as second:
+            mirror.push(wait=False)
+            wait_until(lambda: mirror.moving)
+            with pytest.raises(SiagError, match="another run is writing there"):
+                second.mirror("objects").start()
+            assert mirror.moving
+        assert mirror.push()
+        mirror.close()
+
+
+def test_a_new_run_that_still_sends_its_first_save_is_alive():
+    with training(trace=False) as first, training(trace=False) as second, pulse(0.05):
+        first.save()
+        mirror = first.mirror("objects", every=NEVER)
+        starting = threading.Thread(target=mirror.start)
+        with slow(Objects, 1.0):
+            starting.start()
+            wait_until(lambda: "owner" in marks(Objects))
+            with pytest.raises(SiagError, match="another run is writing there"):
+                second.mirror("objects").start()
+            assert starting.is_alive()
+            starting.join(PATIENCE)
+        assert mirror.push()
+        mirror.close()
+
+
+def waited(begin):
+    """How long those who copy have slept in a call."""
+    clock = "siag.runtimes.mirror.time"
+    with mock.patch(f"{clock}.sleep") as sleep, mock.patch(f"{clock}.monotonic") as now:
+        now.side_effect = lambda: 100.0 + sum(call.args[0] for call in sleep.call_args_list)
+        begin()
+        return now() - 100.0
+
+
+def test_the_url_of_a_run_that_was_killed_is_free_after_a_while():
+    with training(trace=False) as first:
+        first.save()
+        first.mirror("disk", every=NEVER).start()
+        with fetched("disk", first.history) as second, pulse(4.0):
+            other = second.mirror("disk", every=NEVER)
+
+            def begin():
+                other.fetch()
+                other.start()
+
+            assert 12.0 <= waited(begin) <= 13.0
+            assert other.push()
+            other.close()
+            assert not marks(Disk)
+
+
+def test_time_since_fetching_counts():
+    with training(trace=False) as first:
+        first.save()
+        first.mirror("disk", every=NEVER).start()
+        with fetched("disk", first.history) as second, pulse(4.0):
+            other = second.mirror("disk", every=NEVER)
+            with mock.patch("siag.runtimes.mirror.time.monotonic", return_value=90.0):
+                other.fetch()
+            assert 2.0 <= waited(other.start) <= 3.0
+            other.close()
+
+
+def test_a_server_that_was_started_again_does_not_wait_for_itself():
+    with training(trace=False) as first:
+        first.save()
+        first.mirror("disk", every=NEVER, run="one").start()
+        with fetched("disk", first.history) as second:
+            other = second.mirror("disk", every=NEVER, run="one")
+            other.fetch()
+            assert waited(other.start) == 0.0
+            assert other.push()
+            other.close()
+
+
+def test_a_run_that_ends_in_order_leaves_its_url_at_once():
+    with training(trace=False) as first, training(trace=False) as second:
+        mirror = first.mirror("disk", every=NEVER)
+        mirror.start()
+        Disk().pipe_file("disk://run/state/owner.alive", b"1")
+        other = second.mirror("disk", every=NEVER)
+        other.fetch()
+        calls, read = [], Remote.read
+
+        def end(remote, name):
+            """Between a look at the mark and one at the pulse."""
+            content = read(remote, name)
+            if not calls:
+                calls.append(name)
+                mirror.close()
+            return content
+
+        with mock.patch.object(Remote, "read", end):
+            assert waited(other.start) == 0.0
+        other.close()
+
+
+def test_of_two_that_find_a_dead_run_one_goes_on():
+    with training(trace=False) as first, training(trace=False) as second, training(trace=False) as third:
+        first.mirror("disk", every=NEVER, run="one").start()
+        with pulse(0.2):
+            slower = second.mirror("disk", every=NEVER)
+        quicker = third.mirror("disk", every=NEVER, run="one")
+        slower.fetch()
+        quicker.start()
+        with pytest.raises(SiagError, match="another run is writing there"):
+            slower.start()
+        assert quicker.push()
+        quicker.close()
+
+
+def test_of_two_that_start_at_once_one_goes_on():
+    with training(trace=False) as first, training(trace=False) as second:
+        mirror, other = (run.mirror("disk", every=NEVER) for run in (first, second))
+        write = Remote.write
+
+        def both(remote, name, content):
+            write(remote, name, content)
+            with mock.patch.object(Remote, "write", write), mock.patch.object(other, "_watch"):
+                other.start()
+
+        with (
+            mock.patch.object(Remote, "write", both),
+            pytest.raises(SiagError, match=r"^disk://run/state: another run is writing there; stop it, or choose"),
+        ):
+            mirror.start()
+        assert other.push()
+        other.close()
+
+
+def test_a_run_that_was_taken_over_hears_of_it_between_rounds():
+    with training(trace=False) as run, pulse(0.05):
+        mirror = run.mirror("objects", every=NEVER)
+        mirror.start()
+        wait_until(lambda: "owner.alive" in marks(Objects))
+        Objects().pipe_file("objects://run/state/owner", b"another")
+        wait_until(lambda: mirror.problem)
+        wait_until(lambda: not mirror._thread.is_alive())
+        assert mirror.lost == "objects://run/state"
+        assert not mirror.push()
+        mirror.close()
+        assert Objects().cat_file("objects://run/state/owner") == b"another"
+
+
+def test_signs_of_life_that_fail_do_not_end_them():
+    with training(trace=False) as run, pulse(0.02):
+        mirror = run.mirror("disk", every=NEVER)
+        with mock.patch.object(mirror._states, "beat", side_effect=OSError("the network is down")) as beat:
+            mirror.start()
+            wait_until(lambda: beat.call_count >= 3)
+            assert not any(path.endswith(".alive") for path in Disk.store)
+        wait_until(lambda: "owner.alive" in marks(Disk))
+        assert mirror.problem is None
+        mirror.close()
+
+
+def test_a_small_file_is_written_while_a_large_one_is_on_its_way(tmp_path):
+    remote = Remote("disk://run")
+    (tmp_path / "large").write_bytes(b"large")
+    put = Disk.put_file
+
+    def meanwhile(self, source, path, **options):
+        put(self, source, path, **options)
+        remote.write("small", b"small")
+
+    with mock.patch.object(Disk, "put_file", meanwhile):
+        remote.put(tmp_path / "large", "large", lambda: None)
+    assert (remote.read("large"), remote.read("small")) == (b"large", b"small")
+    assert remote.sizes().keys() == {"large", "small"}
 
 
 def test_what_changed_between_fetching_and_starting_is_another_run():
@@ -515,9 +746,10 @@ def test_what_changed_between_fetching_and_starting_is_another_run():
             other = second.mirror("disk", every=NEVER)
             other.fetch()
             assert mirror.push()
+            mirror.close()
             with pytest.raises(SiagError, match=r"^disk://run/trace.csv: another run has just written there; stop it"):
                 other.start()
-        mirror.close()
+    assert not marks(Disk)
 
 
 def test_a_url_that_cannot_be_read_or_written_at_the_start_is_an_error(tmp_path):
@@ -525,6 +757,7 @@ def test_a_url_that_cannot_be_read_or_written_at_the_start_is_an_error(tmp_path)
     Disk.reason = "no permission"
     with pytest.raises(SiagError, match=r"^disk://run: cannot be written: no permission$"):
         mirror.start()
+    Disk.heal()
     with (
         mock.patch.object(Disk, "ls", side_effect=PermissionError(13, "Permission denied")),
         pytest.raises(SiagError, match=r"^disk://run: cannot be read: Permission denied$"),

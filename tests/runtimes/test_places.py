@@ -212,3 +212,44 @@ def test_a_run_in_places_is_found_again(tmp_path, temporary):
         again = Training(places.options.folder.parent, run.history, trace=False)
         assert again.server.reports == 5
         again.stop()
+
+
+def test_a_url_belongs_to_the_run_that_is_alive(tmp_path, temporary):
+    url = f"file://{tmp_path}/run"
+    words = f"^{url}: another run is writing there; stop it, or choose another URL$"
+    with mock.patch("siag.runtimes.mirror.PULSE", 0.1), Places(Options(folder=url)) as first:
+        first.start()
+        with Places(Options(folder=url)) as second:
+            for _ in range(2):  # whoever saves may have been the first to hear
+                with pytest.raises(SiagError, match=words):
+                    second.start()
+            with pytest.raises(SiagError, match=words):
+                second.publish()
+        assert first.finish()
+        assert first.lost is None
+    with Places(Options(folder=url)) as third:
+        third.start()
+
+
+@pytest.mark.parametrize("run", [None, "one"])
+def test_a_killed_servers_url_is_taken_over_and_at_once_by_the_same_run(tmp_path, temporary, run):
+    url = f"file://{tmp_path}/run"
+    with owner(temporary, url) as (process, _):
+        kill(process)
+    (tmp_path / "run" / "owner").write_text("one before")
+    seconds = 0.1 if run is None else 1e6
+    with mock.patch("siag.runtimes.mirror.PULSE", seconds), Places(Options(folder=url), run=run) as places:
+        places.start()
+        assert places.finish()
+
+
+def test_a_run_that_was_taken_over_says_so_at_its_end(tmp_path, temporary):
+    url = f"file://{tmp_path}/run"
+    with Places(Options(folder=url)) as first:
+        first.start()
+        assert first.lost is None
+        with mock.patch("siag.runtimes.mirror.PULSE", 0.01), Places(Options(folder=url)) as second:
+            second.start()  # the first one's pulse is too slow for it
+            assert not first.finish()
+            assert first.lost == f"{url}: another run has taken it over; what is there is not this run's"
+            assert second.finish()

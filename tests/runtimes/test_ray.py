@@ -250,6 +250,43 @@ def test_a_dataset_is_split_among_the_workers():
     assert clusters.all_gone()
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # Ray's own
+def test_workers_that_wait_for_room_leave_a_cpu_for_reading():
+    import ray
+
+    notes = Notes((lambda snapshot: True, lambda: groups.extend(clusters.groups("siag reader"))))
+    groups = []
+    dataset = ray.data.range(4000).map_batches(lambda batch: batch)
+    run = siag.train(
+        lambda w, row: w - row["id"],
+        dataset,
+        np.zeros(1),
+        step=siag.steps.Constant(0.01),
+        runtime=Ray(workers=8, fewest=2, patience=IMPATIENT),
+        until=siag.Until(reports=200, seconds=60),
+        progress=notes,
+    )
+    assert run.about["ended"] == "as many iterations or reports as asked"
+    assert notes.heard("of 8 workers are there; the others wait for room")
+    assert [group["bundles"] for group in groups] == [{0: {"CPU": 1.0}}]
+    assert clusters.all_gone()
+    assert dataset.count() == 4000  # it is as it was
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # Ray's own
+def test_datasets_that_need_more_than_there_is_are_refused():
+    import ray
+
+    dataset = ray.data.range(40).map_batches(lambda batch: batch, num_cpus=7)
+    said = r"streams = 'Datasets': must be .* a node can read \(6 CPU in all\), which takes 7 CPU of one; materialize"
+    with pytest.raises(siag.BadInput, match=said):
+        siag.train(jobs.pull, dataset, np.zeros(1), step=STEP, runtime=Ray(workers=2))
+    said = r"workers = 5: must be at most 4: .* \(6 CPU in all\), beside a CPU for reading, with a CPU each"
+    with pytest.raises(siag.BadInput, match=said):
+        siag.train(jobs.pull, ray.data.range(40), np.zeros(1), step=STEP, runtime=Ray(workers=5))
+    assert clusters.all_gone()
+
+
 def test_other_versions_on_the_nodes_are_refused(monkeypatch):
     monkeypatch.setattr("siag.runtimes.cluster.driver.__version__", "99.0")
     with pytest.raises(

@@ -18,9 +18,11 @@ import siag
 from siag.foundations.errors import Missing
 from siag.methods import SIAG
 from siag.runtimes import Ray
-from siag.runtimes.cluster.driver import Driver
+from siag.runtimes.cluster.actors import STALE
+from siag.runtimes.cluster.driver import READER, SERVER, Driver
 from siag.runtimes.cluster.lead import Lead, clearest
 from siag.runtimes.cluster.link import _silent, reason_of
+from siag.runtimes.cluster.reading import room_to_read
 from siag.runtimes.cluster.room import is_crowded, room_for
 
 pytestmark = pytest.mark.ray
@@ -243,7 +245,7 @@ def test_a_worker_makes_room_if_two_nodes_have_half_a_place_each(monkeypatch):
     monkeypatch.setattr("siag.runtimes.cluster.driver.CROWDED", 0.0)
     seen = Watched(nodes=alive(a=1.0, b=1.0), available_resources=lambda: ONE)
     seen.driver._nodes = {0: "a", 1: "b"}
-    seen.driver._make_room(lacking=True)
+    seen.driver._make_room(SERVER)
     assert seen.killed == ["worker 1"]
     assert seen.events == ["worker 1 makes room for a server that has none"]
 
@@ -253,7 +255,7 @@ def test_room_is_made_where_a_server_fits_and_also_by_workers_nobody_knows_the_n
     seen = Watched(3, nodes=alive(a=1.0, b=0.5), available_resources=dict)
     seen.driver._nodes = {0: "a", 1: "b", 2: "lost"}
     for _ in range(4):
-        seen.driver._make_room(lacking=True)
+        seen.driver._make_room(SERVER)
     assert seen.killed == ["worker 0", "worker 1", "worker 2"]
 
 
@@ -262,8 +264,80 @@ def test_nobody_makes_room_for_a_server_that_is_only_slow(monkeypatch):
     up = {"wait": lambda refs, **_: (refs, []), "get": lambda hello: SimpleNamespace(node="a")}
     seen = Watched(nodes=alive(a=2.0), available_resources=dict, **up)
     seen.driver._nodes = {0: "a", 1: "a"}
-    seen.driver._make_room(lacking=True)
+    seen.driver._make_room(SERVER)
     assert not seen.killed
+
+
+class NoReader:
+    """A place for reading that was lost with its node."""
+
+    node = ""
+    needs = ONE
+
+
+@pytest.mark.parametrize(("cpus", "killed"), [(1.0, ["worker 1"]), (3.0, [])])
+def test_a_worker_makes_room_for_reading(monkeypatch, cpus, killed):
+    monkeypatch.setattr("siag.runtimes.cluster.driver.CROWDED", 0.0)
+    seen = Watched(nodes=alive(a=cpus), available_resources=lambda: {"CPU": cpus - 1.0})
+    driver = seen.driver
+    driver._nodes = {0: "a", 1: "a"}
+    driver._look = SimpleNamespace(ready=True)
+    assert driver._lack() == ""
+    driver._reader = NoReader()
+    assert driver._lack() == READER
+    driver._make_room(driver._lack())
+    assert seen.killed == killed
+    assert seen.heard("worker 1 makes room for reading the Dataset") == bool(killed)
+    driver._missed = True
+    assert driver._lack() == SERVER
+
+
+def test_it_is_said_once_that_a_dataset_has_given_no_rows():
+    seen = Watched(available_resources=dict)
+    seen.driver._mention_rows()
+    assert not seen.events
+    seen.driver._unread = True
+    for _ in range(2):
+        seen.driver._mention_rows()
+    (said,) = seen.events
+    assert said.startswith("waiting for the Dataset's first rows (free: 0 CPU; what sorts or shuffles needs a free")
+
+
+def test_reading_that_finds_no_room_is_not_waited_for_for_ever():
+    seen = Watched(available_resources=dict)
+    seen.driver._reader = NoReader()
+    with pytest.raises(siag.SiagError, match=r"no room for reading the Dataset within 60 seconds: .*free: 0 CPU"):
+        seen.driver._await_reader(0.0)
+
+
+def stage(*inputs, compute=None, **given):
+    return SimpleNamespace(ray_remote_args=given, compute=compute, input_dependencies=inputs)
+
+
+def planned(end):
+    return SimpleNamespace(_logical_plan=SimpleNamespace(dag=end))
+
+
+READ = stage(scheduling_strategy="SPREAD")
+POOL = SimpleNamespace(min_size=2)
+
+
+@pytest.mark.parametrize(
+    ("end", "needs"),
+    [
+        (READ, ONE),
+        (stage(READ, num_cpus=2), {"CPU": 2.0}),
+        (stage(stage(READ, num_cpus=0.5), num_gpus=1, resources={"disk": 1}), {"CPU": 1.0, "GPU": 1.0, "disk": 1.0}),
+        (stage(READ, compute=POOL), {"CPU": 3.0}),
+        (SimpleNamespace(input_dependencies=[READ, READ]), ONE),
+        (SimpleNamespace(ray_remote_args={}, input_dependencies=[READ]), None),  # a sort, say
+        (stage(label_selector={"site": "here"}), None),
+        (stage(scheduling_strategy=SimpleNamespace(node="here")), None),
+        (None, ONE),
+    ],
+)
+def test_what_reading_needs(end, needs):
+    assert room_to_read(planned(end)) == needs
 
 
 def test_a_server_that_does_not_hear_of_the_end_is_not_waited_for(monkeypatch):
@@ -305,7 +379,7 @@ def broken(stop):
 @pytest.mark.parametrize(
     "cluster",
     [
-        {"wait": lambda refs, **_: (refs, []), "get": lambda stop: False},
+        {"wait": lambda refs, **_: (refs, []), "get": lambda stop: STALE},
         {"wait": lambda refs, **_: (refs, []), "get": broken},
         {"wait": lambda refs, **_: ([], refs), "get": lambda copying, timeout: False},
     ],
@@ -318,7 +392,9 @@ def test_a_shard_whose_last_copy_failed_is_warned_of(cluster):
 
 def test_a_shard_that_copies_is_waited_for():
     rounds = iter([False, False, True])
-    cluster = {"wait": lambda refs, **_: (refs if next(rounds) else [], []), "get": lambda ref, timeout=None: True}
+    answers = {"copying": True, "stop": ""}
+    cluster = {"wait": lambda refs, **_: (refs if next(rounds) else [], [])}
+    cluster["get"] = lambda ref, timeout=None: answers[ref]
     Watched(shards=2, **cluster).driver._part()
     assert next(rounds, None) is None
 
@@ -402,3 +478,28 @@ def test_ctrl_c_while_ray_starts_leaves_nothing_connected(monkeypatch):
     assert ended
     assert not ray.is_initialized()
     assert signal.getsignal(signal.SIGTERM) is usual
+
+
+def test_sigterm_while_ray_starts_means_what_it_meant(monkeypatch):
+    import ray
+
+    class Terminated(Exception):
+        pass
+
+    def end(number, frame):
+        raise Terminated
+
+    def init(**given):
+        signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(number))  # as Ray does
+        signal.raise_signal(signal.SIGTERM)
+
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    monkeypatch.setattr(ray, "init", init)
+    monkeypatch.setattr(ray, "shutdown", lambda: None)
+    usual = signal.signal(signal.SIGTERM, end)
+    try:
+        with pytest.raises(Terminated):
+            train()
+        assert signal.getsignal(signal.SIGTERM) is end
+    finally:
+        signal.signal(signal.SIGTERM, usual)

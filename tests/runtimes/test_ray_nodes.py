@@ -120,8 +120,8 @@ def test_moved_workers_are_known_and_ctrl_c_does_not_wait_for_a_server_without_a
     home = cluster.add_node(num_cpus=1, resources={"home": 1})
 
     class Known(Driver):
-        def __init__(self, *given):
-            super().__init__(*given)
+        def __init__(self, *given, **named):
+            super().__init__(*given, **named)
             drivers.append(self)
 
     def lose_the_worker():

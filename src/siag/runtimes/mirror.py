@@ -20,6 +20,11 @@ first save, in which there are none, comes before its trace: a trace without a s
 A file that has changed is sent whole. Generations are bounded by a few times the state; the trace is not: each round
 sends all of it, so that a round takes longer and longer. The pause after a round is nine times as long as the round, if
 that is more than `every`: copying takes at most a tenth of the time. What a crash can lose is a pause and two rounds.
+
+A run that is alive keeps its URLs. There it has a mark, written once, that says whose they are, and a pulse, written
+every few seconds, however long a round takes; both go when it ends in order. Whoever finds another's mark looks for a
+while whether mark or pulse change: if so he is refused, if not its owner is dead. No clocks are compared. Mark and
+pulse are two files, so that the late pulse of a machine that slept cannot make it the owner again.
 """
 
 from __future__ import annotations
@@ -29,7 +34,8 @@ import secrets
 import tempfile
 import threading
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
@@ -44,9 +50,12 @@ __all__ = ["Mirror", "check_url", "is_url"]
 Signature: TypeAlias = tuple[int, int, int]
 
 SCRATCH = "siag-mirror-"
+BUSY = "another run is writing there; stop it, or choose another URL"
 RETRY = 1.0  # seconds between two attempts while somebody waits
 REST = 9.0  # how much longer than a round the pause after it is
 PATIENCE = 60.0  # seconds without progress that somebody waits
+PULSE = 4.0  # seconds between two signs of life at a URL
+PULSES = 3  # how many of them must be missing before a run counts as dead
 LAST_ROUND = 10.0  # the same for a round under way that nobody waits for
 SLOWEST = 1e6  # bytes a second that a driver moves at least, if it does not tell
 STRETCH = 512e6  # bytes that a driver moves at most before it tells; s3fs: ten parts of 50 MiB at a time
@@ -63,6 +72,8 @@ class Mirror:
         trace: the local file of a `TraceWriter`, and the URL of a file.
         every: seconds from the end of a round to the next, at least; see above.
         scratch: a folder for the copies that are sent; by default the system's for temporary files.
+        run: a name, known to all, that no other run has; one of the same name is taken over without a look whether it
+            is alive. By default each has a name of its own.
     """
 
     def __init__(
@@ -72,6 +83,7 @@ class Mirror:
         trace: tuple[str | os.PathLike[str], str] | None = None,
         every: float = 5.0,
         scratch: Path | None = None,
+        run: str | None = None,
     ) -> None:
         self._every, self._scratch = check.real("every", every, above=0), scratch
         self._signs = signs = _Signs()
@@ -80,13 +92,25 @@ class Mirror:
         self._sides = [side for side in (self._trace, self._states) if side is not None]
         if not self._sides:
             raise Missing("folder", "say what to copy where, by folder or trace")
-        self._owner = secrets.token_hex(16).encode()
+        self._owner = f"{run or secrets.token_hex(16)} {secrets.token_hex(16)}".encode()
+        self._period = PULSE
         self._changed = threading.Condition()
         self._asked = self._done = 0  # rounds somebody wants, by number
-        self._closing = self._lost = self._busy = False
+        self._closing = self._busy = False
         self._failing: float | None = None  # since when attempts fail
+        self._trouble: str | None = None  # why the last attempt failed
         self._thread: threading.Thread | None = None
-        self.problem: str | None = None
+        self._heart: threading.Thread | None = None
+        self._ended = threading.Event()
+        self.lost: str | None = None
+        """The URL that another run has taken over; nothing is copied any more."""
+
+    @property
+    def problem(self) -> str | None:
+        """What goes wrong now."""
+        if self.lost is not None:
+            return f"{self.lost}: another run has taken it over; this one copies nothing there any more"
+        return self._trouble
 
     def fetch(self) -> None:
         """Copy what is at the URLs to the local places; what is there already is newer and stays.
@@ -95,30 +119,58 @@ class Mirror:
         """
         for side in reversed(self._sides):  # whoever writes there still puts the trace first
             try:
-                side.fetch()
+                side.fetch(self._owner)
             except Exception as error:  # each driver has its own kinds
                 raise SiagError(f"{side.url}: cannot be read: {reason_of(error)}") from None
 
     def start(self) -> None:
         """Take the URLs for this run, and begin to copy; a new run's first save is at its URL when this returns.
 
-        Raises `SiagError` if that fails, or if something has changed there since `fetch`.
+        If there is another run's mark, it takes some seconds more to see whether that run is alive; those since `fetch`
+        count.
+
+        Raises `SiagError` if it is, if something has changed there since `fetch`, or if they cannot be written.
         """
-        for side in self._sides:
-            try:
-                same = side.claim(self._owner)
-            except Exception as error:  # each driver has its own kinds
-                raise SiagError(f"{side.url}: cannot be written: {reason_of(error)}") from None
-            if not same:
-                raise SiagError(f"{side.url}: another run has just written there; stop it, or choose another URL")
-        if self._states is not None and self._states.new:
-            try:
-                with tempfile.TemporaryDirectory(prefix=SCRATCH, dir=self._scratch) as scratch:
-                    self._states.send(self._states.freeze(Path(scratch)), self._owner)
-            except Exception as error:  # each driver has its own kinds
-                raise SiagError(f"{self._states.url}: cannot be written: {reason_of(error)}") from None
+        self._watch()
+        self._ended.clear()
+        try:
+            self._claim()
+        except BaseException:
+            self._let_go()
+            raise
         self._thread = threading.Thread(target=self._work, name="siag-mirror", daemon=True)
         self._thread.start()
+
+    def _watch(self) -> None:
+        """Return when all URLs are free."""
+        watched = self._sides
+        while watched:
+            for side in watched:
+                with _written(side):
+                    side.look(self._owner)
+                if side.alive:
+                    raise SiagError(f"{side.url}: {BUSY}")
+            now = time.monotonic()
+            watched = [side for side in watched if side.seen and now < side.since + PULSES * self._period]
+            if watched:
+                time.sleep(self._period / 4)
+
+    def _claim(self) -> None:
+        """Mark the URLs, which must be as they were fetched, and put a new run's first save there."""
+        for side in self._sides:
+            with _written(side):
+                side.claim(self._owner)
+        self._heart = threading.Thread(target=self._live, name="siag-mirror-pulse", daemon=True)
+        self._heart.start()
+        for side in self._sides:
+            with _written(side):
+                same = side.unchanged(self._owner)
+            if not same:
+                raise SiagError(f"{side.url}: another run has just written there; stop it, or choose another URL")
+        states = self._states
+        if states is not None and states.new:
+            with _written(states), tempfile.TemporaryDirectory(prefix=SCRATCH, dir=self._scratch) as scratch:
+                states.send(states.freeze(Path(scratch)), self._owner)
 
     def push(self, wait: bool = True, patience: float = PATIENCE) -> bool:
         """Begin a round at once, or after the one under way.
@@ -137,7 +189,7 @@ class Mirror:
             self._changed.notify_all()
             if wait and self._thread is not None:
                 began = time.monotonic()
-                while not (self._done >= goal or self._lost or self._closing):
+                while not (self._done >= goal or self.lost or self._closing):
                     left = self._last_sign(began) + patience - time.monotonic()
                     if left <= 0:
                         break
@@ -166,14 +218,47 @@ class Mirror:
         """When somebody who waits since then last had a reason to: progress or, between attempts, the first failure."""
         return max(began, self._signs.last if self._busy else self._failing or began)
 
+    def _live(self) -> None:
+        """The thread that shows that this run is alive."""
+        while not self._ended.wait(self._period):
+            for side in self._sides:
+                try:
+                    side.beat(self._owner)
+                except _TakenOver as error:
+                    self._give_up(error)
+                    return
+                except Exception:  # each driver has its own kinds; rounds fail too, and tell
+                    continue
+
+    def _give_up(self, error: _TakenOver) -> None:
+        """Another run has a URL."""
+        with self._changed:
+            self.lost = str(error)
+            self._changed.notify_all()
+
+    def _let_go(self) -> None:
+        """Leave the URLs to others."""
+        self._ended.set()
+        if self._heart is not None:
+            self._heart.join(LAST_ROUND)
+        for side in self._sides:
+            side.release(self._owner)
+
     def _work(self) -> None:
         """The thread that copies."""
+        try:
+            self._copy()
+        finally:
+            self._let_go()
+
+    def _copy(self) -> None:
+        """A round after the other, until the end."""
         pause = self._every
         while True:
             with self._changed:
-                self._changed.wait_for(lambda: self._closing or self._asked > self._done, pause)
-                if self._closing:
-                    break
+                self._changed.wait_for(lambda: self._closing or self.lost or self._asked > self._done, pause)
+                if self._closing or self.lost:
+                    return
                 goal, self._busy = self._asked, True
                 self._signs.moved()
             began = time.monotonic()
@@ -186,25 +271,20 @@ class Mirror:
                 if good:
                     self._done = goal
                 self._changed.notify_all()
-                if self._lost:
-                    return
                 if not good:
-                    self._changed.wait_for(lambda: self._closing, min(RETRY, self._every))
-        for side in self._sides:
-            side.release(self._owner)
+                    self._changed.wait_for(lambda: self._closing or self.lost, min(RETRY, self._every))
 
     def _attempt(self) -> bool:
         """A round; whether it succeeded."""
         try:
             with tempfile.TemporaryDirectory(prefix=SCRATCH, dir=self._scratch) as scratch:
                 self._round(Path(scratch))
-            self.problem = None
+            self._trouble = None
         except _TakenOver as error:
-            self._lost = True
-            self.problem = f"{error}: another run has taken it over; this one copies nothing there any more"
+            self._give_up(error)
         except Exception as error:  # each driver has its own kinds
             urls = " and ".join(side.url for side in self._sides)
-            self.problem = f"copying to {urls}: {reason_of(error)}"
+            self._trouble = f"copying to {urls}: {reason_of(error)}"
         return self.problem is None
 
     def _round(self, scratch: Path) -> None:
@@ -220,6 +300,17 @@ class Mirror:
 
 class _TakenOver(Exception):
     """The mark at a URL, which this names, is another run's."""
+
+
+@contextmanager
+def _written(side: _Side) -> Iterator[None]:
+    """Have what fails at a URL at the start name it."""
+    try:
+        yield
+    except _TakenOver:
+        raise SiagError(f"{side.url}: {BUSY}") from None
+    except Exception as error:  # each driver has its own kinds
+        raise SiagError(f"{side.url}: cannot be written: {reason_of(error)}") from None
 
 
 class _Signs:
@@ -266,10 +357,15 @@ class _Side:
         self._mark = f"{remote.name}.owner" if remote.name else "owner"
         self._sent: dict[str, Signature] = {}  # by their names at the URL
         self._there: dict[str, int] = {}  # what was found at the URL, and its size
+        self._pulse, self._beats = f"{self._mark}.alive", 0
+        self.seen: tuple[bytes | None, ...] = ()  # another's mark and pulse, if there is a mark
+        self.since = 0.0  # when they were seen first
+        self.alive = False  # whether they have changed since
 
-    def fetch(self) -> None:
+    def fetch(self, owner: bytes) -> None:
         """Copy what is at the URL here, but for what is here already."""
         (self._local.parent if self._remote.name else self._local).mkdir(parents=True, exist_ok=True)
+        self.look(owner)
         self._there = self._found()
         for name in sorted(self._there):
             here = self._local if self._remote.name else self._local / name
@@ -282,17 +378,41 @@ class _Side:
         """Whether there was nothing at the URL."""
         return not self._there
 
-    def claim(self, owner: bytes) -> bool:
-        """Mark the URL; whether all there is as it was fetched."""
+    def look(self, owner: bytes) -> None:
+        """Note whether somebody else has the URL, and whether he is alive."""
+        mark = self._remote.read(self._mark)
+        if mark is None or mark.rpartition(b" ")[0] == owner.rpartition(b" ")[0]:  # nobody, or the same run before
+            self.seen = ()
+            return
+        seen = mark, self._remote.read(self._pulse)
+        if not self.seen:
+            self.seen, self.since = seen, time.monotonic()
+        elif seen != self.seen:
+            self.alive = self._remote.read(self._mark) is not None  # or it has just ended, and taken both away
+            self.seen = seen if self.alive else ()
+
+    def claim(self, owner: bytes) -> None:
+        """Mark the URL."""
         self._remote.make()
         self._remote.write(self._mark, owner)
+
+    def unchanged(self, owner: bytes) -> bool:
+        """Whether all at the URL is as it was fetched; the mark must be this one's still."""
+        self._check_mark(owner)
         return self._found() == self._there
 
+    def beat(self, owner: bytes) -> None:
+        """Be seen to be alive."""
+        self._check_mark(owner)
+        self._beats += 1
+        self._remote.write(self._pulse, b"%b %d" % (owner, self._beats))
+
     def release(self, owner: bytes) -> None:
-        """Take the mark away, if it is this one's."""
-        with suppress(Exception):  # it hurts nobody
+        """Take mark and pulse away, if the mark is this one's."""
+        with suppress(Exception):  # they hurt nobody
             if self._remote.read(self._mark) == owner:
                 self._remote.remove(self._mark)
+                self._remote.remove(self._pulse)
 
     def freeze(self, scratch: Path) -> list[_Copy]:
         """Copies of what has changed since it was sent, the oldest generation first."""

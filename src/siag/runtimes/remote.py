@@ -69,11 +69,11 @@ class Remote:
             name: what it is called there.
             moved: called when a part of it is there, as far as the driver tells.
         """
-        self._place(name, lambda path: self._send(source, path, moved))
+        self._place(name, DRAFT, lambda path: self._send(source, path, moved))
 
     def write(self, name: str, content: bytes) -> None:
-        """Write a small file."""
-        self._place(name, lambda path: self._system.pipe_file(path, content))
+        """Write a small file, while others may be doing the same, or this one puts a large one there."""
+        self._place(name, f"{DRAFT}-{secrets.token_hex(8)}", lambda path: self._system.pipe_file(path, content))
 
     def read(self, name: str) -> bytes | None:
         """What is in a small file; `None` if there is none."""
@@ -105,12 +105,12 @@ class Remote:
             told = Callback(hooks={"moved": lambda *_, **__: moved()})
             self._system.put_file(os.fspath(source), path, callback=told)
 
-    def _place(self, name: str, write: Callable[[str], Any]) -> None:
+    def _place(self, name: str, draft: str, write: Callable[[str], Any]) -> None:
         if self._whole:
             write(self._at(name))
         else:
-            write(self._at(DRAFT))
-            self._system.mv(self._at(DRAFT), self._at(name))
+            write(self._at(draft))
+            self._system.mv(self._at(draft), self._at(name))
 
 
 def copy_file(source: Path, target: Path, moved: Callable[[], None]) -> None:

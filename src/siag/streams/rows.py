@@ -37,7 +37,6 @@ class Rows(Stream[dict[str, Any]]):
 
     source: Any
     _first: int = field(default=0, init=False, repr=False)  # the number of the first row to give
-    _strategy: Any = field(default=None, init=False, repr=False)  # where Ray runs the tasks that read
 
     def __post_init__(self) -> None:
         if not callable(getattr(self.source, "iter_batches", None)):
@@ -51,12 +50,6 @@ class Rows(Stream[dict[str, Any]]):
         """Whether the Dataset is executed meanwhile, by tasks that need a CPU that no worker holds."""
         return is_streamed(self.source)
 
-    def placed(self, strategy: Any) -> Rows:
-        """The same, read by tasks that Ray places by a scheduling strategy."""
-        elsewhere = copy.copy(self)
-        elsewhere._strategy = strategy
-        return elsewhere
-
     def after(self, samples: int) -> Rows:
         """The rows after so many."""
         later = copy.copy(self)
@@ -66,7 +59,7 @@ class Rows(Stream[dict[str, Any]]):
     def samples(self, stop: Stop) -> Generator[dict[str, Any], None, None]:
         """The rows, until `stop` is set."""
         skip = self._first
-        for batch in batches_of(self.source, self._strategy):
+        for batch in batches_of(self.source):
             yield from rows_in(batch, skip, stop)
             skip = max(0, skip - rows_of(batch))
             if stop.is_set():

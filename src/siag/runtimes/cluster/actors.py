@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 ASK = 5.0  # seconds to wait for another actor's answer
 CRASHES = 3  # a worker's process may end so often before a report of its is accepted
 DIED = "its process has died"
+STALE = "what is at the URL is older than this run's end"
 
 
 @dataclass(frozen=True)
@@ -127,6 +128,13 @@ class Actor:
         return Hello(__version__, os.getpid(), node, ray.util.get_node_ip_address(), self.trouble)
 
 
+def identity() -> str:
+    """What an actor keeps when Ray starts it again."""
+    import ray
+
+    return str(ray.get_runtime_context().get_actor_id())
+
+
 def started_again() -> bool:
     """Whether Ray has started this actor again, after its process or its node was lost."""
     import ray
@@ -136,10 +144,12 @@ def started_again() -> bool:
         return bool(ray.get_runtime_context().was_current_actor_reconstructed)
 
 
-def loaded(parcel: bytes, what: str) -> Any:
+def loaded(parcel: Any, what: str) -> Any:
     """What was sent; modules that are missing here are named."""
     from ray import cloudpickle
 
+    if not isinstance(parcel, bytes):  # Ray has unpacked it
+        return parcel
     try:
         return cloudpickle.loads(parcel)
     except Exception as error:  # a user's code is imported
@@ -157,7 +167,7 @@ class Shard(Actor):
 
     def __init__(self, version: str, k: int) -> None:
         super().__init__(version)
-        self._k, self._kept = k, True
+        self._k, self._left = k, ""  # what is wrong with its last copy
         self._follower: Follower | None = None
         self._places: Places | None = None
         self._ended = threading.Event()
@@ -170,7 +180,7 @@ class Shard(Actor):
             charge: Charge = loaded(parcel, "the run")
             plan, secrets = charge.plan, charge.secrets
             host, port = charge.listening(self._k)
-            with Places(plan.options, self._k if charge.shards > 1 else None) as places:
+            with Places(plan.options, self._k if charge.shards > 1 else None, identity()) as places:
                 follower = Follower(
                     plan.method,
                     plan.w0,
@@ -190,7 +200,7 @@ class Shard(Actor):
                 places.start()
                 self._places, self._follower = places, follower
                 follower.run()
-                self._kept = places.finish()
+                self._left = "" if places.finish() else places.lost or STALE
         except BaseException as error:
             self.trouble = last_words(error)
         finally:
@@ -206,12 +216,12 @@ class Shard(Actor):
         """Whether it copies a save, and there is progress."""
         return self._places is not None and self._places.copying
 
-    def stop(self) -> bool:
-        """End in order; whether all that was saved is where it belongs."""
+    def stop(self) -> str:
+        """End in order; what is wrong if not all that was saved is where it belongs."""
         if self._follower is not None:
             self._follower.stop()
             self._ended.wait()
-        return self._kept
+        return self._left
 
 
 class Hand(Actor):
@@ -232,7 +242,7 @@ class Hand(Actor):
         self._node = ""
         self._parts: tuple[Any, ...] = ()
 
-    def load(self, shared: bytes, own: bytes) -> Hello:
+    def load(self, shared: bytes, own: Any) -> Hello:
         """Be known to be up, with what all workers get, a `Source` and the authority for TLS, and with its stream."""
         if not self.trouble and not self._parts:
             try:
@@ -241,7 +251,7 @@ class Hand(Actor):
                 self.trouble = str(error)
         return self.hello()
 
-    def run(self, shared: bytes, own: bytes, lead: Any) -> Ended:
+    def run(self, shared: bytes, own: Any, lead: Any) -> Ended:
         """Work until the server is done or the stream has ended; Ray calls this again if it starts the actor again."""
         from siag.runtimes.tcp_worker import Worker
 

@@ -16,8 +16,8 @@ import numpy as np
 from siag.foundations.errors import SiagError
 from siag.foundations.version import __version__
 from siag.runtimes.certificates import certify_run
-from siag.runtimes.cluster.actors import Charge, Ended, Hand, Hello, Secrets, Shard
-from siag.runtimes.cluster.lead import STALE, Lead, Look, Outcome
+from siag.runtimes.cluster.actors import STALE, Charge, Ended, Hand, Hello, Secrets, Shard
+from siag.runtimes.cluster.lead import Lead, Look, Outcome
 from siag.runtimes.cluster.link import needs, reason_of
 from siag.runtimes.cluster.room import Amounts, fits, is_crowded
 from siag.runtimes.interrupt import interruptible
@@ -25,8 +25,10 @@ from siag.runtimes.plan import Plan, Source
 from siag.runtimes.watch import Problems, Watcher
 from siag.simulation import Run
 from siag.simulation.run import ARRAYS
+from siag.streams import Part, Rows
 
 if TYPE_CHECKING:
+    from siag.runtimes.cluster.reading import Reader
     from siag.runtimes.cluster.runtime import Ray
 
 PAUSE = 0.25  # seconds between two looks at the server
@@ -34,7 +36,9 @@ ASK = 2.0  # seconds for an actor to answer
 GRACE = 3.0  # seconds for workers to end in order
 STOP = 90.0  # seconds for the servers of shards to copy their last save
 TOGETHER = 8  # calls that a server's actor answers at a time, its work being one
-CROWDED = 10.0  # seconds without a server, after which a worker makes room for it
+CROWDED = 10.0  # seconds without a server, or room to read, after which a worker makes room for it
+SERVER, READER = "a server that has none", "reading the Dataset"  # what room is made for
+FIRST = 20.0  # seconds without a report, after which it is said that a Dataset has given no rows
 HEARING = 5.0  # seconds for the server to hear that the run is to end
 
 
@@ -46,12 +50,25 @@ class Driver:
         plan: what to run.
         watcher: who is shown how it goes.
         ours: whether the cluster is on this machine, started for the run.
+        reader: where Datasets are read, if there is a place for that.
+        reads: whether Datasets are read meanwhile, wherever that is.
     """
 
-    def __init__(self, runtime: Ray, plan: Plan, watcher: Watcher, ours: bool) -> None:
+    def __init__(
+        self,
+        runtime: Ray,
+        plan: Plan,
+        watcher: Watcher,
+        ours: bool,
+        reader: Reader | None = None,
+        *,
+        reads: bool = False,
+    ) -> None:
         import ray
 
         self._ray, self._runtime, self._plan, self._watcher, self._ours = ray, runtime, plan, watcher, ours
+        self._reader = reader
+        self._unread = reads  # whether it may have to be said that there are no rows yet
         self._id = secrets.token_hex(3)
         tls = certify_run() if runtime.tls else None
         tokens = tuple(secrets.token_urlsafe(32) for _ in plan.own)
@@ -73,7 +90,7 @@ class Driver:
         self._farewell: Any = None  # what the server was told last about the end
         self._deaf = 0.0  # since when it does not hear that the run is to end; 0: it does, or need not
         self._missed = False  # whether the server does not answer, because it is started again
-        self._lacking = 0.0  # since when a server is not there, or since a worker made room for it; 0: all are
+        self._lacking = 0.0  # since when room is lacking, or since a worker made some; 0: all have theirs
         self._own: dict[int, Any] = {}  # what was sent to workers
         self._waiting: list[int] = []  # workers that made room
 
@@ -139,8 +156,9 @@ class Driver:
             self._watcher.event(f"{what}, and each takes memory of its own; use fewer workers, or a cluster's address")
 
     def _parcel(self, content: Any) -> Any:
-        """Something to be sent, in Ray's object store."""
-        return self._ray.put(self._ray.cloudpickle.dumps(content))
+        """Something to be sent, in Ray's object store; of Datasets Ray must know that they are in it."""
+        known = isinstance(content, Rows | Part)
+        return self._ray.put(content if known else self._ray.cloudpickle.dumps(content))
 
     def _greet(self, which: str, server: Any, until: float) -> None:
         """Wait for a server's actor."""
@@ -167,6 +185,7 @@ class Driver:
         runtime, plan = self._runtime, self._plan
         authority = None if self._secrets.tls is None else self._secrets.tls[0]
         self._shared = self._parcel((plan.source, authority))
+        self._await_reader(time.monotonic() + runtime.patience)
         for row in range(len(plan.own)):
             self._hire(row)
         fewest = len(plan.own) if runtime.fewest is None else runtime.fewest
@@ -183,6 +202,16 @@ class Driver:
             self._watcher.event(f"{len(self._nodes)} of {len(plan.own)} workers are there; the others wait for room")
         for row in self._hands:
             self._put_to_work(row)
+
+    def _await_reader(self, until: float) -> None:
+        """Wait for the place where Datasets are read; workers would take it."""
+        while self._reader is not None and not self._reader.node and not self._over:
+            if self._why:
+                return
+            if time.monotonic() > until:
+                what = f"there was no room for reading the Dataset within {self._runtime.patience:g} seconds"
+                raise SiagError(f"{what}: the cluster is busy ({self._free()}); wait, or raise patience=")
+            time.sleep(PAUSE / 5)
 
     def _meet(self, patience: float) -> None:
         """See which workers have come up."""
@@ -223,14 +252,15 @@ class Driver:
 
     def _watch(self) -> Outcome:
         """Until the run is over: pass on what the server says, and tell it what it cannot know."""
+        begun = time.monotonic()
         while True:
             self._note_ends()
             self._ask()
             if self._look is not None and not self._missed:
                 self._tell(self._look.life)
-                self._make_room(lacking=not self._look.ready)
-            else:
-                self._make_room(lacking=True)
+            self._make_room(self._lack())
+            if time.monotonic() - begun > FIRST:
+                self._mention_rows()
             if self._over:
                 return self._fetch()
             self._check_heard()
@@ -281,8 +311,23 @@ class Driver:
             return "with folder= it would be started again from its last save"
         return "start the run again with the same folder"
 
-    def _make_room(self, lacking: bool) -> None:
-        """If a server is not there and the cluster is full, let workers wait until it is."""
+    def _mention_rows(self) -> None:
+        """Say once if no Dataset has given any rows; what else takes so long the user knows better."""
+        snapshot = None if self._look is None else self._look.snapshot
+        if self._unread and (snapshot is None or not snapshot.reports):
+            kept = "" if self._reader is None else ", beside what is kept for reading"
+            remedy = "what sorts or shuffles needs a free CPU; use fewer workers, or materialize() it"
+            self._say(f"waiting for the Dataset's first rows ({self._free()}{kept}; {remedy})", False)
+        self._unread = False
+
+    def _lack(self) -> str:
+        """What has no place, as far as can be seen; "" if all have theirs."""
+        if self._look is None or self._missed or not self._look.ready:
+            return SERVER
+        return READER if self._reader is not None and not self._reader.node else ""
+
+    def _make_room(self, lacking: str) -> None:
+        """If a server or the reader is not there and the cluster is full, let workers wait until it is."""
         now = time.monotonic()
         if not lacking or self._over:
             self._lacking, waiting, self._waiting = 0.0, self._waiting, []
@@ -297,17 +342,25 @@ class Driver:
         with suppress(SiagError):  # what is wrong with one that came late is said when its work ends
             self._meet(0.0)
         nodes = {node["NodeID"]: node["Resources"] for node in self._ray.nodes() if node["Alive"]}
-        if self._work and self._is_crowded(nodes):
-            self._send_away(nodes)
+        if self._work and self._is_crowded(nodes, lacking):
+            self._send_away(nodes, lacking)
 
-    def _is_crowded(self, nodes: Mapping[str, Amounts]) -> bool:
-        """Whether a server is nowhere, and has no place; one that is only slow has one."""
+    def _is_crowded(self, nodes: Mapping[str, Amounts], lacking: str) -> bool:
+        """Whether something is nowhere, and has no place; one that is only slow has one."""
         server, worker = self._runtime.server_resources, self._runtime.resources
         taken = [(node, server) for node in self._homes()]
-        if len(taken) == self._runtime.shards:
+        if lacking == SERVER and len(taken) == self._runtime.shards:
             return False
         taken += [(self._nodes[row], worker) for row in self._hands if row in self._nodes]
-        return is_crowded(nodes, taken, self._ray.available_resources(), server)
+        if self._reader is not None and self._reader.node:
+            taken.append((self._reader.node, self._reader.needs))
+        return is_crowded(nodes, taken, self._ray.available_resources(), self._needed(lacking))
+
+    def _needed(self, lacking: str) -> Amounts:
+        """What that needs which has no place."""
+        if lacking == READER and self._reader is not None:
+            return self._reader.needs
+        return self._runtime.server_resources
 
     def _homes(self) -> list[str]:
         """The nodes of the servers that answer."""
@@ -318,16 +371,17 @@ class Driver:
                 found.append(self._ray.get(hello).node)
         return found
 
-    def _send_away(self, nodes: Mapping[str, Amounts]) -> None:
-        """Let a worker wait: of a node that can hold a server, else of any, else one that nobody knows the node of.
+    def _send_away(self, nodes: Mapping[str, Amounts], lacking: str) -> None:
+        """Let a worker wait: of a node that can hold what is lacking, else of any, else one nobody knows the node of.
 
-        Nodes are emptied one after the other, since a server needs its place on one.
+        Nodes are emptied one after the other, since a server, like the reader, needs its place on one.
         """
+        need = self._needed(lacking)
 
         def usefulness(work: Any) -> tuple[bool, bool, str, int]:
             row = self._work[work]
             node = self._nodes.get(row, "")
-            able = node in nodes and fits(nodes[node], self._runtime.server_resources)
+            able = node in nodes and fits(nodes[node], need)
             return able, node in nodes, node, row
 
         row = self._work.pop(max(self._work, key=usefulness))
@@ -335,7 +389,7 @@ class Driver:
         self._greetings = {hello: other for hello, other in self._greetings.items() if other != row}
         self._ray.kill(self._hands.pop(row))
         self._waiting.append(row)
-        self._say(f"worker {self._plan.names[row]} makes room for a server that has none", True)
+        self._say(f"worker {self._plan.names[row]} makes room for {lacking}", True)
 
     def _say(self, text: str, problem: bool) -> None:
         if problem and isinstance(self._watcher, Problems):
@@ -396,18 +450,19 @@ class Driver:
             self._ray.wait(there, num_returns=len(there), timeout=GRACE)
         stops = [shard.stop.remote() for shard in self._shards]
         for k, (shard, stop) in enumerate(zip(self._shards, stops, strict=True), start=1):
-            if not self._kept(shard, stop):
-                warnings.warn(f"shard {k}: {STALE}", RuntimeWarning, stacklevel=5)
+            wrong = self._left(shard, stop)
+            if wrong:
+                warnings.warn(f"shard {k}: {wrong}", RuntimeWarning, stacklevel=5)
 
-    def _kept(self, shard: Any, stop: Any) -> bool:
-        """Whether a shard has copied its last save; it is waited for while it does."""
+    def _left(self, shard: Any, stop: Any) -> str:
+        """What is wrong with a shard's last copy; it is waited for while it is made."""
         try:
             while not self._ray.wait([stop], timeout=STOP)[0]:
                 if not self._ray.get(shard.copying.remote(), timeout=ASK):
-                    return False
-            return bool(self._ray.get(stop))
+                    return STALE
+            return str(self._ray.get(stop))
         except self._ray.exceptions.RayError:
-            return False
+            return STALE
 
     def _kill(self) -> None:
         """Nothing of the run is left on the cluster."""

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from siag.foundations.errors import SiagError
 from siag.runtimes.assembly import Assembly
-from siag.runtimes.cluster.actors import ASK, DIED, Actor, Charge, loaded, started_again
+from siag.runtimes.cluster.actors import ASK, DIED, STALE, Actor, Charge, identity, loaded, started_again
 from siag.runtimes.cluster.places import Places
 from siag.runtimes.session import GONE, Session
 from siag.runtimes.shards import ShardLost
@@ -27,7 +27,6 @@ from siag.simulation import Run
 
 MOST_LINES = 10_000  # remarks that wait for the driver
 RETRY = 0.2  # seconds before servers of shards that are not there are looked for again
-STALE = "what is at the URL is older than this run's end"
 VAGUE = (f" failed: {DIED}", " failed: The actor ", " is gone: ")  # failures without a reason, the least vague first
 
 
@@ -181,7 +180,7 @@ class Lead(Actor):
         with ExitStack() as stack:
             shard = 0 if charge.shards > 1 else None
             listeners = [stack.enter_context(each) for each in listen(*charge.listening(0))]
-            self._places = stack.enter_context(Places(charge.plan.options, shard))
+            self._places = stack.enter_context(Places(charge.plan.options, shard, identity()))
             said = ""
             while True:
                 try:
@@ -196,7 +195,7 @@ class Lead(Actor):
                     time.sleep(RETRY)
                     continue
                 if not self._places.finish():
-                    warnings.warn(STALE, RuntimeWarning, stacklevel=2)
+                    warnings.warn(self._places.lost or STALE, RuntimeWarning, stacklevel=2)
                 return run
 
     def _serve(self, charge: Charge, listeners: Sequence[Any], places: Places) -> Run:

@@ -61,6 +61,7 @@ def connected(address: str | None, wanted: Mapping[str, float]) -> Iterator[bool
     except BaseException as error:  # Ray has many kinds
         ray.shutdown()
         if not isinstance(error, Exception):
+            _pass_on(error)
             raise
         if target is None or target == "local":
             raise BadInput("address", address, f"left out where Ray starts ({_reason(error)})", REMEDY) from None
@@ -81,6 +82,12 @@ def _own_sigterm() -> Iterator[None]:
     finally:
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, usual)
+
+
+def _pass_on(error: BaseException) -> None:
+    """Let SIGTERM mean what it does to the program if it came while Ray started, which Ray answers by this error."""
+    if isinstance(error, SystemExit) and error.code == signal.SIGTERM:
+        signal.raise_signal(signal.SIGTERM)
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+import threading
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -33,22 +34,24 @@ class Places:
     Args:
         options: as the user gave them.
         shard: the number of the shard whose state this is about, the lead's being 0; `None` if there is one server.
+        run: as for `Mirror`: what a server that was started again has in common with the one before.
     """
 
-    def __init__(self, options: Options, shard: int | None = None) -> None:
+    def __init__(self, options: Options, shard: int | None = None, run: str | None = None) -> None:
         self._scratch: Scratch | None = None
         self._mirror: Mirror | None = None
         self._told: str | None = None
         self._folder: str | None = None  # the URL
         self._trace: tuple[str, str] | None = None  # where it is written, and the URL
-        self._started = False
+        self._started, self._starting = False, threading.Lock()
+        self._refusal: SiagError | None = None  # why copying has not begun
         try:
-            self.options = self._opened(options, shard)
+            self.options = self._opened(options, shard, run)
         except BaseException:
             self._leave()
             raise
 
-    def _opened(self, options: Options, shard: int | None) -> Options:
+    def _opened(self, options: Options, shard: int | None, run: str | None) -> Options:
         """Fetch what is at the URLs; the options with paths."""
         folder, trace = (None if place is None else str(place) for place in (options.folder, options.trace))
         copied = folder is not None and is_url(folder)
@@ -62,7 +65,7 @@ class Places:
             self._folder = str(folder).rstrip("/")
             _check_split(self._folder, shard is not None)
             own = "" if shard is None else f"shard-{shard}"
-            states = scratch / STATE / own, f"{self._folder}/{own}"
+            states = scratch / STATE / own, f"{self._folder}/{own}" if own else self._folder
             publish = None if shard is None else self.publish  # all shards must have a save at their URLs
             options = replace(options, folder=scratch / STATE, publish=publish)
         if traced:
@@ -70,15 +73,23 @@ class Places:
             lines = place / str(trace).rpartition("/")[2], str(trace)
             self._trace = str(lines[0]), lines[1]
             options = replace(options, trace=lines[0])
-        self._mirror = Mirror(folder=states, trace=lines, scratch=scratch)
+        self._mirror = Mirror(folder=states, trace=lines, scratch=scratch, run=run)
         self._mirror.fetch()
         return options
 
     def start(self) -> None:
-        """Begin to copy, unless it has begun."""
-        if self._mirror is not None and not self._started:
+        """Begin to copy, unless it has begun; a `SiagError`, each time, if another run has the URLs."""
+        with self._starting:  # by whoever saves, or whoever serves
+            if self._refusal is not None:
+                raise self._refusal
+            if self._mirror is None or self._started:
+                return
+            try:
+                self._mirror.start()
+            except SiagError as error:
+                self._refusal = error
+                raise
             self._started = True
-            self._mirror.start()
 
     def publish(self) -> None:
         """Have what was just saved copied; an `OSError` if it is not there in the end."""
@@ -100,8 +111,14 @@ class Places:
         return self._mirror is not None and self._mirror.moving
 
     def finish(self) -> bool:
-        """Copy what is left, the run having ended; whether all is there."""
+        """Copy what is left, the run having ended; whether all is there. If not, `lost` may say why."""
         return self._mirror is None or self._mirror.push(wait=True)
+
+    @property
+    def lost(self) -> str | None:
+        """What to say at the end of a run whose URL another run has taken over; `None` if none has."""
+        url = None if self._mirror is None else self._mirror.lost
+        return None if url is None else f"{url}: another run has taken it over; what is there is not this run's"
 
     def named(self, text: str) -> str:
         """The same with the user's URLs in place of paths in scratch folders, be they another server's."""

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 
 Amounts = Mapping[str, float]
+ONE_CPU = {"CPU": 1.0}
 TINY = 1e-9  # amounts are decimal fractions
 
 
@@ -38,6 +39,21 @@ def room_for(nodes: Sequence[Amounts], server: Amounts, servers: int, worker: Am
         hosted[best] += 1
         placed += 1
     return placed, min(most, sum(_times(node, worker, most) for node in left))
+
+
+def without_reader(nodes: Sequence[Amounts], need: Amounts) -> list[dict[str, float]] | None:
+    """What nodes have left if what reading needs is taken from the largest that has it; `None` if none has.
+
+    >>> without_reader([{"CPU": 4}, {"CPU": 2, "GPU": 1}], {"CPU": 1, "GPU": 1})
+    [{'CPU': 4}, {'CPU': 1, 'GPU': 0}]
+    """
+    left = [dict(node) for node in nodes]
+    able = [k for k, node in enumerate(left) if fits(node, need)]
+    if not able:
+        return None
+    best = max(able, key=lambda k: left[k].get("CPU", 0.0))
+    left[best] = _without(left[best], need)
+    return left
 
 
 def is_crowded(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import secrets
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -12,7 +13,8 @@ from typing import Any
 from siag.foundations import check
 from siag.foundations.errors import BadInput
 from siag.runtimes.cluster.link import connected, installed
-from siag.runtimes.cluster.room import room_for
+from siag.runtimes.cluster.reading import Reader, room_to_read
+from siag.runtimes.cluster.room import ONE_CPU, room_for, without_reader
 from siag.runtimes.mirror import check_url, is_url
 from siag.runtimes.plan import Plan, planned
 from siag.runtimes.security import MOST_WORKERS
@@ -22,8 +24,7 @@ from siag.runtimes.wire import LARGEST
 from siag.simulation import Run
 from siag.streams import Part, Rows, split
 from siag.streams.parts import dismiss
-
-ONE_CPU = {"CPU": 1.0}
+from siag.streams.rows import is_streamed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,14 +81,17 @@ class Ray:
         installed()
         self._check_places(options)
         with ExitStack() as stack:
-            ours = None
-            if _is_dataset(streams):
-                ours = stack.enter_context(connected(self.address, self._wanted(self.workers or 1, 1)))
-                streams = self._split(streams)
-                stack.callback(dismiss, streams)
-            elif isinstance(streams, list | tuple):
+            ours, reader = None, None
+            if isinstance(streams, list | tuple):
                 streams = [Rows(stream) if _is_dataset(stream) else stream for stream in streams]
-            spare = _readers(streams)
+            spare, kept = _spare(streams)
+            if _is_dataset(streams):
+                ours = stack.enter_context(connected(self.address, self._wanted(self.workers or 1, spare)))
+                if kept:
+                    reader = Reader(f"siag reader {secrets.token_hex(3)}", spare)
+                    stack.callback(reader.remove)
+                streams = self._split(streams, reader)
+                stack.callback(dismiss, streams)
             plan = planned(
                 gradient, streams, w0, method, step, until, **options, few_enough=self._check_count, sendable=sendable
             )
@@ -100,7 +104,7 @@ class Ray:
             nodes = self._check_room(workers, spare)
             about = plan.about | {"activity": f"live, {workers} workers on Ray, {nodes} node{'s' * (nodes > 1)}"}
             plan = replace(plan, options=replace(plan.options, progress=False), about=about)
-            return Driver(self, plan, watcher, ours).run()
+            return Driver(self, plan, watcher, ours, reader, reads=bool(spare)).run()
 
     def _check_places(self, options: dict[str, Any]) -> None:
         """Folder and trace: a URL with its driver, or a path that means the same to all."""
@@ -145,40 +149,42 @@ class Ray:
         for name, value in (("step", plan.step), ("loss", options.loss), ("guard", options.guard)):
             sendable(name, value, "define it at the top of a module, without open files or locks")
 
-    def _wanted(self, workers: int, spare: int = 0) -> dict[str, float]:
-        """All that the actors need together, and CPUs for tasks that read Datasets meanwhile."""
-        total: dict[str, float] = {"CPU": float(spare)}
-        for need, count in ((self.resources, workers), (self.server_resources, self.shards)):
+    def _wanted(self, workers: int, spare: Mapping[str, float]) -> dict[str, float]:
+        """All that the actors need together, and tasks that read Datasets meanwhile."""
+        total = {"CPU": 0.0}
+        for need, count in ((spare, 1), (self.resources, workers), (self.server_resources, self.shards)):
             for what, amount in need.items():
                 total[what] = total.get(what, 0.0) + count * amount
         return total
 
-    def _check_room(self, workers: int, spare: int) -> int:
+    def _check_room(self, workers: int, spare: Mapping[str, float]) -> int:
         """Refuse more than the cluster has, whoever uses it now; return how many nodes there are."""
         nodes = [dict(node["Resources"]) for node in installed().nodes() if node["Alive"]]
-        largest = max(nodes, key=lambda node: node.get("CPU", 0.0), default={})
-        largest["CPU"] = max(0.0, largest.get("CPU", 0.0) - spare)
-        servers, fit = room_for(nodes, self.server_resources, self.shards, self.resources, workers)
+        beside = without_reader(nodes, spare)
+        if beside is None:
+            allowed = f"Datasets that a node can read ({_sum(nodes)} in all), which takes {_listed(spare)} of one"
+            raise BadInput("streams", "Datasets", allowed, "materialize() them, or add nodes")
+        servers, fit = room_for(beside, self.server_resources, self.shards, self.resources, workers)
         if servers < self.shards:
             allowed = f"what the nodes have, {self.shards} times ({_sum(nodes)} in all)"
             raise BadInput("server_resources", dict(self.server_resources), allowed, "ask for less, or add nodes")
         fewest = workers if self.fewest is None else self.fewest
         if fit < fewest:
-            each = ", ".join(f"{amount:g} {what}" for what, amount in self.resources.items())
-            reader = "beside a CPU for reading the Dataset, " if spare else ""
-            allowed = f"at most {fit}: so many fit into the cluster ({_sum(nodes)} in all), {reader}with {each} each"
+            taken = f"beside {_listed(spare)} for reading, " if spare else ""
+            each = f"{taken}with {_listed(self.resources)} each"
+            allowed = f"at most {fit}: so many fit into the cluster ({_sum(nodes)} in all), {each}"
             remedy = f"ask for less with resources=, add nodes, or start with those that fit by fewest={fit}"
             parameter = "workers" if self.fewest is None else "fewest"
             raise BadInput(parameter, fewest, allowed, remedy if fit else "ask for less with resources=, or add nodes")
         return len(nodes)
 
-    def _split(self, dataset: Any) -> list[Part]:
+    def _split(self, dataset: Any, reader: Reader | None) -> list[Part]:
         """A stream for each worker."""
         if self.workers is None:
             raise BadInput(
                 "workers", None, "given with a Ray Dataset, which is split among them", "write Ray(workers=4)"
             )
-        return split(dataset, self.workers)
+        return split(dataset, self.workers) if reader is None else reader.split(dataset, self.workers)
 
 
 def sendable(parameter: str, value: Any, remedy: str) -> None:
@@ -216,10 +222,23 @@ def _is_dataset(streams: Any) -> bool:
     return type(streams).__module__.startswith("ray.data.")
 
 
-def _readers(streams: Any) -> int:
-    """How many CPUs tasks that read Datasets need."""
-    listed = streams if isinstance(streams, list | tuple) else ()
-    return int(any(isinstance(stream, Rows | Part) and stream.streamed for stream in listed))
+def _spare(streams: Any) -> tuple[dict[str, float], bool]:
+    """What tasks that read Datasets need, and whether that is kept for them.
+
+    Datasets of a list are read each by its own worker: in a place kept for all, a slow one would hold up the others.
+    """
+    if not _is_dataset(streams):
+        listed = streams if isinstance(streams, list) else []
+        read = any(isinstance(stream, Rows | Part) and stream.streamed for stream in listed)
+        return dict(ONE_CPU) if read else {}, False
+    if not is_streamed(streams):
+        return {}, False
+    needs = room_to_read(streams)
+    return (dict(ONE_CPU), False) if needs is None else (needs, True)
+
+
+def _listed(amounts: Mapping[str, float]) -> str:
+    return "a CPU" if amounts == ONE_CPU else ", ".join(f"{amount:g} {what}" for what, amount in amounts.items())
 
 
 def _sum(nodes: Sequence[Mapping[str, float]]) -> str:

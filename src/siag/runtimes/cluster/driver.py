@@ -270,7 +270,7 @@ class Driver:
                 time.sleep(PAUSE)
 
     def _note_ends(self) -> None:
-        """See which workers have ended for good."""
+        """See which workers have ended for good; what they took is for those that wait."""
         while self._work:
             done, _ = self._ray.wait(list(self._work), timeout=0)
             if not done:
@@ -280,6 +280,8 @@ class Driver:
                 self._ended[row] = self._ray.get(done[0])
             except self._ray.exceptions.RayError as error:
                 self._ended[row] = Ended(True, reason_of(error))
+            self._ray.kill(self._hands.pop(row))
+            self._nodes.pop(row, None)
 
     def _ask(self) -> bool:
         """Look at the server, and show what is to be seen; whether it listens."""

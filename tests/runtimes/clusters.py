@@ -1,13 +1,21 @@
-"""What tests of the Ray runtime share: a small cluster on this machine, and ways to look at a run's actors."""
+"""What tests of the Ray runtime share: a small cluster on this machine, a run there, and ways to look at its actors."""
 
 import os
 from contextlib import contextmanager
 
+import numpy as np
 from peers import wait_until
+
+import siag
+from siag.runtimes import Ray
 
 os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
 os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
 
+STEP = siag.steps.Harmonic(5.0, 20)
+LIMIT = siag.Until(seconds=60)  # never reached, unless something is wrong
+PAUSES = (0.002, 0.004, 0.008)
+IMPATIENT = 20.0  # seconds
 QUICK = {  # a lost node is noticed within a second or two
     "health_check_initial_delay_ms": 0,
     "health_check_period_ms": 500,
@@ -74,3 +82,19 @@ def all_gone():
     """Whether nothing of any run is left."""
     wait_until(lambda: not actors("siag") and not groups("siag"))
     return True
+
+
+def problem(n=3):
+    return siag.problems.LeastSquares.random(n=n, d=4, p=2, noise=0.1)
+
+
+def train(until=LIMIT, n=3, runtime=None, **options):
+    runtime = Ray(patience=IMPATIENT) if runtime is None else runtime
+    run = siag.train(problem=problem(n), step=STEP, until=until, pauses=PAUSES[:n], runtime=runtime, **options)
+    assert all_gone()
+    return run
+
+
+def exactly_replayed(run, trace):
+    again = siag.replay(trace)
+    return np.array_equal(run.w, again.w) and run.t[-1] == again.t[-1] and run.error[0, -1] == again.error[0, -1]

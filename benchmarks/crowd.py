@@ -1,8 +1,11 @@
 """Many connected workers of which few report.
 
 `python -m benchmarks.crowd 50 50 1000` serves 50 that all report, then 1000 of which 50 do; it prints what each took.
-This process is the server. Those that report are played by one process, those that do not by another: they have said
-hello, hold their connection, and give the sign of life that a worker with a long gradient gives.
+This process is the server. One other plays all workers. Those that do not report have said hello, hold their
+connection, and give the sign of life that a worker with a long gradient gives, each at a time of its own. The process
+never sleeps, with a crowd or without. Workers are elsewhere; one that sleeps on this machine has to be woken by the
+server, which makes the call that sends an answer some three times as long, and how often it sleeps depends on how the
+two fall into step, of which any other process that wakes now and then puts them out. That is no cost of serving.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ import select
 import socket
 import sys
 import time
+from itertools import cycle
 
 import numpy as np
 
@@ -45,34 +49,23 @@ def hello(port: int, name: int) -> socket.socket:
     return line
 
 
-def idle(ports, joined, names: range) -> None:
-    """Those that do not report."""
+def play(ports, reporting: int, connected: int) -> None:
+    """All workers: the first report as soon as they are sent w, the others do not."""
     port = ports.get()
-    lines = [hello(port, name) for name in names]
-    joined.set()
-    try:
-        while True:
-            for line in lines:  # each at a time of its own
-                line.sendall(wire.head(wire.ALIVE))
-                if select.select(lines[:1], [], [], HEARTBEAT / len(lines))[0]:
-                    return  # nothing but goodbye can come
-    except OSError:
-        return  # the server is done
-
-
-def active(ports, joined, names: range) -> None:
-    """Those that report, as soon as they are sent w."""
-    port = ports.get()
-    joined.wait()
-    lines = [hello(port, name) for name in names]
+    others = [hello(port, name) for name in range(reporting, connected)]
+    lines = [hello(port, name) for name in range(reporting)]
     by_number = {line.fileno(): [line, 0] for line in lines}
     poll = select.epoll()
     for number, (line, _) in by_number.items():
         poll.register(number, select.EPOLLIN)
         line.sendall(wire.head(wire.REPORT, 8 * D, 0, 0) + bytes(8 * D))
+    turns, apart, due = cycle(others), HEARTBEAT / max(1, len(others)), time.monotonic()
     try:
         while True:
-            for number, _ in poll.poll():
+            while others and time.monotonic() > due:
+                next(turns).sendall(wire.head(wire.ALIVE))
+                due += apart
+            for number, _ in poll.poll(0):  # it never sleeps, see above
                 entry = by_number[number]
                 frame = entry[0].recv(FRAME, socket.MSG_WAITALL)
                 _, kind, _, stamp, _ = wire.HEADER.unpack_from(frame)
@@ -102,14 +95,9 @@ class Scale(Watch):
 def serve(connected: int, reporting: int, before: int, seconds: float = SECONDS) -> dict[str, float]:
     """Serve them; the rate, seconds of the server's own per report, and bytes that memory grew by."""
     context = multiprocessing.get_context("fork")
-    ports, joined = context.SimpleQueue(), context.Event()
-    processes = [context.Process(target=active, args=(ports, joined, range(reporting)))]
-    if connected > reporting:
-        processes.append(context.Process(target=idle, args=(ports, joined, range(reporting, connected))))
-    else:
-        joined.set()
-    for process in processes:
-        process.start()
+    ports = context.SimpleQueue()
+    process = context.Process(target=play, args=(ports, reporting, connected))
+    process.start()
     watch = Scale(reporting, connected)
     siag.serve(
         np.zeros(D),
@@ -117,11 +105,10 @@ def serve(connected: int, reporting: int, before: int, seconds: float = SECONDS)
         step=STEP,
         until=siag.Until(seconds=seconds + JOINING),
         port=0,
-        ready=lambda host, port: [ports.put(port) for _ in processes],
+        ready=lambda host, port: ports.put(port),
         progress=watch,
     )
-    for process in processes:
-        process.join()
+    process.join()
     if watch.seconds < ENOUGH * SECONDS:
         return serve(connected, reporting, before, seconds + 1.0)
     cpu = (watch.used - watch.began) / (watch.rate * watch.seconds)

@@ -4,7 +4,6 @@ A line is a JSON object: port, folder, durable, workers, d. A server that listen
 it begins with.
 """
 
-import asyncio
 import json
 import os
 import signal
@@ -17,7 +16,7 @@ from siag.methods import SIAG
 from siag.runtimes.assembly import Assembly, Options
 from siag.runtimes.security import Tokens
 from siag.runtimes.tcp_connection import Limits
-from siag.runtimes.tcp_server import listen, serve_session
+from siag.runtimes.tcp_server import listen, serve_eagerly
 from siag.runtimes.until import Until
 from siag.server.guard import Guard
 from siag.steps import Constant
@@ -39,7 +38,7 @@ def serve(port, **given):
     listeners = listen("127.0.0.1", port)
     parts = {"context": None, "tokens": Tokens.none(), "limits": Limits()}
     ready = lambda host, port: say(pid=os.getpid(), port=port, **facts)  # noqa: E731  # one line of a script
-    whole.run(lambda session: asyncio.run(serve_session(session, listeners, ready=ready, **parts)))
+    whole.run(lambda session: serve_eagerly(session, listeners, ready=ready, **parts))
     say(ended=whole.session.why, version=server.version, reports=server.reports, gap=gap(server.state))
 
 

@@ -86,7 +86,7 @@ class InThread:
 
     def _serve(self):
         def carry(session):
-            asyncio.run(tcp_server.serve_session(session, self._listeners, ready=self._ready, **self._given))
+            tcp_server.serve_eagerly(session, self._listeners, ready=self._ready, **self._given)
 
         try:
             with mock.patch.object(tcp_server, "Hub", Known):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
 import os
 import re
@@ -23,7 +22,7 @@ from siag.runtimes.assembly import Assembly, Options, checked, distance_from, wo
 from siag.runtimes.security import Tokens, check_binding, client_context, is_loopback, read_token, server_context
 from siag.runtimes.session import Session
 from siag.runtimes.task import FromProblem, FromStream, Gradient, Task, check_method, check_stream
-from siag.runtimes.tcp_server import Limits, listen, serve_session
+from siag.runtimes.tcp_server import Limits, listen, serve_eagerly
 from siag.runtimes.tcp_worker import Worker, made
 from siag.runtimes.until import Until, until_of
 from siag.runtimes.watch import Watcher
@@ -150,7 +149,7 @@ def serve(
 
         def carry(session: Session) -> None:
             _carried("method", max(session.server.message_size, session.server.shown.size))
-            asyncio.run(serve_session(session, listeners, **secrets, ready=ready, origin=origin))
+            serve_eagerly(session, listeners, **secrets, ready=ready, origin=origin)
 
         return assembly.run(carry)
 

@@ -13,7 +13,7 @@ import numpy as np
 from siag.foundations import check
 from siag.foundations.types import Floats
 from siag.runtimes import wire
-from siag.runtimes.tcp_memory import Memory, offered
+from siag.runtimes.tcp_memory import Memory, offered, same_machine
 from siag.runtimes.wire import STAGE
 
 if TYPE_CHECKING:
@@ -58,6 +58,7 @@ class Connection(asyncio.BufferedProtocol):
         self.row: int | None = None
         self.waits = False  # whether an answer is owed to it
         self.closing = False
+        self.near = False  # whether it is from this machine
         self.due = time.monotonic() + hub.limits.hello  # when what is on its way must be complete
         self.read_by = math.inf  # when it must have read what it was sent
         self.transport: asyncio.Transport
@@ -67,7 +68,8 @@ class Connection(asyncio.BufferedProtocol):
         """Somebody has called."""
         self.transport = cast(asyncio.Transport, transport)
         self.transport.set_write_buffer_limits(high=self._hub.unread)
-        self._hub.connections.add(self)
+        self.near = same_machine(transport)
+        self._hub.came(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The connection is gone; the worker's row stays."""
@@ -173,13 +175,13 @@ class Connection(asyncio.BufferedProtocol):
         if memory is not None:
             memory.remove()
 
-    def show(self, said: bytes, version: int, shown: Floats) -> bool:
+    def show(self, said: bytes, version: int, shown: Floats, eager: int = 0) -> bool:
         """Say something and show w in shared memory, if the worker uses that."""
         memory = self._memory
         if memory is None or not memory.used:
             return False
         memory.model[:] = shown
-        self.transport.write(said + wire.head(wire.SHARED_MODEL, 0, version))
+        self.transport.write(said + wire.head(wire.SHARED_MODEL, 0, version, eager))
         return True
 
     def refuse(self, reason: str, *, final: bool) -> None:

@@ -11,6 +11,7 @@ from contextlib import suppress
 from typing import Any
 
 from siag.runtimes import wire
+from siag.runtimes.spin import Spinner, suffice
 from siag.runtimes.tcp_connection import GRACE, Connection, Limits, refusal
 
 PAUSE = 0.05  # seconds before another try of what the system would not do
@@ -27,9 +28,15 @@ class Door(ABC):
         limits: on connections.
         context: for TLS.
         shown: bytes of what workers read.
+        spinner: what the event loop looks with before it sleeps.
+
+    Attributes:
+        eager: 1 if a worker on this machine need not sleep while it waits for an answer, 0 if it should.
     """
 
-    def __init__(self, limits: Limits, context: ssl.SSLContext | None, shown: int) -> None:
+    def __init__(
+        self, limits: Limits, context: ssl.SSLContext | None, shown: int, spinner: Spinner | None = None
+    ) -> None:
         self.limits = limits
         self.before: wire.Expected = {wire.HELLO: wire.ASKED}
         self.unread = max(UNREAD, 2 * (shown + wire.HEADER.size))
@@ -39,6 +46,8 @@ class Door(ABC):
         self._room = _room(limits.connections)
         self._arriving: dict[socket.socket, float] = {}  # who is shaking hands, and since when
         self._tasks: set[asyncio.Task[None]] = set()
+        self._spinner, self.eager = spinner, 0
+        self._near: set[Connection] = set()  # connections from this machine
 
     @abstractmethod
     def heed(self, connection: Connection, head: wire.Head, payload: memoryview) -> None:
@@ -48,9 +57,24 @@ class Door(ABC):
     def bad_frame(self, connection: Connection, reason: str) -> None:
         """What has come is no frame that was expected, or not all of it came in time."""
 
+    def came(self, connection: Connection) -> None:
+        """A connection is here."""
+        self.connections.add(connection)
+        if connection.near:
+            self._near.add(connection)
+        self._pace()
+
     def lost(self, connection: Connection) -> None:
         """A connection is gone."""
         self.connections.discard(connection)
+        self._near.discard(connection)
+        self._pace()
+
+    def _pace(self) -> None:
+        """With a core for the server and for each worker on this machine, nobody needs to sleep."""
+        if self._spinner is not None:
+            self._spinner.able = bool(self._near) and suffice(len(self._near) + 1)
+            self.eager = int(self._spinner.able)
 
     async def accept(self, listener: socket.socket) -> None:
         """Let in whoever calls, for ever."""

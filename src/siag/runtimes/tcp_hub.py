@@ -19,6 +19,7 @@ from siag.methods import Method
 from siag.runtimes import wire
 from siag.runtimes.security import Tokens
 from siag.runtimes.session import Session
+from siag.runtimes.spin import Spinner
 from siag.runtimes.tcp_connection import Connection, Limits, refusal
 from siag.runtimes.tcp_door import PAUSE, Door
 from siag.runtimes.wire import STAGE
@@ -39,6 +40,7 @@ class Hub(Door):
         origin: the problem and the seed of its samples, in words, if workers must have the same.
         share: whether workers on this machine may share memory with the server, so that large arrays are not sent. Only
             if all are trusted: one could change its numbers after the guard has seen them.
+        spinner: what the event loop looks with before it sleeps.
     """
 
     def __init__(
@@ -49,9 +51,10 @@ class Hub(Door):
         context: ssl.SSLContext | None = None,
         origin: dict[str, Any] | None = None,
         share: bool = False,
+        spinner: Spinner | None = None,
     ) -> None:
         sent, shown = 8 * session.server.message_size, 8 * session.server.shown.size
-        super().__init__(limits, context, shown)
+        super().__init__(limits, context, shown, spinner)
         self._origin, self._share = origin or {}, share
         self.session, self.tokens = session, tokens
         self.server = session.server
@@ -299,9 +302,9 @@ class Hub(Door):
             connection.hang_up()
             return
         version = self.server.version
-        if connection.show(said, version, self.server.shown):
+        if connection.show(said, version, self.server.shown, self.eager):
             return
-        said += wire.head(wire.MODEL, self._shown.nbytes, version)
+        said += wire.head(wire.MODEL, self._shown.nbytes, version, self.eager)
         if self._at_once:
             write(said + self._shown)
             return

@@ -9,10 +9,12 @@ import threading
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from siag.foundations.types import Floats
 from siag.runtimes import wire
+from siag.runtimes.spin import Spinner
 from siag.runtimes.tcp_memory import Memory, accepted
 
 CONNECT = 10.0  # seconds to connect, and to shake hands
@@ -30,6 +32,7 @@ class Line:
                 raise ConnectionRefusedError("nobody listens there")
             plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             plain.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            self._near = plain.getsockname()[0] == plain.getpeername()[0]  # whether the server is on this machine
             self._channel: _Plain | _Secure
             if context is None:
                 self._channel = _Plain(plain)
@@ -91,13 +94,16 @@ class Line:
                 self._low, self._high = 0, left
             self._high += self._channel.receive(self._buffer[self._high :], ANSWER)
         self._low += size
-        if self._memory is None:
-            return wire.parse_head(self._buffer, expected, self._low - size)
-        if wire.MODEL in expected:
+        if self._memory is not None and wire.MODEL in expected:
             expected = {**expected, wire.SHARED_MODEL: wire.NONE}
         head = wire.parse_head(self._buffer, expected, self._low - size)
-        self._shared = head.kind == wire.SHARED_MODEL
-        return head if not self._shared else wire.Head(self._memory.model.nbytes, wire.MODEL, head.stamp, head.sample)
+        if self._memory is not None:
+            self._shared = head.kind == wire.SHARED_MODEL
+            if self._shared:
+                head = wire.Head(self._memory.model.nbytes, wire.MODEL, head.stamp, head.sample)
+        if head.kind == wire.MODEL:
+            self._channel.spinner.able = self._near and head.sample == 1
+        return head
 
     def waiting(self) -> bool:
         """Whether the server has said something unasked; never waits."""
@@ -166,10 +172,16 @@ class Line:
 
 
 class _Plain:
-    """A socket that waits by itself."""
+    """A socket that waits by itself.
+
+    Attributes:
+        spinner: looks for what is to be received, before it sleeps.
+    """
 
     def __init__(self, connected: socket.socket) -> None:
         self._socket, self._patience = connected, ANSWER
+        self._look = partial(_ready, connected, False, 0.0)
+        self.spinner = Spinner()
         connected.settimeout(ANSWER)
 
     def send(self, content: bytes | memoryview) -> None:
@@ -181,6 +193,8 @@ class _Plain:
         if patience != self._patience:
             self._patience = patience
             self._socket.settimeout(patience)
+        if self.spinner.able:
+            self.spinner(self._look)
         try:
             return _some(self._socket.recv_into(view))
         except TimeoutError:
@@ -205,12 +219,18 @@ class _Plain:
 
 
 class _Secure:
-    """A TLS connection. OpenSSL allows one call at a time, so nobody may be inside one while waiting: it never does."""
+    """A TLS connection. OpenSSL allows one call at a time, so nobody may be inside one while waiting: it never does.
+
+    Attributes:
+        spinner: looks for what is to be received, before it sleeps.
+    """
 
     def __init__(self, connected: ssl.SSLSocket) -> None:
         self._socket = connected
         connected.setblocking(False)
         self._call = threading.Lock()  # held during a call of the socket
+        self._look = partial(_ready, connected, False, 0.0)
+        self.spinner = Spinner()
 
     def send(self, content: bytes | memoryview) -> None:
         """Send everything."""
@@ -231,7 +251,8 @@ class _Secure:
                 with self._call:
                     return _some(self._socket.recv_into(view))
             except ssl.SSLWantReadError:
-                _wait(self._socket, False, patience)
+                if not self.spinner(self._look):
+                    _wait(self._socket, False, patience)
             except ssl.SSLWantWriteError:
                 _wait(self._socket, True, patience)
 

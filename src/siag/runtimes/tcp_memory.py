@@ -53,14 +53,17 @@ class Memory:
                 os.unlink(self.path)
 
 
+def same_machine(transport: asyncio.BaseTransport) -> bool:
+    """Whether both ends of a connection have the same address."""
+    here, there = transport.get_extra_info("sockname"), transport.get_extra_info("peername")
+    return bool(here and there) and here[0] == there[0]
+
+
 def offered(transport: asyncio.Transport, hello: dict[str, Any], message: int, shown: int) -> Memory | None:
     """Memory for a worker that asks for it, if it is on this machine, its arrays are large, and there is room."""
     if hello.get("memory") is not True or 8 * min(message, shown) < LEAST:
         return None
-    if not wire.NATIVE or not os.path.isdir(PLACE):
-        return None
-    here, there = transport.get_extra_info("sockname"), transport.get_extra_info("peername")
-    if not here or not there or here[0] != there[0]:
+    if not wire.NATIVE or not os.path.isdir(PLACE) or not same_machine(transport):
         return None
     try:
         return _made(message, shown)

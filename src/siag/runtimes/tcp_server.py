@@ -17,10 +17,11 @@ from siag.runtimes.security import Tokens
 from siag.runtimes.session import Session
 from siag.runtimes.shards.hub import LeadHub
 from siag.runtimes.shards.lead import LeadServer
+from siag.runtimes.spin import Spinner, event_loop
 from siag.runtimes.tcp_connection import Limits
 from siag.runtimes.tcp_hub import Hub
 
-__all__ = ["Limits", "listen", "serve_session"]
+__all__ = ["Limits", "listen", "serve_eagerly", "serve_session"]
 
 PAUSE = 0.05  # seconds between two looks at everything that is no message
 
@@ -49,6 +50,13 @@ def listen(host: str, port: int) -> list[socket.socket]:
     return listeners
 
 
+def serve_eagerly(session: Session, listeners: Sequence[socket.socket], **given: Any) -> None:
+    """The same as `serve_session` in an event loop of its own, which need not sleep for workers on this machine."""
+    spinner = Spinner()
+    with asyncio.Runner(loop_factory=lambda: event_loop(spinner)) as runner:
+        runner.run(serve_session(session, listeners, spinner=spinner, **given))
+
+
 async def serve_session(
     session: Session,
     listeners: Sequence[socket.socket],
@@ -59,14 +67,16 @@ async def serve_session(
     ready: Callable[[str, int], None] | None = None,
     origin: dict[str, Any] | None = None,
     share: bool = False,
+    spinner: Spinner | None = None,
 ) -> None:
     """Serve until the session is over, or a signal comes; then save and say goodbye.
 
     With `share`, workers on this machine may share memory with the server; for workers that are trusted, see `Hub`.
+    With `spinner`, which the event loop looks with, it need not sleep where there are cores for it.
     """
     loop = asyncio.get_running_loop()
     kind = LeadHub if isinstance(session.server, LeadServer) else Hub
-    hub = kind(session, tokens, limits, context, origin, share)
+    hub = kind(session, tokens, limits, context, origin, share, spinner)
     stop: list[str] = []
     for number in (signal.SIGINT, signal.SIGTERM):
         with suppress(NotImplementedError, RuntimeError, ValueError):  # not in the main thread, or not this system

@@ -437,7 +437,8 @@ and back takes {machine.pipes * 1e6:.1f} µs through pipes and {machine.loopback
 d = 10⁶ the fused update takes {machine.fused * 1e3:.2f} ms, NumPy's {machine.plain * 1e3:.2f} ms, copying w to a
 worker's place {machine.handed * 1e3:.2f} ms; carrying 8 MB to another process and back over a connection takes
 {machine.carried * 1e3:.1f} ms. {CROWD:,} connected workers of which {WORKING} report cost the server {many[1]:.2f}
-times the time per report of {WORKING} alone.
+times the time per report of {WORKING} alone; one process that never sleeps plays them all, so that it costs the server
+nothing to wake them.
 
 ### Durability
 

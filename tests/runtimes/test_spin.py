@@ -1,14 +1,45 @@
-"""Waiting without sleeping: it finds what is there, and is given up where it is in vain."""
+"""Waiting without sleeping: it finds what is there, lets others run, and is given up where it is in vain."""
 
 import asyncio
 import os
 import socket
 import threading
+from types import SimpleNamespace
 
 import pytest
 
 from siag.runtimes import spin
-from siag.runtimes.spin import REST, TRIES, Spinner, Waiter, event_loop, suffice
+from siag.runtimes.spin import FIRST_REST, LONGEST_REST, SPIN, TRIES, Spinner, Waiter, event_loop
+
+
+class World:
+    """Time that passes only when others run, and something that is there from some time on."""
+
+    def __init__(self, monkeypatch, turn=SPIN / 10):
+        self.now, self.turn, self.looks, self.there = 0.0, turn, 0, float("inf")
+        monkeypatch.setattr(spin, "time", SimpleNamespace(perf_counter=lambda: self.now))
+        monkeypatch.setattr(spin, "let_others_run", self.run_others)
+
+    def run_others(self):
+        self.now += self.turn
+
+    def look(self):
+        self.looks += 1
+        return self.now >= self.there
+
+    def come(self, seconds):
+        self.there = self.now + seconds
+
+    def looked(self, spinner):
+        """Whether it looks at all."""
+        before = self.looks
+        spinner(self.look)
+        return self.looks > before
+
+
+@pytest.fixture
+def world(monkeypatch):
+    return World(monkeypatch)
 
 
 @pytest.fixture
@@ -19,90 +50,93 @@ def pipe():
         os.close(end)
 
 
-def counted(waiter):
-    """How often it looked, without sleeping and ready to sleep."""
-    looks, poll = [0, 0], waiter._poll
-
-    def look(pause):
-        looks[pause != 0] += 1
-        return poll(pause)
-
-    waiter._poll, waiter._look = look, lambda: look(0)
-    return looks
+def rest(world, spinner):
+    """How often it does not look, until it does again."""
+    count = 0
+    while not world.looked(spinner):
+        count += 1
+    return count
 
 
-@pytest.mark.parametrize("able", [True, False])
-def test_what_is_there_is_found_and_what_comes_is_waited_for(pipe, able):
+def test_what_is_there_is_found_at_the_first_look(world):
+    world.come(0.0)
+    assert Spinner()(world.look)
+    assert (world.looks, world.now) == (1, 0.0)
+
+
+def test_others_run_between_two_looks(world):
+    world.come(2.5 * world.turn)
+    assert Spinner()(world.look)
+    assert (world.looks, world.now) == (4, 3 * world.turn)
+
+
+def test_in_vain_it_ends_in_time(world):
+    assert not Spinner()(world.look)
+    assert SPIN <= world.now <= SPIN + world.turn
+
+
+def test_in_vain_it_is_given_up_for_twice_as_long_each_time(world):
+    spinner = Spinner()
+    for _ in range(TRIES):
+        assert world.looked(spinner)
+    expected = FIRST_REST
+    while expected < LONGEST_REST:
+        assert rest(world, spinner) == expected
+        expected *= 2
+    assert [rest(world, spinner) for _ in range(2)] == [LONGEST_REST] * 2
+
+
+def test_an_answer_ends_the_doubt(world):
+    spinner = Spinner()
+    for _ in range(TRIES):
+        spinner(world.look)
+    assert rest(world, spinner) == FIRST_REST
+    assert rest(world, spinner) == 2 * FIRST_REST
+    for _ in range(4 * FIRST_REST):
+        assert not world.looked(spinner)
+    world.come(0.0)
+    assert spinner(world.look)
+    world.there = float("inf")
+    for _ in range(TRIES):
+        assert world.looked(spinner)
+    assert rest(world, spinner) == FIRST_REST
+
+
+def test_where_others_need_the_core_for_long_it_sleeps_though_it_finds_what_it_looks_for(monkeypatch):
+    world, spinner = World(monkeypatch, turn=5 * SPIN), Spinner()
+    for _ in range(TRIES):
+        world.come(SPIN / 2)
+        assert spinner(world.look)
+    assert not world.looked(spinner)
+
+
+def test_where_it_may_not_it_never_looks(world):
+    spinner = Spinner(able=False)
+    assert not any(world.looked(spinner) for _ in range(2 * FIRST_REST))
+    spinner.able = True
+    assert world.looked(spinner)
+
+
+def test_a_waiter_finds_what_is_there_and_waits_for_what_comes(pipe):
     reader, writer = pipe
-    waiter = Waiter(reader, able=able)
-    assert waiter.wait(0.001) == []
+    waiter = Waiter(reader)
+    for seconds in (0.0, SPIN / 2, 2 * SPIN):
+        assert waiter.wait(seconds) == []
     threading.Timer(0.02, os.write, (writer, b"x")).start()
     assert [number for number, _ in waiter.wait(20.0)] == [reader]
-    assert [number for number, _ in waiter.wait()] == [reader]
+    assert [number for number, _ in waiter.wait(20.0)] == [reader]
     waiter.drop(reader)
     assert waiter.wait(0.0) == []
 
 
-def test_an_answer_that_is_there_soon_is_found_without_sleeping(pipe):
-    reader, writer = pipe
-    waiter = Waiter(reader, able=True)
-    looks = counted(waiter)
-    os.write(writer, b"x")
-    for _ in range(2 * TRIES):
-        assert waiter.wait()
-    assert looks == [2 * TRIES, 0]
-
-
-def test_in_vain_it_is_given_up_and_tried_again_later(pipe):
-    waiter = Waiter(pipe[0], able=True)
-    looks = counted(waiter)
-    for _ in range(TRIES):
-        assert waiter.wait(0.0) == []
-    before = looks[0]
-    assert before > TRIES  # time and again
-    looks[0] = 0
-    for _ in range(REST):
-        waiter.spin()
-    assert looks[0] == 0
-    waiter.spin()
-    assert looks[0] > 0
-    looks[0] = 0
-    for _ in range(REST):  # once in vain suffices now
-        waiter.spin()
-    assert looks[0] == 0
-
-
-def test_an_answer_ends_the_doubt(pipe):
-    reader, writer = pipe
-    waiter = Waiter(reader, able=True)
-    for _ in range(TRIES - 1):
-        assert waiter.spin() == []
-    os.write(writer, b"x")
-    assert waiter.spin()
-    os.read(reader, 1)
-    looks = counted(waiter)
-    for _ in range(TRIES):
-        waiter.spin()
-    assert looks[0] > TRIES
-
-
-def test_without_cores_it_sleeps_at_once(pipe):
-    waiter = Waiter(pipe[0], able=False)
-    looks = counted(waiter)
-    for _ in range(2 * REST):
-        assert waiter.spin() == []
-    assert looks == [0, 0]
-
-
-@pytest.mark.parametrize(("processes", "enough"), [(1, True), (2, True), (3, False)])
-def test_each_process_needs_a_core(monkeypatch, processes, enough):
-    monkeypatch.setattr(spin, "cores", lambda: 2)
-    assert suffice(processes) is enough
+def test_a_waiter_does_not_wait_for_longer_than_it_is_asked_to(pipe, monkeypatch):
+    monkeypatch.setattr(spin.Spinner, "__call__", lambda *given: pytest.fail("it spins"))
+    assert Waiter(pipe[0]).wait(SPIN / 2) == []
 
 
 @pytest.mark.parametrize("able", [True, False])
 def test_an_event_loop_looks_before_it_sleeps(able):
-    spinner, looks = Spinner(), []
+    spinner, looks = Spinner(able=False), []
 
     async def talk():
         here, there = socket.socketpair()

@@ -1,10 +1,11 @@
-"""Over TCP nobody sleeps where each process on the machine has a core of its own, and all do where it has not."""
+"""Over TCP, a server and its workers on one machine look before they sleep; those on other machines do not."""
 
+import socket
 from contextlib import contextmanager
 
 import numpy as np
 import pytest
-from peers import Client, D, Served, wait_until
+from peers import D, Served, wait_until
 
 from siag.runtimes import spin, tcp_line, wire
 from siag.runtimes.certificates import make_certificates
@@ -14,17 +15,12 @@ from siag.runtimes.spin import Spinner
 MODELS = {wire.MODEL: (8 * D, 8 * D)}
 
 
-@pytest.fixture(autouse=True)
-def two_cores(monkeypatch):
-    monkeypatch.setattr(spin, "cores", lambda: 2)
-
-
 @contextmanager
-def joined(served, name, context=None):
+def joined(served, context=None):
     """A line on which everything up to the first model has been said."""
     line = tcp_line.Line(("127.0.0.1", served.port), context)
     try:
-        head = line.hello(wire.text(wire.HELLO, {"protocol": wire.PROTOCOL, "worker": name}), {wire.WELCOME: wire.TOLD})
+        head = line.hello(wire.text(wire.HELLO, {"protocol": wire.PROTOCOL}), {wire.WELCOME: wire.TOLD})
         line.text(head)
         receive(line)
         yield line
@@ -33,59 +29,46 @@ def joined(served, name, context=None):
 
 
 def receive(line):
-    head = line.receive(MODELS)
+    line.receive(MODELS)
     line.array(np.empty(D))
-    return head
 
 
 def exchange(line, sample):
-    """A report, the server stepping with each; the header of the answer."""
+    """A report, the server stepping with each, and its answer."""
     line.send(wire.head(wire.REPORT, 8 * D, sample, sample), np.zeros(D))
-    return receive(line)
+    receive(line)
 
 
-def able(line):
-    return line._channel.spinner.able
+@pytest.fixture
+def spinners(monkeypatch):
+    """Those of the servers that are started."""
+    made = []
+
+    def make(**given):
+        made.append(Spinner(**given))
+        return made[-1]
+
+    monkeypatch.setattr("siag.runtimes.tcp_server.Spinner", make)
+    return made
 
 
-def test_one_worker_on_two_cores_is_told_not_to_sleep_until_another_comes():
-    with Served(2) as served, joined(served, "0") as line:
-        assert exchange(line, 0).sample == 1
-        assert able(line)
-        with Client(served.port) as other:
-            other.join(worker="1")
-            assert exchange(line, 1).sample == 0
-            assert not able(line)
-        assert wait_until(lambda: served.states()[1] == "away")
-        assert exchange(line, 2).sample == 1
-        assert able(line)
-
-
-def test_a_server_that_nobody_is_connected_to_sleeps(monkeypatch):
-    spinners = []
-    monkeypatch.setattr("siag.runtimes.tcp_server.Spinner", lambda: spinners.append(Spinner()) or spinners[-1])
-    with Served(1) as served:
+def test_a_server_looks_as_long_as_a_worker_of_its_own_machine_is_there(spinners):
+    with Served(2) as served:
         (spinner,) = spinners
         assert not spinner.able
-        with joined(served, "0") as line:
-            exchange(line, 0)
+        with joined(served):
+            with joined(served):
+                assert spinner.able
+            assert wait_until(lambda: "away" in served.states())
             assert spinner.able
         assert wait_until(lambda: not spinner.able)
 
 
-def test_a_worker_on_another_machine_sleeps_whatever_it_is_told():
-    with Served(1) as served, joined(served, "0") as line:
-        line._near = False
-        assert exchange(line, 0).sample == 1
-        assert not able(line)
-
-
-@pytest.mark.parametrize("cores", [1, 2, 64])
-def test_from_another_machine_no_core_is_taken(monkeypatch, cores):
-    monkeypatch.setattr(spin, "cores", lambda: cores)
+def test_for_workers_on_other_machines_a_server_sleeps(spinners, monkeypatch):
     monkeypatch.setattr("siag.runtimes.tcp_connection.same_machine", lambda transport: False)
-    with Served(1) as served, joined(served, "0") as line:
-        assert exchange(line, 0).sample == 0
+    with Served(1) as served, joined(served) as line:
+        exchange(line, 0)
+        assert not spinners[0].able
 
 
 @pytest.mark.parametrize("secure", [False, True], ids=["TCP", "TLS"])
@@ -96,10 +79,18 @@ def test_an_answer_that_is_there_soon_is_found_by_looking(secure, tmp_path, monk
         make_certificates(tmp_path / "certs", hosts=["127.0.0.1"], workers=1)
         theirs = server_context(tmp_path / "certs" / "server.pem", tmp_path / "certs" / "server.key")
         ours = client_context(tmp_path / "certs" / "ca.pem")
-    with Served(1, context=theirs) as served, joined(served, "0", ours) as line:
+    with Served(1, context=theirs) as served, joined(served, ours) as line:
         monkeypatch.setattr(tcp_line, "_wait", lambda *given: pytest.fail("it went to sleep"))
         looks, look = [], line._channel._look
         line._channel._look = lambda: looks.append(1) or look()
         for sample in range(20):
             exchange(line, sample)
         assert looks
+
+
+@pytest.mark.parametrize(("host", "able"), [("127.0.0.1", True), ("127.0.0.2", False)])
+def test_a_worker_looks_if_the_server_has_its_own_address(host, able):
+    with socket.create_server((host, 0)) as listener:
+        line = tcp_line.Line(listener.getsockname(), None)
+        assert line._channel._spinner.able is able
+        line.close()

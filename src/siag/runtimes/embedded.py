@@ -28,7 +28,7 @@ from siag.activity import Tick
 from siag.foundations.dispatch import compiled
 from siag.foundations.types import Floats, Integers
 from siag.runtimes.session import Session
-from siag.runtimes.spin import Waiter, suffice
+from siag.runtimes.spin import Waiter
 from siag.runtimes.task import StreamEnded, Task, last_words
 from siag.server.guard import Refused, square_norm
 
@@ -125,7 +125,7 @@ def work(
         task.begin(row, n, d, int(notes[SAMPLE]))
         square_norm(out)
         square, compute, read, write = square_norm.settled(out), task.compute, os.read, os.write
-        spin = Waiter(answer, able=suffice(n + 1)).spin
+        spin = Waiter(answer).spin
         while True:
             send = compute(w, out)
             notes[SAMPLE] = task.sample
@@ -244,7 +244,7 @@ class Embedded:
         session = self._session
         bell = self._bell.fileno()
         sentinels = {process.sentinel: row for row, process in enumerate(self._processes)}
-        waiter = Waiter(bell, *sentinels, able=suffice(len(self._processes) + 1))
+        waiter = Waiter(bell, *sentinels)
         here = set(range(len(self._processes)))
         ticking = isinstance(session.server.server, Tick)
         clock = time.monotonic

@@ -1,8 +1,9 @@
-"""Waiting without sleeping, where a core is free for it.
+"""Waiting without sleeping, as long as that is worth it.
 
-A process that sleeps is woken by another core, which takes tens of microseconds, often longer than what it waits for.
-One that looks again and again takes a core meanwhile, so it does so for a short time only, and gives it up for a while
-where it is in vain: when answers take long, or others need the core.
+A process that sleeps has to be woken, which takes tens of microseconds, the other's time and its own, often longer than
+what it waits for. One that looks again and again takes a core meanwhile. So it lets every other process run between two
+looks, looks for a short time only, and gives it up where it is in vain: when answers take long, or when others that
+need the cores have kept it from looking. After each time in vain it is given up for twice as long.
 """
 
 from __future__ import annotations
@@ -16,30 +17,26 @@ from collections.abc import Callable
 from functools import partial
 from typing import TypeVar
 
-from siag.foundations.parallel import cores
-
-SPIN = 1e-4  # seconds to look again and again
+SPIN = 5e-4  # seconds to look again and again
 TRIES = 4  # times in vain in a row, after which it sleeps at once
-REST = 500  # times that it does so before it tries again
+FIRST_REST, LONGEST_REST = 50, 5000  # times that it does so before it tries again
 
 Found = TypeVar("Found")
 
-
-def suffice(processes: int) -> bool:
-    """Whether there is a core for each of so many processes that wait for each other."""
-    return processes <= cores()
+let_others_run: Callable[[], object] = getattr(os, "sched_yield", partial(time.sleep, 0))
 
 
 class Spinner:
-    """Looks for something without sleeping, as long as that is worth it.
+    """Looks for something without sleeping.
 
     Args:
-        able: whether there are cores for it.
+        able: whether what is looked for may come so soon; it can be changed.
     """
 
-    def __init__(self, able: bool = False) -> None:
+    def __init__(self, able: bool = True) -> None:
         self.able = able
         self._failures = self._rests = 0
+        self._rest = FIRST_REST
 
     def __call__(self, look: Callable[[], Found]) -> Found | None:
         """What a look finds; nothing after a short time in vain, or at once where that is better."""
@@ -50,13 +47,14 @@ class Spinner:
             return None
         clock = time.perf_counter
         until = clock() + SPIN
-        while not (found := look()):
-            if clock() > until:
-                self._failures += 1
-                if self._failures >= TRIES:
-                    self._rests = REST
-                return None
-        self._failures = 0
+        while not (found := look()) and clock() < until:
+            let_others_run()
+        if clock() < until:
+            self._failures, self._rest = 0, FIRST_REST
+        else:
+            self._failures += 1
+            if self._failures >= TRIES:
+                self._rests, self._rest = self._rest, min(2 * self._rest, LONGEST_REST)
         return found
 
 
@@ -65,28 +63,26 @@ class Waiter:
 
     Args:
         descriptors: their numbers.
-        able: whether there are cores to do so without sleeping; see `suffice`.
     """
 
-    def __init__(self, *descriptors: int, able: bool) -> None:
+    def __init__(self, *descriptors: int) -> None:
         self._poller = select.poll()
         for descriptor in descriptors:
             self._poller.register(descriptor, select.POLLIN)
         self._poll = self._poller.poll
-        self._look = partial(self._poll, 0)
-        self._spinner = Spinner(able)
+        self._look, self._spinner = partial(self._poll, 0), Spinner()
 
     def drop(self, descriptor: int) -> None:
         """Wait for one no longer."""
         self._poller.unregister(descriptor)
 
-    def wait(self, seconds: float | None = None) -> list[tuple[int, int]]:
+    def wait(self, seconds: float) -> list[tuple[int, int]]:
         """Those that are ready, and what is up with each; none after so many seconds."""
-        return self.spin() or self._poll(None if seconds is None else 1000 * seconds)
+        return (self.spin() if seconds > SPIN else None) or self._poll(1000 * seconds)
 
-    def spin(self) -> list[tuple[int, int]]:
+    def spin(self) -> list[tuple[int, int]] | None:
         """The same without sleeping: none after a short time, or at once where that is better."""
-        return self._spinner(self._look) or []
+        return self._spinner(self._look)
 
 
 class _Selector(selectors.DefaultSelector):
@@ -98,13 +94,10 @@ class _Selector(selectors.DefaultSelector):
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         """Those that are ready."""
-        if timeout is None or timeout > 0:
-            found = self._spinner(self._look)
-            if found:
-                return found
-        return super().select(timeout)
+        found = self._spinner(self._look) if timeout is None or timeout > SPIN else None
+        return found or super().select(timeout)
 
 
 def event_loop(spinner: Spinner) -> asyncio.AbstractEventLoop:
-    """An event loop that looks before it sleeps, where the system's way of waiting is known to suit that."""
+    """An event loop that looks before it sleeps, where the system's own way of waiting allows it."""
     return asyncio.SelectorEventLoop(_Selector(spinner)) if os.name == "posix" else asyncio.new_event_loop()

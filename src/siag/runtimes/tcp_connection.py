@@ -175,13 +175,13 @@ class Connection(asyncio.BufferedProtocol):
         if memory is not None:
             memory.remove()
 
-    def show(self, said: bytes, version: int, shown: Floats, eager: int = 0) -> bool:
+    def show(self, said: bytes, version: int, shown: Floats) -> bool:
         """Say something and show w in shared memory, if the worker uses that."""
         memory = self._memory
         if memory is None or not memory.used:
             return False
         memory.model[:] = shown
-        self.transport.write(said + wire.head(wire.SHARED_MODEL, 0, version, eager))
+        self.transport.write(said + wire.head(wire.SHARED_MODEL, 0, version))
         return True
 
     def refuse(self, reason: str, *, final: bool) -> None:

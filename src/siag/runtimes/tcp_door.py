@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import Any
 
 from siag.runtimes import wire
-from siag.runtimes.spin import Spinner, suffice
+from siag.runtimes.spin import Spinner
 from siag.runtimes.tcp_connection import GRACE, Connection, Limits, refusal
 
 PAUSE = 0.05  # seconds before another try of what the system would not do
@@ -28,10 +28,7 @@ class Door(ABC):
         limits: on connections.
         context: for TLS.
         shown: bytes of what workers read.
-        spinner: what the event loop looks with before it sleeps.
-
-    Attributes:
-        eager: 1 if a worker on this machine need not sleep while it waits for an answer, 0 if it should.
+        spinner: what the event loop looks with before it sleeps, when workers on this machine are there.
     """
 
     def __init__(
@@ -46,7 +43,7 @@ class Door(ABC):
         self._room = _room(limits.connections)
         self._arriving: dict[socket.socket, float] = {}  # who is shaking hands, and since when
         self._tasks: set[asyncio.Task[None]] = set()
-        self._spinner, self.eager = spinner, 0
+        self._spinner = Spinner() if spinner is None else spinner
         self._near: set[Connection] = set()  # connections from this machine
 
     @abstractmethod
@@ -62,19 +59,13 @@ class Door(ABC):
         self.connections.add(connection)
         if connection.near:
             self._near.add(connection)
-        self._pace()
+            self._spinner.able = True
 
     def lost(self, connection: Connection) -> None:
         """A connection is gone."""
         self.connections.discard(connection)
         self._near.discard(connection)
-        self._pace()
-
-    def _pace(self) -> None:
-        """With a core for the server and for each worker on this machine, nobody needs to sleep."""
-        if self._spinner is not None:
-            self._spinner.able = bool(self._near) and suffice(len(self._near) + 1)
-            self.eager = int(self._spinner.able)
+        self._spinner.able = bool(self._near)
 
     async def accept(self, listener: socket.socket) -> None:
         """Let in whoever calls, for ever."""

@@ -302,9 +302,9 @@ class Hub(Door):
             connection.hang_up()
             return
         version = self.server.version
-        if connection.show(said, version, self.server.shown, self.eager):
+        if connection.show(said, version, self.server.shown):
             return
-        said += wire.head(wire.MODEL, self._shown.nbytes, version, self.eager)
+        said += wire.head(wire.MODEL, self._shown.nbytes, version)
         if self._at_once:
             write(said + self._shown)
             return

@@ -32,12 +32,12 @@ class Line:
                 raise ConnectionRefusedError("nobody listens there")
             plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             plain.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-            self._near = plain.getsockname()[0] == plain.getpeername()[0]  # whether the server is on this machine
+            spinner = Spinner(able=plain.getsockname()[0] == plain.getpeername()[0])  # the server is on this machine
             self._channel: _Plain | _Secure
             if context is None:
-                self._channel = _Plain(plain)
+                self._channel = _Plain(plain, spinner)
             else:
-                self._channel = _Secure(context.wrap_socket(plain, server_hostname=address[0]))
+                self._channel = _Secure(context.wrap_socket(plain, server_hostname=address[0]), spinner)
         except BaseException:
             plain.close()
             raise
@@ -94,16 +94,13 @@ class Line:
                 self._low, self._high = 0, left
             self._high += self._channel.receive(self._buffer[self._high :], ANSWER)
         self._low += size
-        if self._memory is not None and wire.MODEL in expected:
+        if self._memory is None:
+            return wire.parse_head(self._buffer, expected, self._low - size)
+        if wire.MODEL in expected:
             expected = {**expected, wire.SHARED_MODEL: wire.NONE}
         head = wire.parse_head(self._buffer, expected, self._low - size)
-        if self._memory is not None:
-            self._shared = head.kind == wire.SHARED_MODEL
-            if self._shared:
-                head = wire.Head(self._memory.model.nbytes, wire.MODEL, head.stamp, head.sample)
-        if head.kind == wire.MODEL:
-            self._channel.spinner.able = self._near and head.sample == 1
-        return head
+        self._shared = head.kind == wire.SHARED_MODEL
+        return head if not self._shared else wire.Head(self._memory.model.nbytes, wire.MODEL, head.stamp, head.sample)
 
     def waiting(self) -> bool:
         """Whether the server has said something unasked; never waits."""
@@ -172,16 +169,11 @@ class Line:
 
 
 class _Plain:
-    """A socket that waits by itself.
+    """A socket that waits by itself, after it has looked without sleeping."""
 
-    Attributes:
-        spinner: looks for what is to be received, before it sleeps.
-    """
-
-    def __init__(self, connected: socket.socket) -> None:
+    def __init__(self, connected: socket.socket, spinner: Spinner) -> None:
         self._socket, self._patience = connected, ANSWER
-        self._look = partial(_ready, connected, False, 0.0)
-        self.spinner = Spinner()
+        self._spinner, self._look = spinner, partial(_ready, connected, False, 0.0)
         connected.settimeout(ANSWER)
 
     def send(self, content: bytes | memoryview) -> None:
@@ -193,8 +185,7 @@ class _Plain:
         if patience != self._patience:
             self._patience = patience
             self._socket.settimeout(patience)
-        if self.spinner.able:
-            self.spinner(self._look)
+        self._spinner(self._look)
         try:
             return _some(self._socket.recv_into(view))
         except TimeoutError:
@@ -219,18 +210,13 @@ class _Plain:
 
 
 class _Secure:
-    """A TLS connection. OpenSSL allows one call at a time, so nobody may be inside one while waiting: it never does.
+    """A TLS connection. OpenSSL allows one call at a time, so nobody may be inside one while waiting: it never does."""
 
-    Attributes:
-        spinner: looks for what is to be received, before it sleeps.
-    """
-
-    def __init__(self, connected: ssl.SSLSocket) -> None:
+    def __init__(self, connected: ssl.SSLSocket, spinner: Spinner) -> None:
         self._socket = connected
         connected.setblocking(False)
         self._call = threading.Lock()  # held during a call of the socket
-        self._look = partial(_ready, connected, False, 0.0)
-        self.spinner = Spinner()
+        self._spinner, self._look = spinner, partial(_ready, connected, False, 0.0)
 
     def send(self, content: bytes | memoryview) -> None:
         """Send everything."""
@@ -251,7 +237,7 @@ class _Secure:
                 with self._call:
                     return _some(self._socket.recv_into(view))
             except ssl.SSLWantReadError:
-                if not self.spinner(self._look):
+                if not self._spinner(self._look):
                     _wait(self._socket, False, patience)
             except ssl.SSLWantWriteError:
                 _wait(self._socket, True, patience)

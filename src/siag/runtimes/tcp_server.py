@@ -52,7 +52,7 @@ def listen(host: str, port: int) -> list[socket.socket]:
 
 def serve_eagerly(session: Session, listeners: Sequence[socket.socket], **given: Any) -> None:
     """The same as `serve_session` in an event loop of its own, which need not sleep for workers on this machine."""
-    spinner = Spinner()
+    spinner = Spinner(able=False)
     with asyncio.Runner(loop_factory=lambda: event_loop(spinner)) as runner:
         runner.run(serve_session(session, listeners, spinner=spinner, **given))
 

@@ -1,5 +1,7 @@
 """Workers whose stream waits for data: they hear the server all the same, and come back to it."""
 
+import signal
+import socket
 import subprocess
 import sys
 import textwrap
@@ -13,8 +15,10 @@ from peers import PATIENCE, Client, D, Served, in_thread, pull, target, wait_unt
 
 import siag
 from siag.runtimes import tcp_worker, wire
+from siag.runtimes.interrupt import wakeable
 from siag.runtimes.tcp_worker import Dismissed
 from siag.runtimes.until import Until
+from siag.streams import Follow
 
 SCRIPT = """
     import sys
@@ -31,8 +35,16 @@ SCRIPT = """
             yield next(samples)
         yield from Follow({file!r}, poll=0.05)
 
+    import signal, threading, time
+
+    def asleep():
+        yield from (sample for sample, _ in zip(target(1), range(5)))
+        time.sleep({patience})
+
+    handlers = dict(usual=signal.default_int_handler, ignored=signal.SIG_IGN, own=lambda *_: print("heard", flush=True))
+    signal.signal(signal.SIGINT, handlers[{handler!r}])
     try:
-        worker = siag.work({address!r}, pull, waiting, name="0")
+        worker = siag.work({address!r}, pull, {stream}, name="0")
         print("ended", worker.reports, flush=True)
     except Dismissed as error:
         print("dismissed", error, flush=True)
@@ -42,10 +54,11 @@ SCRIPT = """
 class Idle:
     """A worker in the main thread of a process of its own, with five samples and then none."""
 
-    def __init__(self, folder, address):
+    def __init__(self, folder, address, stream="waiting", handler="usual"):
         (folder / "empty.csv").touch()
         here = str(Path(__file__).parent)
-        text = textwrap.dedent(SCRIPT).format(here=here, file=str(folder / "empty.csv"), address=address)
+        given = {"stream": stream, "handler": handler, "patience": 2 * PATIENCE}
+        text = textwrap.dedent(SCRIPT).format(here=here, file=str(folder / "empty.csv"), address=address, **given)
         (folder / "idle.py").write_text(text)
         command, pipes = [sys.executable, folder / "idle.py"], {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         self.process = subprocess.Popen(command, **pipes, text=True)
@@ -68,11 +81,54 @@ def reported(served, row=0):
     return served.ask(lambda: served.server.members[row].reports)
 
 
-def test_a_worker_that_waits_for_data_ends_when_the_server_is_done(tmp_path):
-    with Served(1) as served, Idle(tmp_path, served.address) as idle:
+@pytest.mark.parametrize("stream", ["waiting", "asleep"])
+@pytest.mark.parametrize("handler", ["usual", "ignored", "own"])
+def test_a_worker_that_waits_for_data_ends_when_the_server_is_done(tmp_path, stream, handler):
+    with Served(1) as served, Idle(tmp_path, served.address, stream, handler) as idle:
         wait_until(lambda: reported(served) == 5)
         served.stop()
         assert idle.end() == ("ended 5", 0)
+
+
+def test_a_stream_that_waits_for_data_ends_with_the_server_in_any_thread(tmp_path, monkeypatch):
+    monkeypatch.setattr(tcp_worker, "HEARTBEAT", 0.1)
+    (tmp_path / "empty.csv").touch()
+    with Served(1) as served:
+        thread, outcome = in_thread(served.address, pull, Follow(tmp_path / "empty.csv"), name="0")
+        wait_until(lambda: served.states() == ["working"])
+        served.stop()
+        thread.join(PATIENCE)
+    assert outcome[0].reports == 0
+
+
+def test_a_worker_that_calls_a_server_which_does_not_answer_can_be_interrupted(tmp_path):
+    with Served(1) as served, Idle(tmp_path, served.address) as idle:
+        wait_until(lambda: reported(served) == 5)
+        port = served.port
+        served.vanish()
+        with socket.create_server(("127.0.0.1", port)) as silent:
+            silent.settimeout(PATIENCE)
+            line, _ = silent.accept()
+            with line:
+                assert line.recv(1, socket.MSG_PEEK)  # it has said hello, and waits
+                idle.process.send_signal(signal.SIGINT)
+                _, err = idle.process.communicate(timeout=PATIENCE)
+    assert "KeyboardInterrupt" in err
+
+
+def test_ctrl_c_means_what_it_meant_while_nobody_is_to_be_woken():
+    heard = []
+    before = signal.signal(signal.SIGINT, lambda number, frame: heard.append(number))
+    try:
+        with wakeable(lambda: False) as wake:
+            signal.raise_signal(signal.SIGINT)
+            assert heard == [signal.SIGINT]
+            wake()
+            assert heard == [signal.SIGINT]  # that was nobody's Ctrl-C
+        signal.raise_signal(signal.SIGINT)
+        assert heard == [signal.SIGINT] * 2
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def test_a_worker_that_waits_for_data_comes_back_to_a_server_that_was_away(tmp_path):

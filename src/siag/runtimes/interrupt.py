@@ -1,4 +1,4 @@
-"""Ctrl-C ends a run in order."""
+"""Ctrl-C ends a run in order, and code that waits can be woken by the same signal."""
 
 from __future__ import annotations
 
@@ -36,6 +36,42 @@ def interruptible(end: Callable[[str], None]) -> Iterator[None]:
             signal.signal(signal.SIGINT, usual)
         if end in _running:
             _running.remove(end)
+
+
+@contextmanager
+def wakeable(wanted: Callable[[], bool]) -> Iterator[Callable[[], None]]:
+    """Yield what another thread may call to have `KeyboardInterrupt` raised in this one, whatever code it waits in.
+
+    Only the main thread can be woken, and is only as long as that is `wanted`. The signal is that of Ctrl-C, whose own
+    meaning stays what it was.
+    """
+    thread, before = threading.current_thread(), signal.getsignal(signal.SIGINT)
+    if thread is not threading.main_thread() or before is None or not hasattr(signal, "pthread_kill"):
+        yield lambda: None
+        return
+
+    called: list[bool] = []
+
+    def wake() -> None:
+        called.append(True)
+        signal.pthread_kill(thread.ident or 0, signal.SIGINT)
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        if called:
+            called.clear()
+            if wanted():
+                raise KeyboardInterrupt
+        elif callable(before):
+            before(number, frame)
+        elif before == signal.SIG_DFL:
+            signal.signal(number, before)
+            signal.raise_signal(number)
+
+    signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield wake
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def end_in_order(why: str) -> bool:

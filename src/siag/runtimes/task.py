@@ -18,7 +18,7 @@ from siag.foundations.rng import SAMPLES, blank, key, rewind
 from siag.foundations.types import Floats, Record, Rng
 from siag.methods import Exact, Method, Streaming, compute, forget, needs, shown
 from siag.problems import Problem, sample
-from siag.streams.stream import resumed
+from siag.streams.stream import Stop, Stream, resumed
 
 Gradient = Callable[[Floats, Any], Any]
 """gradient(w, sample): (d,) numbers, the stochastic gradient of the worker's objective at w."""
@@ -44,6 +44,9 @@ class Task(Protocol):
 
     def forget(self) -> None:
         """What was sent was refused, or may never have arrived: remember nothing of it, as at the beginning."""
+
+    def stop(self) -> None:
+        """Let whoever waits for a sample wait no longer, if that can be; from any thread."""
 
     @property
     def sample(self) -> int:
@@ -143,8 +146,10 @@ class FromStream:
         made = self._stream() if callable(self._stream) else self._stream
         if isinstance(made, str | bytes | os.PathLike):
             check_stream("stream", made)
+        made = resumed(made, samples) if self._go_on else made
+        self._stop = Stop()
         try:
-            self._iterator: Iterator[Any] = iter(resumed(made, samples) if self._go_on else made)
+            self._iterator: Iterator[Any] = made.samples(self._stop) if isinstance(made, Stream) else iter(made)
         except TypeError:
             raise BadInput("stream", made, "something to iterate over") from None
         self._oracle, self._rng = Given(self._gradient, self._pull), blank()
@@ -157,6 +162,10 @@ class FromStream:
             raise StreamEnded from None
         self._drawn += 1
         return item
+
+    def stop(self) -> None:
+        """One of `siag.streams` ends."""
+        self._stop.set()
 
     def forget(self) -> None:
         """The method's own way."""
@@ -219,6 +228,9 @@ class FromProblem:
         self._rng, self._key = blank(), key(self._seed, 0, SAMPLES)
         if samples == 0 and not self._memory:
             self._first(self._memory, self._oracle, np.zeros(d), np.empty(d))
+
+    def stop(self) -> None:
+        """There is always a sample."""
 
     def forget(self) -> None:
         """The method's own way."""

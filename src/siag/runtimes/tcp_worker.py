@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import signal
 import ssl
 import threading
 import time
@@ -20,6 +19,7 @@ from siag.foundations.types import Floats
 from siag.foundations.version import __version__
 from siag.methods import Method
 from siag.runtimes import wire
+from siag.runtimes.interrupt import wakeable
 from siag.runtimes.shards.lines import Lines
 from siag.runtimes.task import FromProblem, StreamEnded, Task, last_words
 from siag.runtimes.tcp_line import Line
@@ -48,6 +48,10 @@ class GaveUp(Dismissed):
 
 class _Over(Exception):
     """The server says the work is done."""
+
+
+class _Again(ConnectionResetError):
+    """This worker hangs up, to begin anew."""
 
 
 class Worker:
@@ -96,15 +100,20 @@ class Worker:
         self._verdict: Exception | None = None  # what the server said meanwhile, if that is the end
         self._rejoined: int | None = None  # the samples the server knew of when it was called again meanwhile
         self._away_since = 0.0
-        self._thread = 0
+        self._calling = False  # whether the server is being called again meanwhile
+        self._outside = False  # whether the user's code is at work
+        self._wake: Callable[[], None] = lambda: None
         self.name = name
         self.reports = 0
         self.refused = 0
 
     def run(self) -> str:
         """Work until the server is done, the stream ends or the server does not want us; return why it ended."""
+        with wakeable(lambda: self._outside and self._verdict is not None) as self._wake:
+            return self._run()
+
+    def _run(self) -> str:
         wait, since = FIRST_WAIT, time.monotonic()
-        self._thread = threading.get_ident()
         self._hands.acquire()
         heart = threading.Thread(target=self._beat, name="siag-heart", daemon=True)
         heart.start()
@@ -119,11 +128,8 @@ class Worker:
                     self._leave("its stream ended")
                     return "the stream ended"
                 except KeyboardInterrupt:
-                    if isinstance(self._verdict, _Over):
-                        return str(self._verdict)
-                    if self._verdict is not None:
-                        raise self._verdict from None
-                    self._leave("it was interrupted", failed=True)
+                    if not self._calling:
+                        self._leave("it was interrupted", failed=True)
                     raise
                 except (OSError, wire.BadFrame) as error:
                     if error is self._failure:
@@ -137,14 +143,15 @@ class Worker:
         finally:
             self._ended.set()
             self._hang_up()
-            heart.join()
+            heart.join(PARTING)  # it may be calling a server that does not answer
 
     def _wait(self, wait: float, away: float, error: Exception) -> None:
         """Before the next try; the server may be back by then."""
         place, reason = self._where, _reason(error)
         if self._give_up is not None and away > self._give_up:
             raise GaveUp(f"no server at {place} for {away:.0f} seconds: {reason}") from None
-        self._say(f"no connection to {place} ({reason}); trying again in {wait:.1f} s")
+        what = reason if isinstance(error, _Again) else f"no connection to {place} ({reason})"
+        self._say(f"{what}; trying again in {wait:.1f} s")
         time.sleep(wait * random.uniform(0.5, 1.0))  # not all at once
 
     def _connect(self) -> None:
@@ -199,6 +206,9 @@ class Worker:
         self._where = shown(addresses[0])
         whole = len(addresses) == 1
         line = self._line = Line(addresses[0], self._context) if whole else Lines(addresses, self._context)
+        if self._ended.is_set():  # meanwhile; nobody else would hang up
+            self._hang_up()
+            raise ConnectionResetError("the worker has ended")
         return line
 
     def _ready(self, method: Any, samples: int) -> Task:
@@ -228,11 +238,7 @@ class Worker:
         in_a_row, compute = 0, partial(task.compute, w, out)
         while True:
             began = time.monotonic()
-            self._hands.release()
-            try:
-                send = self._attempt(compute)
-            finally:
-                self._hands.acquire()
+            send = self._leave_hold(compute)
             line = self._resume(task)
             if line is None:
                 continue
@@ -255,7 +261,24 @@ class Worker:
             if in_a_row:
                 task.forget()
             if in_a_row == REJOIN:  # the two ends may disagree about what was before
-                raise ConnectionResetError(f"refused {REJOIN} times in a row; joining again")
+                raise _Again(f"refused {REJOIN} times in a row")
+
+    def _leave_hold(self, compute: Callable[[], bool]) -> bool:
+        """Run the user's code, the connection being another thread's meanwhile; one that is interrupted stays so."""
+        interrupted = False
+        try:
+            self._hands.release()
+            self._outside = True
+            return bool(self._attempt(compute))
+        except (KeyboardInterrupt, StreamEnded) as end:
+            interrupted = isinstance(end, KeyboardInterrupt)
+            if self._verdict is not None:  # which is why it ended
+                raise self._verdict from None
+            raise
+        finally:
+            self._outside = False
+            if not interrupted:
+                self._hands.acquire()
 
     def _attempt(self, users: Callable[[], Any]) -> Any:
         """Run a user's code; what it raises is told to the server, and is no fault of the connection's."""
@@ -344,7 +367,7 @@ class Worker:
             if line is not None and self._joined and time.monotonic() - line.spoken > HEARTBEAT:
                 with suppress(OSError):
                     line.beat()
-            if self._hands.acquire(blocking=False):  # the user's code is at work, perhaps waiting for data
+            if self._verdict is None and self._hands.acquire(blocking=False):  # the user's code is at work
                 try:
                     self._listen()
                 finally:
@@ -355,15 +378,20 @@ class Worker:
         meanwhile = np.empty(self._lengths[1])  # the w the user's code reads must not change
         try:
             if self._line is None:
+                self._calling = True
                 _, self._rejoined = self._greet()
                 self._read_model(meanwhile)
                 self._welcomed()
+                self._calling = False
             while self._line is not None and self._line.waiting():
                 self._read_frame(meanwhile)
         except (_Over, Dismissed) as verdict:
             self._end_with(verdict)
         except (OSError, wire.BadFrame) as error:
             self._hang_up()
+            self._calling = False
+            if self._ended.is_set():
+                return
             if self._joined:
                 self._joined, self._away_since = False, time.monotonic()
                 self._say(f"no connection to {self._where} ({_reason(error)}); trying again")
@@ -372,11 +400,11 @@ class Worker:
                 self._end_with(GaveUp(f"no server at {self._where} for {away:.0f} seconds: {_reason(error)}"))
 
     def _end_with(self, verdict: Exception) -> None:
-        """Let the worker end, though its code may wait for data that never come: in a main thread it can be woken."""
+        """Let the worker end, though its code may wait for data that never come."""
         self._verdict = verdict
-        usual = signal.getsignal(signal.SIGINT) is signal.default_int_handler
-        if usual and self._thread == threading.main_thread().ident and hasattr(signal, "pthread_kill"):
-            signal.pthread_kill(self._thread, signal.SIGINT)
+        if self._task is not None:
+            self._task.stop()
+        self._wake()
 
 
 def made(description: dict[str, Any]) -> Method:

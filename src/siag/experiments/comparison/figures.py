@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 COLORS = {TABLE: BLUE, FRESH: ORANGE, VARIATES: PURPLE, EXACT: INK, "": INK}
 MARKERS = ("o", "s", "D", "^", "v", "P")
+UNTIMED = [axis for axis in AXES if axis != "time"]
 LABELS = {"iterations": "iterations", "samples": "gradients computed", "bytes": "bytes sent", "time": "time"}
 
 
@@ -111,13 +112,15 @@ def draw_curves(comparison: Comparison) -> Figure:
 
     activities, floor = comparison.activities, _floor(comparison)
     picture = Figure(figsize=(15.0, 4.4 * len(activities)), layout="constrained")
-    panels = picture.subplots(len(activities), len(AXES), sharey="row", squeeze=False)
+    clocked = any(entry.timed for entry in comparison.entries)
+    axes = AXES if clocked else UNTIMED
+    panels = picture.subplots(len(activities), len(axes), sharey="row", squeeze=False)
     for row, activity in zip(panels, activities, strict=True):
         entries = comparison.ran(activity)
         highest = max((float(entry.run.error[:, 0].max()) for entry in entries if entry.run is not None), default=1.0)
         timed = any(entry.timed for entry in entries)
-        row[-1].set_visible(timed)
-        for ax, axis in zip(row, AXES if timed else [axis for axis in AXES if axis != "time"], strict=False):
+        row[-1].set_visible(timed or not clocked)
+        for ax, axis in zip(row, AXES if timed else UNTIMED, strict=False):
             ends = []
             for entry in entries:
                 if entry.run is not None:
@@ -133,7 +136,7 @@ def draw_curves(comparison: Comparison) -> Figure:
             ax.set_ylim(floor, 3.0 * highest)
             ax.minorticks_off()  # they would take most of the time of drawing
             if axis == ("time" if timed else "bytes"):
-                _name_beside(ax, [end for end in ends if end[1] >= floor])
+                _name_beside(ax, [end for end in ends if end[1] >= floor], free=clocked and not timed)
     _legend(
         picture, [], [family for family in FAMILIES if any(e.contender.family == family for e in comparison.entries)]
     )
@@ -147,10 +150,11 @@ def _settled(picture: Figure) -> Figure:
     return picture
 
 
-def _name_beside(ax: Any, ends: list[tuple[float, float, str, str]]) -> None:
+def _name_beside(ax: Any, ends: list[tuple[float, float, str, str]], free: bool) -> None:
     """The names of curves right of the panel, one below the other, each with a line to where its curve ends.
 
-    Curves of one colour that end within 1 % of each other share a line of text.
+    Curves of one colour that end within 1 % of each other share a line of text. If the place beside the panel is free,
+    no room is made for them.
     """
     groups: list[list[tuple[float, float, str, str]]] = []
     for end in sorted(ends, key=lambda each: (each[1], each[3])):
@@ -163,7 +167,7 @@ def _name_beside(ax: Any, ends: list[tuple[float, float, str, str]]) -> None:
     wanted = [(np.log10(group[0][1]) - low) / (high - low) for group in groups]
     for place, group in zip(_apart(wanted, 0.05), groups, strict=True):
         x, y, _, color = group[0]
-        ax.annotate(
+        name = ax.annotate(
             " = ".join(name for _, _, name, _ in group),
             (x, y),
             xytext=(1.06, place),
@@ -181,6 +185,7 @@ def _name_beside(ax: Any, ends: list[tuple[float, float, str, str]]) -> None:
                 "relpos": (0, 0.5),
             },
         )
+        name.set_in_layout(not free)
 
 
 def _apart(wanted: list[float], gap: float) -> list[float]:

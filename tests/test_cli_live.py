@@ -15,6 +15,13 @@ from siag.runtimes.tcp_server import Limits
 from siag.server import Guard, ParameterServer
 from terminals import JOB, PATIENCE, Desk, mistake, run, snapshots, wait_for
 
+LENIENT = """
+
+def lenient():
+    from siag.streams import Follow
+
+    return Follow(name, wait=False, bad="skip")
+"""
 WORDS = f"OSError: [Errno 5] no sensor (job.py, line {JOB[: JOB.index('raise OSError')].count(chr(10)) + 1})"
 
 
@@ -137,6 +144,18 @@ def test_a_bad_line_of_a_stream_is_one_line_with_its_place_and_status_1(desk):
     (line,) = worker.err
     assert "readings.csv, line 2: 'x' is not a finite number" in line
     assert "in worker 0" in line
+
+
+@pytest.mark.parametrize("quiet", [(), ("--quiet",)])
+def test_lines_that_are_left_out_are_told_by_the_worker_unless_it_is_to_be_quiet(desk, quiet):
+    (desk.folder / "job.py").write_text(JOB + LENIENT)
+    (desk.folder / "readings.csv").write_text("1\nx\n2\ny\n")
+    server = desk.serve("--name", "edge", model=("--dimension", 1))
+    worker = desk.work(server, *quiet, "--name", "edge", stream="job:lenient")
+    assert (worker.end(), server.end()) == (0, 0), worker.err + server.err
+    told = [line for line in worker.err if "readings.csv" in line]
+    first = "siag: readings.csv, line 2: 'x' is not a finite number; it is left out\n"
+    assert told == ([] if quiet else [first, "siag: readings.csv: 2 bad lines were left out in all\n"])
 
 
 def test_a_worker_that_is_away_for_long_is_forgotten(desk):
@@ -355,10 +374,10 @@ def test_what_siag_serve_takes_in_python_can_be_given(desk, monkeypatch):
     seen, points = [], inspect.signature(runtimes.serve).parameters["record"].default
     monkeypatch.setattr(runtimes, "serve", fake)
     words = "--reports 7 --strikes 3 --patience 2 --record 50 --connections 9 --hello 4 --frame 5"
-    for more in (words, "--hello 4", "", "--workers 3000 --frame 6"):
+    for more in (words, "--hello 4", "", "--workers 3000 --frame 6", "--max-jump inf"):
         with pytest.raises(Seen):
             run(f"{SERVE} --quiet {more}", desk, monkeypatch)
-    full, hello, usual, many = seen
+    full, hello, usual, many, any_jump = seen
     assert (full["guard"].strikes, full["patience"], full["record"]) == (3, 2.0, 50)
     assert full["until"] == siag.Until(reports=7)
     assert full["limits"] == Limits(connections=9, hello=4.0, frame=5.0)
@@ -366,6 +385,7 @@ def test_what_siag_serve_takes_in_python_can_be_given(desk, monkeypatch):
     assert (usual["guard"], usual["patience"], usual["limits"]) == (Guard(), None, None)
     assert usual["record"] == points
     assert many["limits"] == Limits(connections=6000, frame=6.0)
+    assert any_jump["guard"] == Guard(jump=None)
 
 
 def test_help_says_what_the_defaults_are():

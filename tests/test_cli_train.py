@@ -26,6 +26,12 @@ def summing():
     return Own(normalization="sum")
 
 
+def lenient():
+    from siag.streams import Buffered, Follow
+
+    return Buffered(Follow(name, wait=False, bad="skip"))
+
+
 from siag.methods import SGD
 
 
@@ -193,6 +199,19 @@ def test_a_run_in_which_one_of_two_has_failed_goes_on_to_its_end(desk):
     streams = ("--stream", "job:bad", "--stream", "job:ones")
     words = ("--dimension", 3, "--eta", 0.05, "--iterations", 500, "--quiet")
     assert desk.siag("train", "--gradient", "job:gradient", *streams, *words).end() == 0
+
+
+def test_lines_that_are_left_out_are_told_with_the_name_of_the_worker(desk):
+    (desk.folder / "readings.csv").write_text("1\nx\n2\ny\n")
+    streams = ("--stream", "job:lenient", "--name", "edge", "--dimension", 1)
+    trained = desk.siag("train", "--gradient", "job:gradient", *streams, "--eta", 0.05, "--json")
+    assert trained.end() == 0, trained.err
+    told = [
+        "worker edge: readings.csv, line 2: 'x' is not a finite number; it is left out",
+        "worker edge: readings.csv: 2 bad lines were left out in all",
+    ]
+    events = [document["event"] for document in trained.documents() if "event" in document]
+    assert [event for event in events if "readings" in event] == told
 
 
 def test_a_method_of_ones_own_reaches_the_workers(desk):

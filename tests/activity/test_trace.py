@@ -113,6 +113,75 @@ def test_a_file_that_exists_is_never_overwritten(tmp_path, name):
         TraceWriter(tmp_path / "nowhere" / name, {})
 
 
+@pytest.mark.parametrize("end", [None, 0])
+@pytest.mark.parametrize("name", ["t.csv", "t.csv.gz"])
+def test_a_trace_without_a_report_may_be_written_over(tmp_path, name, end):
+    path = tmp_path / name
+    write(path, [], end)
+    write(path, TWO, 2, about={"workers": N, "run": "b"})
+    assert lines_of(Trace.read(path)) == TWO
+    assert Trace.read(path).about["run"] == "b"
+
+
+@pytest.mark.parametrize("size", [0, 20, len(HEAD) - len(COLUMNS), len(HEAD) - 1, len(HEAD)])
+def test_so_may_one_whose_head_was_torn_by_a_crash(tmp_path, size):
+    (tmp_path / "t").write_text(HEAD[:size])
+    write(tmp_path / "t", TWO, 2)
+    assert lines_of(Trace.read(tmp_path / "t")) == TWO
+
+
+@pytest.mark.parametrize("body", ["0,0,0,0,0.1,\n", "0,0,,,0.1,0.5\n", "0,0,0", "# end 1\n", "\n"])
+@pytest.mark.parametrize("name", ["t.csv", "t.csv.gz"])
+def test_one_that_holds_anything_may_not(tmp_path, name, body):
+    text = (HEAD + body).replace("# end", "# ended by")
+    content = gzip.compress(text.encode()) if name.endswith(".gz") else text.encode()
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(BadInput, match="a file that does not exist yet"):
+        TraceWriter(tmp_path / name, {})
+    assert (tmp_path / name).read_bytes() == content
+
+
+def test_what_is_no_trace_may_not_be_written_over_however_little_it_holds(tmp_path):
+    for name, content in STRANGE.items():
+        (tmp_path / name).write_bytes(content)
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "nowhere").symlink_to(tmp_path / "missing")
+    os.mkfifo(tmp_path / "pipe")
+    for name in (*STRANGE, "folder", "nowhere", "pipe"):
+        with pytest.raises(BadInput, match="a file that does not exist yet"):
+            TraceWriter(tmp_path / name, {})
+    assert all((tmp_path / name).read_bytes() == content for name, content in STRANGE.items())
+
+
+def test_a_trace_that_another_run_writes_to_is_refused_before_its_first_report_too(tmp_path):
+    first = TraceWriter(tmp_path / "t", {"workers": N})
+    first.flush()
+    with pytest.raises(BadInput, match="a file that no other run writes to; give another path"):
+        TraceWriter(tmp_path / "t", {})
+    put(first, TWO)
+    first.close(2)
+    assert lines_of(Trace.read(tmp_path / "t")) == TWO
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.csv.gz"])
+def test_a_trace_that_is_discarded_is_gone_unless_it_was_closed_or_is_no_longer_there(tmp_path, name):
+    path = tmp_path / name
+    writer = TraceWriter(path, {})
+    writer.sync()
+    writer.discard()
+    assert not path.exists()
+    writer.close(0)
+    closed = TraceWriter(path, {})
+    closed.close(0)
+    closed.discard()
+    assert path.exists()
+    moved = TraceWriter(path, {})
+    path.rename(tmp_path / "moved")
+    path.write_bytes(b"precious")
+    moved.discard()
+    assert path.read_bytes() == b"precious"
+
+
 @pytest.mark.parametrize("name", ["t.csv", "t.csv.gz"])
 @quick
 @given(histories(), st.floats(0, 1))

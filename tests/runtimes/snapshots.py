@@ -35,6 +35,7 @@ snapshots = st.builds(
     loss=st.none() | reals,
     saved=st.none() | reals,
     problems=st.lists(words, max_size=7).map(tuple),
+    done=st.booleans(),
 )
 
 

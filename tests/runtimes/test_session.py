@@ -13,8 +13,9 @@ from jobs import FullDisk, Notes
 import siag
 from siag.activity import EveryArrivals, Tick, Trace
 from siag.runtimes.assembly import Assembly, Options, worker_names
-from siag.runtimes.session import LOOK, SAVE, SHOW
+from siag.runtimes.session import ENTRY, LOOK, REPORTED, SAVE, SHOW
 from siag.server import Departed, Guard, Refused, Store
+from siag.server.ledger import LARGEST
 
 METHOD, STEP, D = siag.methods.SIAG(), siag.steps.Constant(0.1), 3
 
@@ -444,6 +445,98 @@ def test_a_w_beyond_all_numbers_is_not_saved_over_a_good_one(assembled, tmp_path
     crash(first)
     second = assembled(folder=tmp_path, guard=Guard(jump=None))
     assert np.array_equal(second.server.w, good)
+
+
+def diverged(session, good=5):
+    """Let a durable session have some good reports, then others until it diverges; the good w."""
+    session.begin(0.0)
+    join(session)
+    for k in range(200):
+        if k == good:
+            w = session.server.w.copy()
+        if not session.over:
+            report(session, k % 2, 0.01 * k, 1.0 if k < good else 1e18)
+            session.commit()
+    assert session.diverged > good + 1
+    return w
+
+
+def test_a_durable_run_that_diverged_goes_on_from_its_last_good_state(assembled, tmp_path):
+    options = {"folder": tmp_path / "state", "durable": True, "trace": tmp_path / "t", "guard": Guard(jump=None)}
+    first = assembled(**options)
+    good = diverged(first)
+    dropped = first.server.version - 5
+    first.finish(3.0)
+    crash(first)
+    for reports in (5, 8):
+        second = assembled(**options)
+        assert (second.server.version, second.server.reports) == (reports, reports)
+        assert second.server.members[0].samples == -(-reports // 2)
+        assert second.server.ledger[:, LARGEST].max() < 10.0
+        if reports == 5:
+            assert np.array_equal(second.server.w, good)
+        assert len(Trace.read(tmp_path / "t").version) == reports
+        now = time.monotonic()
+        second.begin(now)
+        assert not second.over
+        words = f"the last {dropped} logged entries were not used: with them w leaves the range of numbers"
+        assert second.notes.heard(words) == (reports == 5)
+        assert second.notes.heard(f"went on from version {reports}, {reports} reports")
+        join(second, now)
+        for k in range(3):
+            report(second, (reports + k) % 2, now)
+            second.commit()
+        crash(second)
+
+
+def test_a_log_that_ends_with_a_report_which_was_never_accepted_is_gone_on_with(assembled, tmp_path):
+    """As it was written before such reports were kept out of it."""
+    options = {"folder": tmp_path, "durable": True, "guard": Guard(jump=None)}
+    first = assembled(**options)
+    diverged(first)
+    first.store.log(ENTRY.pack(REPORTED, 0, 0, 0, 1.0), np.full(D, math.nan).data.cast("B"))
+    first.store.sync()
+    crash(first)
+    assert assembled(**options).server.version == 5
+
+
+UNACCEPTABLE = {
+    "push": lambda session: report(session, 0, 0.3, math.inf),
+    "skip": lambda session: session.skip(0, 2, 0, 0.3),  # a sample it has reported before
+}
+
+
+@pytest.mark.parametrize("act", UNACCEPTABLE.values(), ids=UNACCEPTABLE)
+def test_a_report_at_which_a_divergence_is_seen_is_neither_logged_nor_acknowledged(assembled, tmp_path, act):
+    session = assembled(folder=tmp_path, durable=True, guard=Guard(jump=None))
+    session.begin(0.0)
+    join(session)
+    report(session, 0, 0.1)
+    report(session, 0, 0.2, 1e18)
+    before = session.store._log.sequence
+    with pytest.raises(Refused, match="w left the range of numbers at version 2; use a smaller step") as caught:
+        act(session)
+    assert not caught.value.final
+    assert (session.over, session.diverged) == (True, 2)
+    assert session.store._log.sequence == before
+    assert (session.server.reports, session.server.members[0].refused) == (2, 0)
+    session.commit()
+    crash(session)
+    assert assembled(folder=tmp_path, durable=True).server.version == 1
+
+
+def test_what_was_done_again_does_not_count_for_the_rate_that_is_shown(assembled, tmp_path):
+    first = assembled(folder=tmp_path, durable=True)
+    first.begin(0.0)
+    join(first)
+    for k in range(40):
+        report(first, k % 2, 0.1 * k)
+    first.commit()
+    crash(first)
+    second = assembled(folder=tmp_path, durable=True)
+    now = time.monotonic() + 1.0
+    second.begin(now)
+    assert (second.server.version, second.snapshot(now).rate) == (40, 0.0)
 
 
 def test_what_was_saved_is_found_again(assembled, tmp_path):

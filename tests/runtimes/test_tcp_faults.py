@@ -55,7 +55,8 @@ class Nursery:
     def kill(self, number):
         """Send a signal to the server, and wait until it is gone."""
         if self.pid is not None:
-            os.kill(self.pid, number)
+            with suppress(ProcessLookupError):  # it has ended by itself
+                os.kill(self.pid, number)
             wait_until(self._gone)
             self.pid = None
 

@@ -62,6 +62,11 @@ def test_a_norm_is_held_against_the_limit_and_then_against_the_workers_own_histo
     assert Guard(jump=None).check_norm(1e60, largest=1.0, reports=1000) == 1e30
 
 
+def test_an_infinite_jump_is_any_jump():
+    assert Guard(jump=math.inf) == Guard(jump=None)
+    assert Guard(jump=math.inf).check_norm(1e60, largest=1.0, reports=1000) == 1e30
+
+
 def test_a_worker_that_has_sent_nothing_but_zeros_may_send_something_else():
     assert Guard(jump=10.0).check_norm(4.0, largest=0.0, reports=1000) == 2.0
 
@@ -101,7 +106,9 @@ def test_a_refusal_is_an_error_of_this_package_with_a_reason():
         ({"age": 1.5}, "age = 1.5"),
         ({"norm": 0.0}, "norm = 0.0"),
         ({"norm": math.inf}, "norm = inf"),
-        ({"jump": 1.0}, "jump = 1.0: must be a finite number above 1"),
+        ({"jump": 1.0}, "jump = 1.0: must be a finite number above 1; or inf for any"),
+        ({"jump": math.nan}, "jump = nan"),
+        ({"jump": -math.inf}, "jump = -inf"),
         ({"jump": "big"}, "jump = 'big'"),
         ({"strikes": 0}, "strikes = 0"),
     ],

@@ -16,6 +16,7 @@ from siag.foundations.errors import BadInput
 from siag.foundations.rng import SAMPLES, blank, key, rewind
 from siag.methods import Method, Table, advance, compute, receive, table
 from siag.server import DROP, KEEP, Departed, Diverged, Guard, ParameterServer, Refused
+from siag.server.ledger import LARGEST
 
 quick = settings(deadline=None, max_examples=60)
 N, D = 3, 4
@@ -549,6 +550,21 @@ def test_all_arrays_are_saved_those_of_a_state_within_the_state_too():
     server = make()
     server.state.rows[1] = 7.0
     assert server.arrays()["rows"] is server.state.rows
+
+
+def test_what_came_after_a_save_is_gone_when_that_is_restored_once_more():
+    server = make(guard=GUARD_OFF)
+    saved, arrays = json.loads(json.dumps(server.meta(0.0))), {k: a.copy() for k, a in server.arrays().items()}
+    server.restore(saved, now=1.0)
+    for k in range(30):
+        server.push(0, server.version, ones(1e9), k, now=2.0 + k)
+    for name, array in server.arrays().items():
+        array[...] = arrays[name]
+    server.restore(saved, now=50.0)
+    assert server.meta(60.0) == saved
+    assert server.seconds(60.0) == 0.0
+    assert server.ledger[:, LARGEST].max() == 0.0
+    assert server.snapshot(60.0).rate == 0.0
 
 
 def test_a_restored_server_shows_who_was_there_and_is_not_yet_back():

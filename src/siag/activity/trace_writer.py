@@ -9,10 +9,13 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
+import sys
 import threading
 import zlib
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from io import FileIO
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +24,14 @@ import numpy as np
 from siag.foundations.errors import BadFile, BadInput, shorten
 from siag.foundations.files import write_bytes
 
+if sys.platform != "win32":
+    import fcntl
+
 FORMAT = "siag-trace-1"
 COLUMNS = "version,worker,stamp,sample,seconds,factor"
 FORGOTTEN = -1.0  # in place of a factor
 TELLING = ("method", "step", "w0", "workers", "problem", "seed", "upload", "download")  # tell runs without ids apart
+NO_TRACE = "is no trace"
 GZIP = 31  # zlib's number for a gzip file
 BLOCK = 1 << 16
 TAIL = 1 << 20  # characters that a save of the state may carry for a trace
@@ -35,7 +42,8 @@ class TraceWriter:
     """Writes a trace while the run goes on.
 
     Args:
-        path: of the file; one that exists is not overwritten, unless it is the trace of the run that goes on.
+        path: of the file; one that exists is not overwritten, unless it is the trace of the run that goes on, or one
+            without a report that nobody writes to.
         about: what was run, kept in the first line; its "run" is the id of the run, by which it knows its trace.
         keep: how many reports of an existing file belong to the run that goes on; those after them were lost.
         fades: how many of its other lines do; needed only if some came after the last of the reports.
@@ -62,9 +70,7 @@ class TraceWriter:
             content = _packed(content) if packed else content
             write_bytes(Path(path), content)
         try:
-            self._raw = open(path, "ab" if again else "xb", buffering=0)  # noqa: SIM115  # as long as the run
-        except FileExistsError:
-            raise BadInput("trace", os.fspath(path), "a file that does not exist yet", "move the old one") from None
+            self._raw = open(path, "ab", buffering=0) if again else _new_file(path)  # noqa: SIM115  # as long as the run
         except OSError as error:
             raise BadFile(f"{os.fspath(path)}: cannot be written: {(error.strerror or str(error)).lower()}") from None
         _force_folder(Path(path).parent)
@@ -139,6 +145,16 @@ class TraceWriter:
                     self.sync(wait=True)
         finally:
             self._raw.close()
+
+    def discard(self) -> None:
+        """Remove the file of a run that was refused before it began, unless it has been closed."""
+        if self._raw.closed:
+            return
+        if self._forcing is not None:
+            self._forcing.join()
+        with self._raw as file, suppress(OSError):
+            if os.path.samestat(os.fstat(file.fileno()), os.stat(file.name)):
+                os.unlink(file.name)
 
     def _add(self, text: str, content: bytes) -> None:
         if self._pack is not None:
@@ -244,6 +260,56 @@ def text_of(path: str | os.PathLike[str]) -> str:
         raise BadFile(f"{name}: {reason.lower()}; give the path of a trace") from None
 
 
+def check_new(path: str | os.PathLike[str]) -> None:
+    """Refuse a file that a new trace must not be written to: one that exists, unless it is a trace without a report."""
+    if os.path.lexists(path) and not _bare(path):
+        raise BadInput("trace", os.fspath(path), "a file that does not exist yet", "move the old one")
+
+
+def _bare(path: str | os.PathLike[str]) -> bool:
+    """Whether this is a trace that holds nothing that could be lost: its run was ended before the first report."""
+    if not os.path.isfile(path) or (size := os.path.getsize(path)) > TAIL:
+        return False
+    try:
+        text = text_of(path)
+    except BadFile:
+        return False
+    if _fault(text, {}, 0) == NO_TRACE:
+        return size == 0
+    body = text.partition("\n")[2]
+    return COLUMNS.startswith(body) or re.fullmatch(rf"{COLUMNS}\n(# end \d+\n)?", body) is not None
+
+
+def _new_file(path: str | os.PathLike[str]) -> FileIO:
+    """The file of a new trace, empty, and this run's alone."""
+    try:
+        file = open(path, "xb", buffering=0)  # noqa: SIM115  # as long as the run
+    except FileExistsError:
+        check_new(path)
+        file = open(path, "ab", buffering=0)  # noqa: SIM115
+    try:
+        if not _locked(file.fileno()):
+            raise BadInput("trace", os.fspath(path), "a file that no other run writes to", "give another path")
+        check_new(path)  # its writer may have gone on until now
+        file.truncate(0)
+    except BaseException:
+        file.close()
+        raise
+    return file
+
+
+def _locked(file: int) -> bool:
+    """Take a file for as long as it is open; whether nobody else has it. Not every system can tell."""
+    if sys.platform != "win32":
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        except OSError:
+            pass  # a file system without locks
+    return True
+
+
 def _own_lines(
     path: str | os.PathLike[str], about: Mapping[str, Any], keep: int, fades: int, tail: Sequence[str]
 ) -> list[str]:
@@ -265,11 +331,11 @@ def _fault(text: str, about: Mapping[str, Any], lines: int) -> str:
     mark, _, head = first.partition(" {")
     if mark != f"# {FORMAT}" or not rest.startswith(f"{COLUMNS}\n"):
         torn = first.startswith(f"# {FORMAT} {{") and COLUMNS.startswith(rest)  # by a crash, before any report
-        return "" if torn else "is no trace"
+        return "" if torn else NO_TRACE
     try:
         found = json.loads("{" + head)
     except (ValueError, RecursionError):
-        return "is no trace"
+        return NO_TRACE
     if found.get("run") != about.get("run"):
         return "is another run's"
     return "" if "run" in about else _strange(found, about, rest.split("\n")[1:-1], lines)

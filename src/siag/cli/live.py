@@ -49,7 +49,13 @@ STAYS = "what was reported stays with the server"
 @takes(START)
 @click.option("--problem", help=f"{PROBLEM}; instead of --workers and --dimension.")
 @takes(SEED, METHOD, END)
-@click.option("--linger", type=float, default=600.0, show_default=True, help="Seconds to wait when nobody is there.")
+@click.option(
+    "--linger",
+    type=float,
+    default=600.0,
+    show_default=True,
+    help="Seconds to wait when nobody is there; inf: for ever.",
+)
 @takes(ABSENCE)
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option("--port", type=int, default=7460, show_default=True, help="Port to listen on; 0: any.")

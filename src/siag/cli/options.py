@@ -66,7 +66,11 @@ GUARD = (
     click.option("--max-age", type=int, help="Refuse reports older than so many versions."),
     click.option("--max-norm", type=float, help="Refuse reports of a larger norm."),
     click.option(
-        "--max-jump", type=float, default=1e4, show_default=True, help="… or so many times a worker's largest."
+        "--max-jump",
+        type=float,
+        default=1e4,
+        show_default=True,
+        help="… or so many times a worker's largest; inf: any.",
     ),
     click.option(
         "--strikes", type=int, default=10, show_default=True, help="Turn a worker away after so many in a row."

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from siag.activity import EveryArrivals, Tick, TraceWriter
+from siag.activity.trace_writer import check_new
 from siag.foundations import check
 from siag.foundations.errors import BadInput, DivergenceWarning, Missing
 from siag.foundations.memory import check_fits, size
@@ -27,6 +28,7 @@ from siag.runtimes.shards.assembled import Followers, assemble_lead
 from siag.runtimes.shards.saves import check_folder
 from siag.runtimes.until import Curve, Until
 from siag.runtimes.watch import Watcher, watcher_of
+from siag.server.generations import generations_in
 from siag.server.guard import Guard
 from siag.server.members import KEEP, Departed
 from siag.server.parameter_server import STEP_AT_ONCE, ParameterServer
@@ -113,19 +115,19 @@ class Assembly:
         }
         _check_kinds(options)
         self._stack = ExitStack()
+        self._curve = Curve(until, check.integer("record", options.record), options.loss)
         with ExitStack() as stack:
             others = Followers(followers, secret, context)
             store, remarks = self._serve(stack, method, step, w0, workers, options, others)
             self._about["upload"], self._about["download"] = (d, d) if followers else method.traffic(d, n)
             self._gradients = max(1, cost(method.recruit(w0, n)))
             self.server.warm_up()
-            curve = Curve(until, check.integer("record", options.record), options.loss)
             watcher = watcher_of(options.progress)
             stack.callback(watcher.close)
             self.session = Session(
                 self.server,
                 until,
-                curve,
+                self._curve,
                 watcher=watcher,
                 store=store,
                 durable=options.durable,
@@ -134,6 +136,8 @@ class Assembly:
             )
             self.session.remarks += remarks
             self.session.recover(time.monotonic())
+            if not self.session.recovered:
+                self._look_at_start()
             if options.trace is not None:
                 self.server.trace = self._tracer(options.trace)
                 stack.callback(self._close_trace)
@@ -170,14 +174,23 @@ class Assembly:
                 stack, followers, method, step, w0, workers, given, folder, identity, options.publish
             )
             return store, [remark]
-        if folder is not None:
-            store = Store(folder, identity, durable=options.durable, publish=options.publish)
-            stack.callback(store.close)
         length = method.message(d, n)
         needed = size(method.init(w0[:1], n)) * max(d, length // method.message(1, n)) + 8 * n * length
         check_fits(needed, f"{method!r} with {n} workers and d = {d}", "use fewer workers")
         self.server = ParameterServer(method, step, w0, workers, **given)
+        if folder is None or not _used(folder):  # a mistake is refused before anything is made
+            self._look_at_start()
+            if options.trace is not None:
+                check_new(options.trace)
+        if folder is not None:
+            store = Store(folder, identity, durable=options.durable, publish=options.publish)
+            stack.callback(store.close)
         return store, []
+
+    def _look_at_start(self) -> None:
+        """The first point of the curve of a new run; a loss that raises there is a mistake."""
+        if not self._curve.begun:
+            self._curve.note(0, self.server.w if self._curve.measures else None, 0, 0.0)
 
     def run(self, carry: Callable[[Session], None]) -> Run:
         """Let a runtime carry messages until the session is over; return what it has shown."""
@@ -223,10 +236,13 @@ class Assembly:
         return trace
 
     def _close_trace(self) -> None:
-        """After an error: keep what was recorded."""
-        if self.server.trace is not None:
-            with suppress(OSError):
-                self.server.trace.close(self.server.version)
+        """After an error: keep what was recorded; a new run without anything recorded leaves no trace."""
+        if self.server.trace is None:
+            return
+        if not self.session.recovered and self.server.reports + self.server.fades == 0:
+            self.server.trace.discard()
+        with suppress(OSError):
+            self.server.trace.close(self.server.version)
 
 
 def worker_names(parameter: str, names: Sequence[str] | int | None, count: int | None = None) -> list[str]:
@@ -256,6 +272,13 @@ def distance_from(optimum: Floats) -> Callable[[Floats], float]:
             return float(np.square(w - optimum).sum())
 
     return distance
+
+
+def _used(folder: Path) -> bool:
+    """Whether a run was saved there."""
+    with suppress(OSError):
+        return bool(generations_in(folder))
+    return False
 
 
 def _check_kinds(options: Options) -> None:

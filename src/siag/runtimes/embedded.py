@@ -31,13 +31,15 @@ from siag.runtimes.session import Session
 from siag.runtimes.spin import Waiter
 from siag.runtimes.task import StreamEnded, Task, last_words
 from siag.server.guard import Refused, square_norm
+from siag.streams.remarks import listen
 
-REPORT, JOIN, SKIP, ENDED, FAILED = (kind << 16 for kind in range(5))  # what a worker rings for; its row is added
+REPORT, JOIN, SKIP, ENDED, FAILED, SAID = (kind << 16 for kind in range(6))  # what a worker rings for; its row is added
 ROW = (1 << 16) - 1  # where the row is in it
 GO, REFUSED, STOP, NOTHING = b"g", b"r", b"s", b""  # what it is answered
 ANSWERS = (GO, REFUSED)
 STAMP, SAMPLE = range(2)  # the entries of `Memory.notes`
-TEXT = 600  # bytes for a worker's last words
+TEXT = 600  # bytes for a worker's words
+UNREAD = 0.5  # seconds a worker's words may wait for the server, before others take their place
 PAUSE = 0.05  # seconds the server waits at most before it looks after other things
 GRACE = 2.0  # seconds a worker has to end by itself
 
@@ -116,8 +118,21 @@ def work(
     ring, answer = bell.fileno(), answers.fileno()
     w, out, notes, squares = memory.w[row], memory.sent[row], memory.notes[row], memory.squares
     w.setflags(write=False)
-    codes = {kind: (kind | row).to_bytes(4, sys.byteorder) for kind in (REPORT, JOIN, SKIP, ENDED, FAILED)}
+    codes = {kind: (kind | row).to_bytes(4, sys.byteorder) for kind in (REPORT, JOIN, SKIP, ENDED, FAILED, SAID)}
     report = codes[REPORT]
+
+    def leave(text: str) -> None:
+        until = time.monotonic() + UNREAD
+        while memory.said(row) and time.monotonic() < until:  # what was said before has not been heard yet
+            time.sleep(0.001)
+        memory.say(row, text)
+
+    def tell(text: str) -> None:
+        leave(text)
+        with suppress(BrokenPipeError):
+            os.write(ring, codes[SAID])
+
+    listen(tell)
     try:
         os.write(ring, codes[JOIN])
         if os.read(answer, 1) != GO:
@@ -142,7 +157,7 @@ def work(
     except BrokenPipeError:
         return
     except BaseException as error:  # whatever a user's code raises
-        memory.say(row, last_words(error))
+        leave(last_words(error))
         os.write(ring, codes[FAILED])
 
 
@@ -303,8 +318,12 @@ class Embedded:
             replies += [(row, GO) for row in codes[at : at + taken]]
             at += taken
             if at < len(codes):
-                row = codes[at] & ROW
-                replies.append((row, self._heed(row, codes[at] & ~ROW, now)))
+                row, kind = codes[at] & ROW, codes[at] & ~ROW
+                if kind == SAID:
+                    session.said(row, memory.said(row))
+                    memory.say(row, "")
+                else:
+                    replies.append((row, self._heed(row, kind, now)))
                 at += 1
         return replies
 

@@ -6,7 +6,7 @@ import math
 import os
 import re
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,7 @@ from siag.server.members import KEEP, Departed
 from siag.server.parameter_server import STEP_AT_ONCE
 from siag.simulation import Run
 from siag.steps import Step
+from siag.streams.remarks import heard_by
 
 AnyPath = str | os.PathLike[str]
 WORDS = 1000  # letters of a problem that are sent
@@ -214,7 +215,7 @@ def work(
     insecure: bool = False,
     method: Method | None = None,
     give_up: float | None = None,
-    say: Callable[[str], None] = lambda text: None,
+    say: Callable[[str], None] | None = None,
 ) -> Worker:
     """Work for a distant server until it is done or the stream ends; connections that are lost are opened again.
 
@@ -233,15 +234,15 @@ def work(
         insecure: send the token even where others might read it.
         method: the server's method, if it is not one of siag's own.
         give_up: seconds without a server after which to give up; by default never.
-        say: what to do with remarks.
+        say: what to do with remarks; by default only those of the stream are told, on standard error.
 
     Returns:
         The worker, with its counts of `reports` and `refused`.
     """
-    place = parse_address(address)
+    place, tell = parse_address(address), say or _unheard
     secret = read_token(None if token is None else Path(token))
     if secret is not None and secret.remark:
-        say(secret.remark)
+        tell(secret.remark)
     context = client_context(None if ca is None else Path(ca)) if tls or ca is not None else None
     if secret is not None and context is None and not insecure and not is_loopback(place[0]):
         raise BadInput("token", address, "sent over TLS beyond this machine", "give --ca or --tls, or --insecure")
@@ -264,11 +265,16 @@ def work(
         token=None if secret is None else secret.secret,
         context=context,
         give_up=give_up,
-        say=say,
+        say=tell,
         origin=_origin(problem, seed),
     )
-    say(worker.run())
+    with nullcontext() if say is None else heard_by(say):
+        tell(worker.run())
     return worker
+
+
+def _unheard(text: str) -> None:
+    """Nobody is told."""
 
 
 def _check_data(gradient: object, stream: object, problem: object) -> None:

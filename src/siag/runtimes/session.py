@@ -7,6 +7,9 @@ import secrets
 import struct
 import sys
 from collections import Counter
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,7 +23,7 @@ from siag.runtimes.watch import Problems, Quiet, Watcher
 from siag.server.guard import Guard, Refused
 from siag.server.ledger import HERE
 from siag.server.parameter_server import Diverged, ParameterServer, Ticket
-from siag.server.store import Store
+from siag.server.store import Recovery, Store
 
 SHOW = 0.25  # seconds between two looks at the server
 SAVE = 0.5  # seconds between two saves: with the time a save takes, at most the last second is lost
@@ -34,6 +37,7 @@ ENTRY = struct.Struct(
     "<Bqqqd"
 )  # kind, row, stamp, sample, seconds: a line of the durable log; a report's numbers follow
 REPORTED, TICKED, LEFT, SKIPPED, FORGOT = range(5)
+BEYOND = "with them w leaves the range of numbers"
 
 
 class Session:
@@ -65,7 +69,7 @@ class Session:
         self.server, self.until, self.curve = server, until, curve
         self.watcher: Watcher = Quiet() if watcher is None else watcher
         self.store, self.durable, self.linger, self.forget = store, durable, linger, forget
-        self.over, self.why = False, ""
+        self.over, self.why, self.done = False, "", False
         self.diverged = -1
         self.next_tick = 0.0
         self.remarks: list[str] = []
@@ -95,19 +99,16 @@ class Session:
         if found is None:
             return
         self.recovered, self.run_id = True, found.meta.get("run", "")
-        self.server.restore(found.meta, now)
         if "curve" in found.meta:
             self.curve.restore(found.meta["curve"])
         self.remarks += found.remarks
         traced = found.meta.get("trace", "")
-        trace, self.server.trace = self.server.trace, (redone := Unwritten())
-        guard, self.server.guard = self.server.guard, ANYTHING  # what was acknowledged has passed the guard of its time
-        last = max((self._redo(entry, now) for entry in found.entries), default=0.0)
-        self.server.guard = guard
-        if last > self.server.seconds(now):
-            self.server.begin(now - last)  # time goes on from there
-        self.server.trace = trace
-        self.tail = None if traced is None else traced.splitlines(keepends=True) + redone.lines
+        trace, guard = self.server.trace, self.server.guard
+        self.server.guard = ANYTHING  # what was acknowledged has passed the guard of its time
+        lines = self._redo_good(found, self.store, now)
+        self.server.guard, self.server.trace = guard, trace
+        self.server.count_from(now)
+        self.tail = None if traced is None else traced.splitlines(keepends=True) + lines
         self.remarks.append(f"went on from version {self.server.version}, {self.server.reports} reports")
 
     def begin(self, now: float) -> None:
@@ -126,13 +127,15 @@ class Session:
             self.watcher.event(remark)
         if self.durable:
             self.save(now, wait=True)  # what is logged follows a save
+        elif server.trace is not None and not (self.recovered or self._saved_once):
+            self.save(now, wait=True)  # has the run's id, by which it will know a trace with reports
         if self.until.reached(server.version, server.reports, 0.0):
-            self.end("it had been reached before")
+            self.end("it had been reached before", done=True)
 
-    def end(self, why: str) -> None:
-        """Let the session be over."""
+    def end(self, why: str, done: bool = False) -> None:
+        """Let the session be over; `done`: because what was asked for is reached."""
         if not self.over:
-            self.over, self.why = True, why
+            self.over, self.why, self.done = True, why, done
 
     @property
     def troubles(self) -> tuple[str, ...]:
@@ -160,11 +163,11 @@ class Session:
 
     def push(self, row: int, stamp: int, message: Floats, sample: int, now: float, square: float | None = None) -> None:
         """A report; see `ParameterServer.push`."""
-        server, before = self.server, self.server.fades
+        server, before, reports = self.server, self.server.fades, self.server.reports
         try:
             server.push(row, stamp, message, sample, now, square)
         except Diverged as error:
-            self._diverge(error)
+            self._diverge(error, accepted=server.reports > reports)
         except Refused:
             self._log_loss(row, now, before)
             raise
@@ -175,11 +178,11 @@ class Session:
 
     def skip(self, row: int, stamp: int, sample: int, now: float) -> None:
         """A report that there is nothing to send; see `ParameterServer.skip`."""
-        before = self.server.fades
+        before, reports = self.server.fades, self.server.reports
         try:
             self.server.skip(row, stamp, sample, now)
         except Diverged as error:
-            self._diverge(error)
+            self._diverge(error, accepted=self.server.reports > reports)
         except Refused:
             self._log_loss(row, now, before)
             raise
@@ -222,6 +225,10 @@ class Session:
             self._gone(row, text)
         else:
             self.watcher.event(text)
+
+    def said(self, row: int, text: str) -> None:
+        """A worker's stream has something to say."""
+        self._alarm(f"worker {self.server.members[row].name}: {text}")
 
     def left(self, row: int, now: float, reason: str) -> None:
         """A worker has left for good."""
@@ -267,7 +274,7 @@ class Session:
         if server.reports == self.before:
             waited = now - self._awaited - PATIENCE
         if self.until.reached(0, 0, waited):
-            self.end(f"{self.until.seconds:g} seconds have passed")
+            self.end(f"{self.until.seconds:g} seconds have passed", done=True)
         if self.forget is not None:
             for row in self._absence.forget(now, self.forget):
                 self._depart(row, now, f"not heard of for {self.forget:g} seconds")
@@ -308,13 +315,14 @@ class Session:
 
     def snapshot(self, now: float) -> Any:
         """How things stand."""
-        return self.server.snapshot(
+        shown = self.server.snapshot(
             now,
             target=self.until.iterations,
             loss=self.curve.latest,
             saved=now - self._saved if self._saved_once else None,
             problems=self.troubles,
         )
+        return replace(shown, done=self.done)
 
     def _depart(self, row: int, now: float, reason: str) -> None:
         """A worker has left, or counts as one that has."""
@@ -361,7 +369,7 @@ class Session:
         if server.version >= self.curve.next:
             self._note(now)
         if server.version >= self._last_version or server.reports >= self._last_report:
-            self.end("as many iterations or reports as asked")
+            self.end("as many iterations or reports as asked", done=True)
 
     def hopeless(self) -> bool:
         """Whether w is no use to anybody: then what was saved before is worth more."""
@@ -372,10 +380,44 @@ class Session:
                 self._diverge(error)
         return self.diverged >= 0
 
-    def _diverge(self, error: Diverged) -> None:
+    def _diverge(self, error: Diverged, accepted: bool = True) -> None:
+        """The session is over; the report at which that was seen is refused if it was not accepted before."""
         self.diverged = self.server.version
         self.watcher.event(f"diverged: {error}")
         self.end(str(error))
+        if not accepted:
+            raise Refused(str(error), blame=False) from None
+
+    def _redo_good(self, found: Recovery, store: Store, now: float) -> list[str]:
+        """Do again what was logged, up to where w leaves the range of numbers; the lines this adds to the trace."""
+        entries = found.entries
+        good, lines = self._redo_all(found, entries, now)
+        if good < len(entries):
+            store.recover(self.server.arrays())  # once more from the save, to see how far it goes
+            good, _ = self._redo_all(found, entries, now, look=True)
+            store.recover(self.server.arrays())
+            _, lines = self._redo_all(found, entries[:good], now)
+            self.remarks.append(f"the last {len(entries) - good} logged entries were not used: {BEYOND}")
+        return lines
+
+    def _redo_all(
+        self, found: Recovery, entries: Sequence[bytes], now: float, look: bool = False
+    ) -> tuple[int, list[str]]:
+        """Do these again after what was saved; after how many w was last seen within range, and the trace's lines.
+
+        It is seen at the end; with `look`, after each of them.
+        """
+        server, good, last = self.server, 0, 0.0
+        server.restore(found.meta, now)
+        server.trace = redone = Unwritten()
+        with suppress(Diverged):
+            for done, entry in enumerate(entries, start=1):
+                last = max(last, self._redo(entry, now))
+                if (look or done == len(entries)) and server.in_range():
+                    good = done
+        if last > server.seconds(now):
+            server.begin(now - last)  # time goes on from there
+        return good, redone.lines
 
     def _redo(self, entry: bytes, now: float) -> float:
         """Do again what the durable log says was done; return when that was."""

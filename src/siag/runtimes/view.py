@@ -171,7 +171,12 @@ def number(value: float) -> str:
 
 def _heading(snapshot: Snapshot, final: bool, width: int) -> Iterable[Text]:
     """What this is and for how long; how many workers are in which state."""
-    done = snapshot.target is not None and snapshot.version >= snapshot.target
+    reached = snapshot.target is not None and snapshot.version >= snapshot.target
+    done = (
+        snapshot.done
+        or reached
+        or (bool(snapshot.workers) and all(worker.state == "left" for worker in snapshot.workers))
+    )
     word = ("done" if done else "stopped") if final else "training"
     title = Text.assemble(("siag", "bold"), "  ", (word, GOOD if done or not final else "bold yellow"))
     title.append(f"  {duration(snapshot.seconds)}", LABEL)

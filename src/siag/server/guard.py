@@ -50,7 +50,7 @@ class Guard:
         age: the most versions its w may be old; `None` for any.
         norm: the largest Euclidean norm; `None` for any.
         jump: by how many times the norm may exceed the largest this worker has ever sent, or during its first 20
-            reports the largest of the workers that are known by then; `None` for any.
+            reports the largest of the workers that are known by then; `None` or infinity for any.
         strikes: after so many refusals in a row that are its fault, the worker is disconnected until the server is
             started again. Being slow is no fault.
 
@@ -69,8 +69,10 @@ class Guard:
             object.__setattr__(self, "age", check.integer("age", self.age, low=0))
         if self.norm is not None:
             object.__setattr__(self, "norm", check.real("norm", self.norm, above=0))
+        if self.jump == math.inf:
+            object.__setattr__(self, "jump", None)
         if self.jump is not None:
-            object.__setattr__(self, "jump", check.real("jump", self.jump, above=1))
+            object.__setattr__(self, "jump", check.real("jump", self.jump, above=1, remedy="or inf for any"))
         object.__setattr__(self, "strikes", check.integer("strikes", self.strikes))
 
     @property

@@ -193,6 +193,10 @@ class ParameterServer:
         self._started = now
         self._counted_at = now
 
+    def count_from(self, now: float) -> None:
+        """Only steps from now on count for the rate that is shown."""
+        self._rate, self._counted, self._counted_at = 0.0, self.version, now
+
     def seconds(self, now: float) -> float:
         """Since the first report."""
         return 0.0 if self._started is None else now - self._started
@@ -383,14 +387,16 @@ class ParameterServer:
         self._fading = {int(row): int(done) for row, done in meta["fading"]} if self.departed.times > 0 else {}
         self._ages[:] = 0
         self._ages[: len(meta["ages"])] = meta["ages"]
+        self._started = None
         if meta["started"]:
             self.begin(now - float(meta["seconds"]))
+        self.ledger[-1, ledger.LARGEST] = 0.0
         for member, saved in zip(self.members, meta["members"], strict=True):
             member.restore(saved)
             if member.reports >= KNOWN_AFTER:
                 self.ledger[-1, ledger.LARGEST] = max(self.ledger[-1, ledger.LARGEST], member.largest)
         self._by_name = {member.name: member.row for member in self.members}
-        self._counted, self._counted_at = self.version, now
+        self.count_from(now)
 
     def snapshot(
         self,
@@ -487,9 +493,13 @@ class ParameterServer:
             raise
         member.accepted()
 
+    def in_range(self) -> bool:
+        """Whether w is within the range of numbers."""
+        return bool((np.abs(self.state.w) <= self._limit).all())
+
     def look_at_w(self) -> None:
         """Refuse to go on with a w that is no use to anybody."""
-        if not (np.abs(self.state.w) <= self._limit).all():
+        if not self.in_range():
             raise Diverged(f"w left the range of numbers at version {self.version}; use a smaller step")
 
     def _fade(self, row: int, factor: float, now: float) -> None:

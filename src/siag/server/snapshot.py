@@ -53,6 +53,7 @@ class Snapshot:
     loss: float | None
     saved: float | None  # seconds since the state was last saved; None: not saved at all
     problems: tuple[str, ...]  # what goes wrong while training goes on, one line each
+    done: bool = False  # whether it has ended as it was to end
 
     def as_dict(self) -> dict[str, Any]:
         """The fields by name, workers included, ready for JSON: null for what is not finite."""

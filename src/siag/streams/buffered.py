@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextvars
 import threading
 from collections import deque
 from collections.abc import Generator, Iterable
@@ -9,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from siag.foundations import check
+from siag.streams.remarks import Tally
 from siag.streams.stream import Stop, Stream, check_stream, opened, resumed
 
 T = TypeVar("T")
@@ -31,7 +33,8 @@ class Buffered(Stream[T]):
         stream: where the samples come from.
         capacity: how many are kept at most.
         full: what happens to a further one: "drop oldest" forgets the sample that has waited longest, so that those
-            the worker gets are recent; "block" lets the stream wait, so that none is lost.
+            the worker gets are recent, and says on standard error how many it forgot, a line now and then; "block" lets
+            the stream wait, so that none is lost.
 
     Attributes:
         dropped: how many samples were forgotten, in all loops over this object.
@@ -57,13 +60,16 @@ class Buffered(Stream[T]):
 
     def samples(self, stop: Stop) -> Generator[T, None, None]:
         """The samples of the stream that were not dropped, until `stop` is set."""
-        queue: _Queue[T] = _Queue(self, Stop(stop))
-        threading.Thread(target=_fill, args=(self.stream, queue), name="siag-buffered", daemon=True).start()
-        try:
-            while sample := queue.take():
-                yield sample[0]
-        finally:
-            queue.stop.set()
+        with Tally("{} samples were dropped in all") as tally:
+            queue: _Queue[T] = _Queue(self, Stop(stop), tally)
+            fill = contextvars.copy_context().run  # what the stream says is heard by those who hear this one
+            arguments = _fill, self.stream, queue
+            threading.Thread(target=fill, args=arguments, name="siag-buffered", daemon=True).start()
+            try:
+                while sample := queue.take():
+                    yield sample[0]
+            finally:
+                queue.stop.set()
 
 
 class _Queue(Generic[T]):
@@ -72,8 +78,8 @@ class _Queue(Generic[T]):
     Each of the two sleeps only at an empty or a full queue, so only the first sample and the first gap are news.
     """
 
-    def __init__(self, buffered: Buffered[T], stop: Stop) -> None:
-        self.buffered, self.stop, self.changed = buffered, stop, stop.changed
+    def __init__(self, buffered: Buffered[T], stop: Stop, tally: Tally) -> None:
+        self.buffered, self.stop, self.changed, self.tally = buffered, stop, stop.changed, tally
         self.samples: deque[T] = deque()
         self.ended = False
         self.failure: BaseException | None = None
@@ -85,13 +91,17 @@ class _Queue(Generic[T]):
                 self.changed.wait_for(lambda: not self._is_full() or self.stop.is_set())
             if self.stop.is_set():
                 return False
-            if self._is_full():
+            full = self._is_full()
+            if full:
                 self.samples.popleft()
                 self.buffered.dropped += 1
             self.samples.append(sample)
             if len(self.samples) == 1:
                 self.changed.notify_all()
-            return True
+        if full and self.tally.add():
+            count = f"{self.tally.count:,} samples were" if self.tally.count > 1 else "a sample was"
+            self.tally.say(f"{count} dropped: they come faster than the worker takes them, {self._room()}")
+        return True
 
     def end(self, failure: BaseException | None) -> None:
         """No more samples will come, because of `failure` if there was one."""
@@ -116,6 +126,9 @@ class _Queue(Generic[T]):
             finally:
                 del failure  # its traceback refers to this frame
         return ()
+
+    def _room(self) -> str:
+        return f"and {self.buffered.capacity:,} are kept"
 
     def _is_full(self) -> bool:
         return len(self.samples) >= self.buffered.capacity

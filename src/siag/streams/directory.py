@@ -11,6 +11,7 @@ from typing import Any
 
 from siag.foundations.errors import BadFile, BadInput
 from siag.streams.lines import LineStream, open_file, read_blocks
+from siag.streams.remarks import Tally, say
 from siag.streams.stream import Stop
 
 
@@ -25,7 +26,7 @@ class Directory(LineStream):
 
     A worker that is started again goes on after the samples it has reported, counted over the files in order of name;
     so let names be in order of time, and let files stay. If there are fewer samples in the folder, files were taken
-    away, and all that are there are read.
+    away, and all that are there are read, which is told.
 
     Args:
         path: the folder. It need not exist yet if `wait` is true. Folders in it are left alone.
@@ -36,7 +37,7 @@ class Directory(LineStream):
         wait: wait for more files; if false, the stream ends when all that are there were read.
         poll: how many seconds to wait between two looks at the folder.
         header: the first line of each file is not a sample.
-        bad: "raise" an error at a bad line, or "skip" it.
+        bad: "raise" an error at a bad line, or "skip" it, which is told as by `Follow`.
 
     Attributes:
         skipped: how many bad lines were left out, in all loops over this object.
@@ -60,6 +61,10 @@ class Directory(LineStream):
 
     def samples(self, stop: Stop) -> Generator[Any, None, None]:
         """The lines of all files, as samples, until `stop` is set."""
+        with self.tally() as tally:
+            yield from self._samples(stop, tally)
+
+    def _samples(self, stop: Stop, tally: Tally) -> Generator[Any, None, None]:
         done: set[str] = set()
         skip = self._first
         while not stop.is_set():
@@ -68,13 +73,14 @@ class Directory(LineStream):
                 raise BadInput("path", self.path, "a folder that exists", "with wait=True it is waited for")
             new = sorted(names - done) if names else []
             if skip > 0 and names is not None and not self._has(skip, new, stop):
+                say(f"{self.path}: has fewer samples than the {skip:,} reported before, so all of it is read anew")
                 skip = 0
             for name in new:
                 path = os.path.join(self.path, name)
                 file = open_file(path)
                 if file is not None:  # else somebody has taken it away
                     with file:
-                        skip = yield from self.convert(_blocks(file, path, stop), path, skip)
+                        skip = yield from self.convert(_blocks(file, path, stop), path, skip, tally)
             if names is not None:
                 done = names
             if not new:

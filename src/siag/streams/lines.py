@@ -17,6 +17,7 @@ import numpy as np
 from siag.foundations import check
 from siag.foundations.errors import BadFile, BadInput, shorten
 from siag.foundations.types import Floats
+from siag.streams.remarks import Tally
 from siag.streams.stream import Stop, Stream
 
 BLOCK = 1 << 16  # bytes read at a time
@@ -61,11 +62,17 @@ class LineStream(Stream[Any]):
                 break
         return found
 
-    def convert(self, blocks: Iterable[bytes], path: str, skip: int = 0) -> Generator[Any, None, int]:
+    def tally(self) -> Tally:
+        """For the bad lines that a loop leaves out."""
+        return Tally(f"{self.path}: {{}} bad lines were left out in all")
+
+    def convert(
+        self, blocks: Iterable[bytes], path: str, skip: int = 0, tally: Tally | None = None
+    ) -> Generator[Any, None, int]:
         """The samples of a file that is read in blocks; what follows its last line break is left out.
 
         The first `skip` samples are passed over, without a look at them unless bad lines must be told from good ones;
-        returned is how many of these there were too few.
+        returned is how many of these there were too few. Bad lines that are left out after them are told by `tally`.
         """
         for number, line in self._lines(blocks):
             if skip > 0 and self.bad == "raise":
@@ -78,6 +85,9 @@ class LineStream(Stream[Any]):
                     message = f"{path}, line {number}: {error}; mend it, or leave such lines out with bad='skip'"
                     raise BadFile(message) from error.__cause__
                 self.skipped += 1
+                if tally is not None and skip == 0 and tally.add():
+                    others = f", as {tally.count - 1:,} before it" if tally.count > 1 else ""
+                    tally.say(f"{path}, line {number}: {error}; it is left out{others}")
             else:
                 if skip > 0:
                     skip -= 1
@@ -170,11 +180,11 @@ def _unreadable(path: str, error: OSError) -> BadFile:
     return BadFile(f"{path}: cannot be read: {(error.strerror or str(error)).lower()}")
 
 
-def check_path(path: object) -> str:
+def check_path(path: object, parameter: str = "path") -> str:
     """A path as text."""
     text = os.fspath(path) if isinstance(path, str | os.PathLike) else None
     if not isinstance(text, str) or not text or "\0" in text:
-        raise BadInput("path", path, "the path of a file or folder, as str or Path")
+        raise BadInput(parameter, path, "the path of a file or folder, as str or Path")
     return text
 
 

@@ -133,7 +133,7 @@ def train(
         return runtime.train(gradient, streams, w0, method, step, until, **options)
     _not_in_a_worker()
     plan = planned(gradient, streams, w0, method, step, until, **options, few_enough=_few_enough, sendable=_sendable)
-    about = plan.about | {"activity": f"live, {len(plan.own)} processes on one machine"}
+    about = plan.about | {"activity": f"live, {len(plan.own)} process{'es' * (len(plan.own) > 1)} on one machine"}
     assembly = Assembly(plan.method, plan.step, plan.w0, plan.names, plan.until, plan.options, about)
     tasks = [plan.source.task(own) for own in plan.own]
 

@@ -107,7 +107,7 @@ def serve(
     check_method(method, problem, start, len(names))
     facts: dict[str, Any] = {
         "problem": "streams of the workers" if problem is None else repr(problem),
-        "activity": f"live, {len(names)} workers",
+        "activity": f"live, {len(names)} worker{'s' * (len(names) > 1)}",
         "seed": None if problem is None else check.seed(seed),
         **({} if loss is None else {"measure": "loss"}),
         **(about or {}),

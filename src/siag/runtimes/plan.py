@@ -21,6 +21,9 @@ from siag.steps import Step
 Sendable = Callable[[str, Any, str], None]
 """sendable(parameter, value, remedy): refuses what cannot be sent to a worker."""
 
+DEFINED = "define it with def at the top of a module, not as a lambda or inside a function"
+MADE_THERE = "give the function that makes it instead of a generator or an open file"
+
 
 @dataclass(frozen=True)
 class Source:
@@ -98,7 +101,7 @@ def planned(
         loss = distance_from(problem.optimum)
     about = {
         "problem": repr(problem) if problem is not None else f"{getattr(gradient, '__name__', 'gradient')} on streams",
-        "activity": f"live, {len(own)} workers",
+        "activity": f"live, {len(own)} worker{'s' * (len(own) > 1)}",
         "seed": seed,
     }
     if measured:
@@ -148,12 +151,10 @@ def _own(
         if isinstance(streams, str | bytes) or not isinstance(streams, Sequence) or not streams:
             raise BadInput("streams", streams, "a list with one stream for each worker")
         few_enough(len(streams))
-        sendable(
-            "gradient", gradient, "define it with def at the top of a module, not as a lambda or inside a function"
-        )
+        sendable("gradient", gradient, DEFINED)
         for k, stream in enumerate(streams):
             check_stream(f"streams[{k}]", stream)
-            sendable(f"streams[{k}]", stream, "give the function that makes it instead of a generator or an open file")
+            sendable(f"streams[{k}]", stream, DEFINED if callable(stream) else MADE_THERE)
         check_method(source.method, None, source.w0, len(streams))
         own = list(streams)
     sendable("method", source.method, "define its class in a module")

@@ -102,9 +102,8 @@ class Ray:
             if ours is None:
                 ours = stack.enter_context(connected(self.address, self._wanted(workers, spare)))
             nodes = self._check_room(workers, spare)
-            about = plan.about | {
-                "activity": f"live, {workers} worker{'s' * (workers > 1)} on Ray, {nodes} node{'s' * (nodes > 1)}"
-            }
+            where = f"on Ray, {nodes} node{'s' * (nodes > 1)}"
+            about = plan.about | {"activity": f"{plan.about['activity']} {where}"}
             plan = replace(plan, options=replace(plan.options, progress=False), about=about)
             return Driver(self, plan, watcher, ours, reader, reads=bool(spare)).run()
 

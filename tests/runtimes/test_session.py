@@ -13,7 +13,8 @@ from jobs import FullDisk, Notes
 import siag
 from siag.activity import EveryArrivals, Tick, Trace
 from siag.runtimes.assembly import Assembly, Options, worker_names
-from siag.runtimes.session import ENTRY, LOOK, REPORTED, SAVE, SHOW
+from siag.runtimes.redo import ENTRY, REPORTED
+from siag.runtimes.session import LOOK, SAVE, SHOW
 from siag.server import Departed, Guard, Refused, Store
 from siag.server.ledger import LARGEST
 

@@ -4,26 +4,23 @@ from __future__ import annotations
 
 import math
 import secrets
-import struct
 import sys
 from collections import Counter
-from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from siag.activity import Tick
-from siag.activity.trace_writer import Unwritten
 from siag.foundations.types import Floats, Integers
 from siag.runtimes.absence import Absence
+from siag.runtimes.redo import ENTRY, FORGOT, LEFT, REPORTED, SKIPPED, TICKED, go_on
 from siag.runtimes.until import Curve, Until
 from siag.runtimes.watch import Problems, Quiet, Watcher
-from siag.server.guard import Guard, Refused
+from siag.server.guard import Refused
 from siag.server.ledger import HERE
 from siag.server.parameter_server import Diverged, ParameterServer, Ticket
-from siag.server.store import Recovery, Store
+from siag.server.store import Store
 
 SHOW = 0.25  # seconds between two looks at the server
 SAVE = 0.5  # seconds between two saves: with the time a save takes, at most the last second is lost
@@ -32,12 +29,6 @@ BEHIND = 1.0  # seconds after which ticks that were missed are left out
 PATIENCE = 60.0  # seconds for a first report to come, before the time of `Until` is counted all the same
 LOSS = "the loss"
 GONE = ("left", "refused")
-ANYTHING = Guard(jump=None)
-ENTRY = struct.Struct(
-    "<Bqqqd"
-)  # kind, row, stamp, sample, seconds: a line of the durable log; a report's numbers follow
-REPORTED, TICKED, LEFT, SKIPPED, FORGOT = range(5)
-BEYOND = "with them w leaves the range of numbers"
 
 
 class Session:
@@ -103,11 +94,8 @@ class Session:
             self.curve.restore(found.meta["curve"])
         self.remarks += found.remarks
         traced = found.meta.get("trace", "")
-        trace, guard = self.server.trace, self.server.guard
-        self.server.guard = ANYTHING  # what was acknowledged has passed the guard of its time
-        lines = self._redo_good(found, self.store, now)
-        self.server.guard, self.server.trace = guard, trace
-        self.server.count_from(now)
+        lines, remarks = go_on(self.server, self.store, found, now)
+        self.remarks += remarks
         self.tail = None if traced is None else traced.splitlines(keepends=True) + lines
         self.remarks.append(f"went on from version {self.server.version}, {self.server.reports} reports")
 
@@ -387,56 +375,6 @@ class Session:
         self.end(str(error))
         if not accepted:
             raise Refused(str(error), blame=False) from None
-
-    def _redo_good(self, found: Recovery, store: Store, now: float) -> list[str]:
-        """Do again what was logged, up to where w leaves the range of numbers; the lines this adds to the trace."""
-        entries = found.entries
-        good, lines = self._redo_all(found, entries, now)
-        if good < len(entries):
-            store.recover(self.server.arrays())  # once more from the save, to see how far it goes
-            good, _ = self._redo_all(found, entries, now, look=True)
-            store.recover(self.server.arrays())
-            _, lines = self._redo_all(found, entries[:good], now)
-            self.remarks.append(f"the last {len(entries) - good} logged entries were not used: {BEYOND}")
-        return lines
-
-    def _redo_all(
-        self, found: Recovery, entries: Sequence[bytes], now: float, look: bool = False
-    ) -> tuple[int, list[str]]:
-        """Do these again after what was saved; after how many w was last seen within range, and the trace's lines.
-
-        It is seen at the end; with `look`, after each of them.
-        """
-        server, good, last = self.server, 0, 0.0
-        server.restore(found.meta, now)
-        server.trace = redone = Unwritten()
-        with suppress(Diverged):
-            for done, entry in enumerate(entries, start=1):
-                last = max(last, self._redo(entry, now))
-                if (look or done == len(entries)) and server.in_range():
-                    good = done
-        if last > server.seconds(now):
-            server.begin(now - last)  # time goes on from there
-        return good, redone.lines
-
-    def _redo(self, entry: bytes, now: float) -> float:
-        """Do again what the durable log says was done; return when that was."""
-        kind, row, stamp, sample, seconds = ENTRY.unpack_from(entry)
-        at = now + seconds - self.server.seconds(now)
-        if kind == REPORTED:
-            message = np.frombuffer(entry, np.float64, offset=ENTRY.size)
-            self.server.push(row, stamp, message, sample, at)
-            self.server.members[row].state = "away"
-        elif kind == SKIPPED:
-            self.server.skip(row, stamp, sample, at)
-            self.server.members[row].state = "away"
-        elif kind == TICKED:
-            self.server.tick(at)
-        elif kind == FORGOT:
-            self.server.forgotten(row, at)
-        else:
-            self.server.leave(row, at, "it had left before")
-        return float(seconds)
 
     def _flush(self, force: bool = False, wait: bool = False) -> None:
         """Write the trace, and have it forced to disk if asked."""

@@ -8,6 +8,8 @@ from hypothesis import settings
 settings.register_profile("fixed", derandomize=True, deadline=None, database=None)
 settings.load_profile("fixed")
 
+os.environ.setdefault("RAY_worker_niceness", "0")  # or other tests would keep Ray's processes, at 15, from the cores
+
 signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever starts the tests may ignore it
 
 

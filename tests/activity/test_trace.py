@@ -163,6 +163,34 @@ def test_a_trace_that_another_run_writes_to_is_refused_before_its_first_report_t
     assert lines_of(Trace.read(tmp_path / "t")) == TWO
 
 
+def test_the_trace_of_a_run_that_goes_on_is_its_own_too(tmp_path):
+    about = {"workers": N, "run": "a"}
+    TraceWriter(tmp_path / "t", about).close(0)
+    second = TraceWriter(tmp_path / "t", about, keep=0, tail=())
+    with pytest.raises(BadInput, match="a file that no other run writes to; give another path"):
+        TraceWriter(tmp_path / "t", {})
+    put(second, TWO)
+    second.close(2)
+    assert lines_of(Trace.read(tmp_path / "t")) == TWO
+
+
+def test_a_trace_is_not_written_to_a_file_that_its_writer_removes_meanwhile(tmp_path, monkeypatch):
+    path = tmp_path / "t"
+    first, take = TraceWriter(path, {}), trace_writer._own_file
+
+    def slowly(path):
+        monkeypatch.setattr(trace_writer, "_own_file", take)
+        file = open(path, "ab", buffering=0)  # noqa: SIM115
+        first.discard()
+        return file
+
+    monkeypatch.setattr(trace_writer, "_own_file", slowly)
+    second = TraceWriter(path, {"workers": N})
+    put(second, TWO)
+    second.close(2)
+    assert lines_of(Trace.read(path)) == TWO
+
+
 @pytest.mark.parametrize("name", ["t.csv", "t.csv.gz"])
 def test_a_trace_that_is_discarded_is_gone_unless_it_was_closed_or_is_no_longer_there(tmp_path, name):
     path = tmp_path / name

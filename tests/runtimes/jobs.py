@@ -12,6 +12,8 @@ import time
 
 import numpy as np
 
+from siag.streams.remarks import say
+
 SPACING = 0.002  # seconds between two samples of streams that are to last
 
 
@@ -215,3 +217,11 @@ class Mute:
         self.sample += 1
         out[:] = 1.0
         return self.sample == 0
+
+
+def talking():
+    """Says something, more than can be told at once, and fails."""
+    for k in range(3):
+        say(f"remark {k}")
+    raise ValueError("the reason")
+    yield

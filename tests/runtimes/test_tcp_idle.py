@@ -101,6 +101,31 @@ def test_a_stream_that_waits_for_data_ends_with_the_server_in_any_thread(tmp_pat
     assert outcome[0].reports == 0
 
 
+def test_code_that_fails_while_a_server_is_called_that_does_not_answer_is_not_waited_for(monkeypatch):
+    monkeypatch.setattr(tcp_worker, "HEARTBEAT", 0.1)
+    called = threading.Event()
+
+    def failing():
+        yield next(target(1))
+        assert called.wait(PATIENCE)
+        raise ValueError("the user's own")
+
+    with Served(1) as served:
+        thread, outcome = in_thread(served.address, pull, failing, name="0")
+        wait_until(lambda: reported(served) == 1)
+        port = served.port
+        served.vanish()
+        with socket.create_server(("127.0.0.1", port)) as silent:
+            silent.settimeout(PATIENCE)
+            line, _ = silent.accept()
+            with line:
+                assert line.recv(1, socket.MSG_PEEK)  # it has said hello, and waits
+                called.set()
+                thread.join(PATIENCE)
+                assert not thread.is_alive()
+    assert "the user's own" in str(outcome[0])
+
+
 def test_a_worker_that_calls_a_server_which_does_not_answer_can_be_interrupted(tmp_path):
     with Served(1) as served, Idle(tmp_path, served.address) as idle:
         wait_until(lambda: reported(served) == 5)

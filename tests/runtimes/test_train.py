@@ -17,7 +17,7 @@ from jobs import Notes
 import siag
 from siag.activity import EveryArrivals, Tick, Trace
 from siag.foundations.errors import Missing
-from siag.runtimes.embedded import Embedded
+from siag.runtimes.embedded import Embedded, Memory
 from siag.runtimes.watch import Problems, Quiet, Terminal, watcher_of
 from siag.server import DROP, KEEP, Guard, Store
 from siag.streams import Buffered, Follow, Paced
@@ -529,6 +529,26 @@ def test_a_gradient_that_is_wrong_from_the_start_is_an_error_that_says_how(gradi
     assert str(caught.value).startswith("no worker has reported anything; worker 0")
     assert words in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_why_a_worker_failed_is_known_though_it_said_much_before_that():
+    notes = Notes()
+    run = train([jobs.talking, [1.0] * 20], progress=notes)
+    assert len(run.about["failed"]) == 1
+    assert run.about["failed"][0].startswith("worker 0 failed: ValueError: the reason (jobs.py, line ")
+    said = [text for text in notes.events if text.startswith("worker 0: ")]
+    assert said == [f"worker 0: remark {k}" for k in range(3)]
+
+
+def test_what_a_worker_says_and_its_last_words_do_not_get_into_each_others_way():
+    memory = Memory(multiprocessing, 2, 1, 1)
+    memory.say(1, "a remark")
+    memory.say(1, "the end", last=True)
+    memory.say(0, "another's")
+    assert (memory.said(1), memory.said(1, last=True)) == ("a remark", "the end")
+    memory.say(1, "")
+    assert (memory.said(1), memory.said(1, last=True)) == ("", "the end")
+    assert (memory.said(0), memory.said(0, last=True)) == ("another's", "")
 
 
 def test_a_function_that_makes_no_stream_is_an_error_that_says_so():

@@ -132,6 +132,47 @@ def test_several_rotations_are_gone_through_in_their_order(path, said):
     assert said == []
 
 
+@pytest.mark.parametrize(
+    ("spoil", "found"),
+    [
+        (lambda path: append(path.with_name("app.log.3"), "late\n")(), [*numbers(5, 10), "late", *numbers(10, 40)]),
+        (lambda path: path.with_name("app.log.3").unlink(), numbers(10, 40)),
+        (lambda path: path.with_name("app.log.2").unlink(), [*numbers(5, 10), *numbers(20, 40)]),
+    ],
+    ids=["the oldest got a line", "the oldest is gone", "the one after it is gone"],
+)
+def test_what_becomes_of_one_file_leaves_the_others_in_their_places(path, spoil, found):
+    steps = [lambda first=first: (rotate(path), write(path, first, first + 10)) for first in (10, 20, 30)]
+    write(path, 0, 10)
+    assert list(stream(path).samples(Script(*steps))) == numbers(0, 40)
+    spoil(path)
+    assert list(stream(path).after(5).samples(Script())) == found
+    assert list(stream(path).after(5 + len(found)).samples(Script())) == []
+
+
+def test_a_link_is_followed_to_where_the_file_and_its_rotated_ones_are(tmp_path, path, said):
+    (tmp_path / "links").mkdir()
+    link = tmp_path / "links" / "app.log"
+    link.symlink_to(path)
+    write(path, 0, 10)
+    assert list(stream(link).samples(Script())) == numbers(0, 10)
+    write(path, 10, 12)
+    assert list(stream(link).after(10).samples(Script())) == numbers(10, 12)
+    assert said == []
+    rotate(path)
+    write(path, 12, 15)
+    assert list(stream(link).after(11).samples(Script())) == numbers(11, 15)
+
+
+def test_a_path_may_be_written_in_any_way(tmp_path, path, said):
+    write(path, 0, 10)
+    other, place = f"{tmp_path}//app.log", tmp_path / "place"
+    assert list(Follow(other, "lines", bookmark=place, wait=False)) == numbers(0, 10)
+    write(path, 10, 12)
+    assert list(Follow(other, "lines", bookmark=place, wait=False).after(10)) == numbers(10, 12)
+    assert said == []
+
+
 def test_a_file_that_is_gone_is_told_with_what_was_not_reported_of_it(path, said):
     read_across(path)
     path.with_name("app.log.1").unlink()
@@ -149,7 +190,7 @@ def test_if_the_present_file_is_another_and_the_old_one_gone_it_is_told_and_read
     write(path, 10, 40)
     assert list(stream(path).after(10).samples(Script())) == numbers(10, 40)
     (line,) = said
-    assert line.endswith("what had not been read of it is lost")
+    assert line.endswith("not been read of it is lost, and the present one is read from its beginning")
     (path.parent.parent / "elsewhere").unlink()
 
 

@@ -70,7 +70,7 @@ class TraceWriter:
             content = _packed(content) if packed else content
             write_bytes(Path(path), content)
         try:
-            self._raw = open(path, "ab", buffering=0) if again else _new_file(path)  # noqa: SIM115  # as long as the run
+            self._raw = _own_file(path) if again else _new_file(path)
         except OSError as error:
             raise BadFile(f"{os.fspath(path)}: cannot be written: {(error.strerror or str(error)).lower()}") from None
         _force_folder(Path(path).parent)
@@ -282,19 +282,28 @@ def _bare(path: str | os.PathLike[str]) -> bool:
 
 def _new_file(path: str | os.PathLike[str]) -> FileIO:
     """The file of a new trace, empty, and this run's alone."""
-    try:
-        file = open(path, "xb", buffering=0)  # noqa: SIM115  # as long as the run
-    except FileExistsError:
-        check_new(path)
-        file = open(path, "ab", buffering=0)  # noqa: SIM115
-    try:
-        if not _locked(file.fileno()):
-            raise BadInput("trace", os.fspath(path), "a file that no other run writes to", "give another path")
-        check_new(path)  # its writer may have gone on until now
-        file.truncate(0)
-    except BaseException:
+    check_new(path)
+    while True:
+        file = _own_file(path)
+        try:
+            if os.path.samestat(os.fstat(file.fileno()), os.stat(path)):
+                check_new(path)  # its writer may have gone on until now
+                file.truncate(0)
+                return file
+        except FileNotFoundError:
+            pass
+        except BaseException:
+            file.close()
+            raise
+        file.close()  # its writer has removed it meanwhile
+
+
+def _own_file(path: str | os.PathLike[str]) -> FileIO:
+    """A file to append to, for as long as the run, which no other run writes to."""
+    file = open(path, "ab", buffering=0)  # noqa: SIM115
+    if not _locked(file.fileno()):
         file.close()
-        raise
+        raise BadInput("trace", os.fspath(path), "a file that no other run writes to", "give another path")
     return file
 
 

@@ -60,7 +60,7 @@ class Memory:
             context.RawArray(ctypes.c_double, n * message),
             context.RawArray(ctypes.c_double, n * shown),
             context.RawArray(ctypes.c_int64, 2 * n),
-            context.RawArray(ctypes.c_char, TEXT * n),
+            context.RawArray(ctypes.c_char, 2 * TEXT * n),
             context.RawArray(ctypes.c_double, n),
         ]
         self._look()
@@ -72,14 +72,15 @@ class Memory:
         self.notes: Integers = np.frombuffer(self._raw[2], np.int64).reshape(n, 2)
         self.squares: Floats = np.frombuffer(self._raw[4], np.float64)
 
-    def say(self, row: int, text: str) -> None:
-        """Leave a few words."""
-        content = text.encode()[: TEXT - 1]
-        memoryview(self._raw[3]).cast("B")[row * TEXT : row * TEXT + len(content) + 1] = content + b"\0"
+    def say(self, row: int, text: str, last: bool = False) -> None:
+        """Leave a few words; the last ones have a place of their own."""
+        content, first = text.encode()[: TEXT - 1], (2 * row + last) * TEXT
+        memoryview(self._raw[3]).cast("B")[first : first + len(content) + 1] = content + b"\0"
 
-    def said(self, row: int) -> str:
+    def said(self, row: int, last: bool = False) -> str:
         """The words that were left."""
-        content = bytes(memoryview(self._raw[3]).cast("B")[row * TEXT : (row + 1) * TEXT])
+        first = (2 * row + last) * TEXT
+        content = bytes(memoryview(self._raw[3]).cast("B")[first : first + TEXT])
         return content.partition(b"\0")[0].decode(errors="replace")
 
     def __getstate__(self) -> dict[str, Any]:
@@ -121,15 +122,14 @@ def work(
     codes = {kind: (kind | row).to_bytes(4, sys.byteorder) for kind in (REPORT, JOIN, SKIP, ENDED, FAILED, SAID)}
     report = codes[REPORT]
 
-    def leave(text: str) -> None:
-        until = time.monotonic() + UNREAD
-        while memory.said(row) and time.monotonic() < until:  # what was said before has not been heard yet
-            time.sleep(0.001)
-        memory.say(row, text)
+    speaking = threading.Lock()
 
     def tell(text: str) -> None:
-        leave(text)
-        with suppress(BrokenPipeError):
+        until = time.monotonic() + UNREAD
+        with speaking, suppress(BrokenPipeError):
+            while memory.said(row) and time.monotonic() < until:  # what was said before has not been heard yet
+                time.sleep(0.001)
+            memory.say(row, text)
             os.write(ring, codes[SAID])
 
     listen(tell)
@@ -157,7 +157,7 @@ def work(
     except BrokenPipeError:
         return
     except BaseException as error:  # whatever a user's code raises
-        leave(last_words(error))
+        memory.say(row, last_words(error), last=True)
         os.write(ring, codes[FAILED])
 
 
@@ -320,8 +320,10 @@ class Embedded:
             if at < len(codes):
                 row, kind = codes[at] & ROW, codes[at] & ~ROW
                 if kind == SAID:
-                    session.said(row, memory.said(row))
+                    text = memory.said(row)
                     memory.say(row, "")
+                    if text:  # else it was told before
+                        session.said(row, text)
                 else:
                     replies.append((row, self._heed(row, kind, now)))
                 at += 1
@@ -353,7 +355,7 @@ class Embedded:
             session.left(row, now, "its stream ended")
             return NOTHING
         else:
-            session.failed(row, memory.said(row))
+            session.failed(row, memory.said(row, last=True))
             return NOTHING
         return reply
 

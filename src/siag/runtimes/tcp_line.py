@@ -283,6 +283,8 @@ def readable(lines: Sequence[Line], seconds: float) -> set[int]:
 
 def _ready(waiting: socket.socket, writing: bool, seconds: float) -> bool:
     """Whether a socket can be read, or written, within some time."""
+    if waiting.fileno() < 0:
+        raise ConnectionResetError("the connection was closed")
     if hasattr(select, "poll"):
         poller = select.poll()
         poller.register(waiting, select.POLLOUT if writing else select.POLLIN)

@@ -128,8 +128,11 @@ class Worker:
                     self._leave("its stream ended")
                     return "the stream ended"
                 except KeyboardInterrupt:
-                    if not self._calling:
-                        self._leave("it was interrupted", failed=True)
+                    if isinstance(self._verdict, _Over):
+                        return str(self._verdict)
+                    if self._verdict is not None:
+                        raise self._verdict from None
+                    self._leave("it was interrupted", failed=True)
                     raise
                 except (OSError, wire.BadFrame) as error:
                     if error is self._failure:
@@ -264,20 +267,21 @@ class Worker:
                 raise _Again(f"refused {REJOIN} times in a row")
 
     def _leave_hold(self, compute: Callable[[], bool]) -> bool:
-        """Run the user's code, the connection being another thread's meanwhile; one that is interrupted stays so."""
-        interrupted = False
+        """Run the user's code; the connection is another thread's meanwhile, and for good if it fails or is ended."""
+        ended = False
         try:
             self._hands.release()
             self._outside = True
             return bool(self._attempt(compute))
-        except (KeyboardInterrupt, StreamEnded) as end:
-            interrupted = isinstance(end, KeyboardInterrupt)
-            if self._verdict is not None:  # which is why it ended
-                raise self._verdict from None
+        except BaseException as end:
+            self._outside = False
+            ended = not isinstance(end, StreamEnded)
+            if self._verdict is not None and isinstance(end, KeyboardInterrupt | StreamEnded):
+                raise self._verdict from None  # which is why it ended
             raise
         finally:
             self._outside = False
-            if not interrupted:
+            if not ended:
                 self._hands.acquire()
 
     def _attempt(self, users: Callable[[], Any]) -> Any:
@@ -348,9 +352,12 @@ class Worker:
             raise Dismissed(f"the server at {self._where} does not speak TLS; {remedy}") from None
 
     def _leave(self, reason: str, failed: bool = False) -> None:
-        """Say farewell, and wait until the server has heard it."""
-        line = self._line
-        if line is not None and line.whole:  # else it would be taken for the rest of what was being sent
+        """Say farewell, and wait until the server has heard it; not to one that is only being called again."""
+        line, calling = self._line, self._calling
+        self._ended.set()  # nobody else speaks any longer
+        if (
+            line is not None and line.whole and not calling
+        ):  # else it would be taken for the rest of what was being sent
             with suppress(OSError):
                 line.send(wire.text(wire.LEAVE, {"reason": wire.words(reason), "failed": failed}))
                 line.drain(PARTING)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import stat
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 from io import FileIO
@@ -27,6 +28,10 @@ class Mark:
     size: int  # of its head, in bytes
     head: str  # their digest
     before: int  # samples that were given before its first
+
+    def is_of(self, other: Mark) -> bool:
+        """Whether both are of one file, whatever came before it."""
+        return replace(self, before=other.before) == other
 
     def fits(self, file: FileIO) -> bool:
         """Whether this is the file; it is left at its beginning."""
@@ -97,7 +102,10 @@ class Bookmark:
         return found
 
     def _miss(self, path: str, count: int | None) -> None:
-        lost = "what had not been read of it is lost" if count is None else f"samples lost: {count:,}"
+        if count is None:
+            lost = "what had not been read of it is lost, and the present one is read from its beginning"
+        else:
+            lost = f"samples lost: {count:,}"
         say(f"{path}: a file that was here before is not found any more in its folder; {lost}")
 
     def watch(self, file: FileIO, mark: Mark | None, before: int, blocks: Iterable[bytes]) -> Iterator[bytes]:
@@ -117,7 +125,8 @@ class Bookmark:
                 if mark is None:
                     self.marks = [*self.marks[1 - KEPT :], now]
                 else:  # an older one may have got more lines meanwhile, so that all later ones begin later
-                    at, later = self.marks.index(mark), now.before - mark.before
+                    at = next(k for k, each in enumerate(self.marks) if each.is_of(mark))
+                    later = now.before - self.marks[at].before
                     after = [replace(each, before=each.before + later) for each in self.marks[at + 1 :]]
                     self.marks[at:] = [now, *after]
                 mark = now
@@ -132,16 +141,17 @@ class Bookmark:
 
 
 def _find(mark: Mark, path: str) -> Begun | None:
-    """The file, under its old name or another one in the folder."""
-    folder = os.path.dirname(path)
+    """The file, under its old name or another one in the folder; a link may lead there."""
+    folder = os.path.dirname(os.path.realpath(path))
     try:
-        with os.scandir(folder or ".") as entries:
-            names = [entry.name for entry in entries if entry.inode() == mark.inode and entry.is_file()]
+        others = [os.path.join(folder, name) for name in sorted(os.listdir(folder))]
     except OSError:
-        return None
-    for name in sorted(names, key=lambda name: name != os.path.basename(path)):
-        place = os.path.join(folder, name)
+        others = []
+    for place in (path, *others):
         try:
+            found = os.stat(place)
+            if found.st_ino != mark.inode or not stat.S_ISREG(found.st_mode):
+                continue
             file = open(place, "rb", buffering=0)  # noqa: SIM115  # whoever reads it closes it
         except OSError:
             continue

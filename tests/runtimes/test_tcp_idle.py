@@ -7,6 +7,7 @@ import sys
 import textwrap
 import threading
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -77,6 +78,19 @@ class Idle:
         return out.strip(), self.process.returncode
 
 
+@contextmanager
+def silent_instead_of(served):
+    """A server vanishes, and one in its place, which never says a word, has heard a worker's hello."""
+    port = served.port
+    served.vanish()
+    with socket.create_server(("127.0.0.1", port)) as silent:
+        silent.settimeout(PATIENCE)
+        line, _ = silent.accept()
+        with line:
+            assert line.recv(1, socket.MSG_PEEK)
+            yield
+
+
 def reported(served, row=0):
     return served.ask(lambda: served.server.members[row].reports)
 
@@ -113,31 +127,19 @@ def test_code_that_fails_while_a_server_is_called_that_does_not_answer_is_not_wa
     with Served(1) as served:
         thread, outcome = in_thread(served.address, pull, failing, name="0")
         wait_until(lambda: reported(served) == 1)
-        port = served.port
-        served.vanish()
-        with socket.create_server(("127.0.0.1", port)) as silent:
-            silent.settimeout(PATIENCE)
-            line, _ = silent.accept()
-            with line:
-                assert line.recv(1, socket.MSG_PEEK)  # it has said hello, and waits
-                called.set()
-                thread.join(PATIENCE)
-                assert not thread.is_alive()
+        with silent_instead_of(served):
+            called.set()
+            thread.join(PATIENCE)
+            assert not thread.is_alive()
     assert "the user's own" in str(outcome[0])
 
 
 def test_a_worker_that_calls_a_server_which_does_not_answer_can_be_interrupted(tmp_path):
     with Served(1) as served, Idle(tmp_path, served.address) as idle:
         wait_until(lambda: reported(served) == 5)
-        port = served.port
-        served.vanish()
-        with socket.create_server(("127.0.0.1", port)) as silent:
-            silent.settimeout(PATIENCE)
-            line, _ = silent.accept()
-            with line:
-                assert line.recv(1, socket.MSG_PEEK)  # it has said hello, and waits
-                idle.process.send_signal(signal.SIGINT)
-                _, err = idle.process.communicate(timeout=PATIENCE)
+        with silent_instead_of(served):
+            idle.process.send_signal(signal.SIGINT)
+            _, err = idle.process.communicate(timeout=PATIENCE)
     assert "KeyboardInterrupt" in err
 
 

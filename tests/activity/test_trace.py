@@ -180,7 +180,7 @@ def test_a_trace_is_not_written_to_a_file_that_its_writer_removes_meanwhile(tmp_
 
     def slowly(path):
         monkeypatch.setattr(trace_writer, "_own_file", take)
-        file = open(path, "ab", buffering=0)  # noqa: SIM115
+        file = open(path, "ab", buffering=0)  # noqa: SIM115  # the writer closes it
         first.discard()
         return file
 

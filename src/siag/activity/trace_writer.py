@@ -300,7 +300,7 @@ def _new_file(path: str | os.PathLike[str]) -> FileIO:
 
 def _own_file(path: str | os.PathLike[str]) -> FileIO:
     """A file to append to, for as long as the run, which no other run writes to."""
-    file = open(path, "ab", buffering=0)  # noqa: SIM115
+    file = open(path, "ab", buffering=0)  # noqa: SIM115  # whoever writes to it closes it
     if not _locked(file.fileno()):
         file.close()
         raise BadInput("trace", os.fspath(path), "a file that no other run writes to", "give another path")

@@ -72,7 +72,7 @@ async def serve_session(
     """Serve until the session is over, or a signal comes; then save and say goodbye.
 
     With `share`, workers on this machine may share memory with the server; for workers that are trusted, see `Hub`.
-    With `spinner`, which the event loop looks with, it need not sleep where there are cores for it.
+    With `spinner`, which the event loop looks with, it looks before it sleeps while workers on this machine are there.
     """
     loop = asyncio.get_running_loop()
     kind = LeadHub if isinstance(session.server, LeadServer) else Hub

@@ -241,7 +241,7 @@ class Worker:
         in_a_row, compute = 0, partial(task.compute, w, out)
         while True:
             began = time.monotonic()
-            send = self._leave_hold(compute)
+            send = self._run_users_code(compute)
             line = self._resume(task)
             if line is None:
                 continue
@@ -266,7 +266,7 @@ class Worker:
             if in_a_row == REJOIN:  # the two ends may disagree about what was before
                 raise _Again(f"refused {REJOIN} times in a row")
 
-    def _leave_hold(self, compute: Callable[[], bool]) -> bool:
+    def _run_users_code(self, compute: Callable[[], bool]) -> bool:
         """Run the user's code; the connection is another thread's meanwhile, and for good if it fails or is ended."""
         ended = False
         try:
@@ -355,9 +355,8 @@ class Worker:
         """Say farewell, and wait until the server has heard it; not to one that is only being called again."""
         line, calling = self._line, self._calling
         self._ended.set()  # nobody else speaks any longer
-        if (
-            line is not None and line.whole and not calling
-        ):  # else it would be taken for the rest of what was being sent
+        whole = line is not None and line.whole  # else it would be taken for the rest of what was being sent
+        if line is not None and whole and not calling:
             with suppress(OSError):
                 line.send(wire.text(wire.LEAVE, {"reason": wire.words(reason), "failed": failed}))
                 line.drain(PARTING)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from siag.server.store import Store
+from siag.storage.store import Store
 
 ROUNDS = 15
 SAVES = ((1000, 20, 1000), (1000, 20, 50), (100, 100_000, 10))  # n, d, rows that changed

@@ -16,7 +16,7 @@ import numpy as np
 
 import siag
 from benchmarks.peers.live_job import ETA, WARM, described, gradient, serve, together
-from siag.runtimes.certificates import make_certificates
+from siag.live.certificates import make_certificates
 from siag.server.parameter_server import ParameterServer
 from siag.server.snapshot import Snapshot
 

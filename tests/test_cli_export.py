@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from siag.methods import SIAG
-from siag.server import ParameterServer, Store
+from siag.server import ParameterServer
 from siag.steps import Constant
+from siag.storage import Store
 
 W = [-0.05, 1 / 3, -1e-300]
 

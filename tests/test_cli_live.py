@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import siag
-from siag.runtimes.tcp_server import Limits
+from siag.live.transports.tcp.server import Limits
 from siag.server import Guard, ParameterServer
 from terminals import JOB, PATIENCE, Desk, mistake, run, snapshots, wait_for
 

@@ -6,7 +6,7 @@ from siag.foundations.errors import BadFile, BadInput, DivergenceWarning, SiagEr
 from siag.foundations.version import __version__
 
 if TYPE_CHECKING:
-    from siag import activity, methods, problems, runtimes, server, steps, streams, theory
+    from siag import activity, methods, problems, runtimes, server, steps, storage, streams, theory
     from siag.experiments.comparison import compare
     from siag.experiments.replay import replay
     from siag.foundations import rng
@@ -15,7 +15,18 @@ if TYPE_CHECKING:
     from siag.simulation import Run, Sweep, load, simulate, sweep
 
 # All but errors is imported when it is first asked for, so that the command line answers signals from the start.
-PARTS = ("activity", "methods", "problems", "runtimes", "server", "simulation", "steps", "streams", "theory")
+PARTS = (
+    "activity",
+    "methods",
+    "problems",
+    "runtimes",
+    "server",
+    "simulation",
+    "steps",
+    "storage",
+    "streams",
+    "theory",
+)
 MODULES = {name: f"siag.{name}" for name in PARTS} | {"rng": "siag.foundations.rng"}
 NAMES = {
     **dict.fromkeys(("Run", "Sweep", "load", "simulate", "sweep"), "siag.simulation"),
@@ -48,6 +59,7 @@ __all__ = [
     "server",
     "simulate",
     "steps",
+    "storage",
     "streams",
     "sweep",
     "theory",

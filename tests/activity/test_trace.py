@@ -10,13 +10,14 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import siag
-from siag.activity import EveryArrivals, Tick, Trace, TraceWriter, trace_writer
+from siag.activity import EveryArrivals, Tick, Trace
 from siag.activity.agenda import FADE, FORGET, STEP
 from siag.activity.trace import COLUMNS, FORMAT, _columns
 from siag.foundations.errors import BadFile, BadInput, Unsuitable
 from siag.foundations.rng import SAMPLES, blank, key, rewind
 from siag.methods import compute
 from siag.server import DROP, KEEP, Departed, Guard, ParameterServer, Refused
+from siag.storage import TraceWriter, trace_writer
 
 quick = settings(deadline=None, max_examples=60)
 N, D = 4, 3

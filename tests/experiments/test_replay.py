@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 
 import siag
-from siag.activity import EveryArrivals, Tick, TraceWriter
+from siag.activity import EveryArrivals, Tick
 from siag.experiments.replay import made_again, replay
 from siag.foundations.errors import BadFile, BadInput
 from siag.foundations.rng import SAMPLES, blank, key, rewind
 from siag.methods import compute, forget
 from siag.server import Departed, Guard, ParameterServer, Refused
+from siag.storage import TraceWriter
 
 N, D = 5, 3
 LEAST_SQUARES = siag.problems.LeastSquares.random(n=N, d=D, p=2, noise=0.1, seed=2)

@@ -10,6 +10,7 @@ import pytest
 import siag
 from siag.activity import Bernoulli, Clock, Cyclic, EveryArrivals, Everyone, Exponential, Sequential, Uniform
 from siag.foundations.errors import BadInput, Missing, Unsuitable
+from siag.live.task import FromStream
 from siag.methods import IAG, SAG
 from siag.methods.ace import ACE
 from siag.methods.adpsgd import ADPSGD
@@ -30,7 +31,6 @@ from siag.methods.saga import SAGA
 from siag.methods.scaffnew import Scaffnew
 from siag.methods.scaffold import SCAFFOLD
 from siag.problems import Problem, Ridge, exact, sample
-from siag.runtimes.task import FromStream
 from siag.steps import Constant, DelayAdaptive
 
 N, D = 4, 2

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from siag import methods
 from siag.foundations.errors import BadInput, Unsuitable
+from siag.live.sharding.slices import bounds, check_split
 from siag.methods import (
     ACE,
     IAG,
@@ -32,7 +33,6 @@ from siag.methods import (
     answer,
     shown,
 )
-from siag.runtimes.shards.slices import bounds, check_split
 from siag.server.ledger import take
 from siag.server.parameter_server import arrays_of, fade_away, move
 

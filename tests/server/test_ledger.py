@@ -139,7 +139,7 @@ def test_what_must_be_seen_one_by_one_is_left(tmp_path):
     assert everyone_reports(fading) == N
     fading.leave(2, now=2.0)
     assert everyone_reports(fading) == 0
-    trace = siag.activity.TraceWriter(tmp_path / "trace.csv", {})
+    trace = siag.storage.TraceWriter(tmp_path / "trace.csv", {})
     assert everyone_reports(make(trace=trace)) == 0
     trace.close(0)
 

@@ -7,12 +7,13 @@ import pytest
 
 import siag
 from siag.activity import EveryArrivals, Tick
-from siag.activity.trace_writer import Unwritten
 from siag.foundations.errors import BadInput, Unsuitable
 from siag.methods import LAG, SCAFFOLD, SGD, SIAG, Averaged, CurvatureIAG, Fresh, advance, receive, shown
-from siag.server import Departed, Guard, ParameterServer, Refused, read_model
-from siag.server.store import Store
+from siag.server import Departed, Guard, ParameterServer, Refused
 from siag.steps import Constant, DelayAdaptive, Step, heard, size
+from siag.storage import read_model
+from siag.storage.store import Store
+from siag.storage.trace_writer import Unwritten
 
 N, D = 3, 4
 

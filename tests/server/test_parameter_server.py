@@ -10,13 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import siag
-from siag.activity import Clock, EveryArrivals, Exponential, LogNormal, OnOff, Tick, Trace, TraceWriter
+from siag.activity import Clock, EveryArrivals, Exponential, LogNormal, OnOff, Tick, Trace
 from siag.activity.agenda import STEP
 from siag.foundations.errors import BadInput
 from siag.foundations.rng import SAMPLES, blank, key, rewind
 from siag.methods import Method, Table, advance, compute, receive, table
 from siag.server import DROP, KEEP, Departed, Diverged, Guard, ParameterServer, Refused
 from siag.server.ledger import LARGEST
+from siag.storage import TraceWriter
 
 quick = settings(deadline=None, max_examples=60)
 N, D = 3, 4

@@ -13,8 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from siag.foundations.errors import BadInput, SiagError
+from siag.live.task import FromStream, StreamEnded
 from siag.methods import SIAG
-from siag.runtimes.task import FromStream, StreamEnded
 from siag.streams import Buffered, Rows, split
 from siag.streams import parts as parts_module
 from siag.streams.parts import Dealer, Reading

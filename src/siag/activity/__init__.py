@@ -10,7 +10,7 @@ from siag.activity.recorded import Recorded
 from siag.activity.sequential import Sequential
 from siag.activity.timed import Timed
 from siag.activity.times import Arrivals, Exponential, Fixed, LogNormal, Pareto, Times
-from siag.activity.trace import Trace, TraceWriter
+from siag.activity.trace import Trace
 from siag.activity.unfold import checked_sizes, lasts, unfold
 
 __all__ = [
@@ -34,7 +34,6 @@ __all__ = [
     "Timed",
     "Times",
     "Trace",
-    "TraceWriter",
     "Uniform",
     "WaitForAll",
     "active",

@@ -16,8 +16,11 @@ from __future__ import annotations
 
 import json
 import os
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,13 +28,15 @@ import numpy as np
 from siag.activity.agenda import FADE, FORGET, STEP, Events
 from siag.activity.recorded import Recorded, Tape
 from siag.activity.timed import Timed
-from siag.activity.trace_writer import COLUMNS, FORGOTTEN, FORMAT, TraceWriter, text_of
 from siag.foundations.errors import BadFile, BadInput, shorten
 from siag.foundations.memory import check_fits
 from siag.foundations.types import Booleans, Floats, Integers
 
-__all__ = ["COLUMNS", "FORMAT", "Trace", "TraceWriter"]
-
+FORMAT = "siag-trace-1"
+COLUMNS = "version,worker,stamp,sample,seconds,factor"
+FORGOTTEN = -1.0  # in place of a factor
+GZIP = 31  # zlib's number for a gzip file
+BLOCK = 1 << 16
 READING, ARRIVING, STEPPING = 0, 1, 2  # the order of events within a version
 EVENT = 200  # bytes an event takes while all are put in order
 
@@ -226,3 +231,27 @@ def _in_form(line: str) -> bool:
     except (ValueError, OverflowError):
         return False
     return True
+
+
+def text_of(path: str | os.PathLike[str]) -> str:
+    """What a trace holds, unpacked."""
+    name = os.fspath(path)
+    try:
+        raw = Path(path).read_bytes()
+        return (_unpacked(raw) if name.endswith(".gz") else raw).decode()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "not a text"
+        raise BadFile(f"{name}: {reason.lower()}; give the path of a trace") from None
+
+
+def _unpacked(raw: bytes) -> bytes:
+    """What a gzip file holds, as far as it goes: a crash leaves it without its end."""
+    whole, at, unpack = bytearray(), 0, zlib.decompressobj(wbits=GZIP)
+    with suppress(zlib.error):
+        while at < len(raw):
+            block = raw[at : at + BLOCK]
+            whole += unpack.decompress(block)
+            at += len(block) - len(unpack.unused_data)
+            if unpack.eof:  # a run that went on has added a part
+                unpack = zlib.decompressobj(wbits=GZIP)
+    return bytes(whole)

@@ -15,7 +15,7 @@ from siag.foundations.errors import BadInput
 
 if TYPE_CHECKING:
     from siag.foundations.types import Floats
-    from siag.server import SavedModel
+    from siag.storage import SavedModel
 
 
 @siag.command(epilog="Example: siag export state w.npy")
@@ -31,7 +31,7 @@ def export(folder: Path, file: Path) -> None:
     and so has the standard output, which is -.
     """
     from siag.foundations.files import write_atomically
-    from siag.server import read_model
+    from siag.storage import read_model
 
     on_interrupt("no half-written file was left behind")
     write = None if str(file) == "-" else _writer(file)

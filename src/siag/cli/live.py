@@ -82,8 +82,8 @@ def serve(out: Path | None, as_json: bool, **given: Any) -> int:
     file cannot be written; 2 if there is a mistake.
     """
     from siag.foundations.files import writable_folder
+    from siag.live.transports.tcp.worker import shown
     from siag.runtimes import serve as run_server
-    from siag.runtimes.tcp_worker import shown
 
     folder = None if out is None else writable_folder("out", out, (*FILES, MODEL))
     problem, seed = problem_of(given["problem"], given["seed"])
@@ -132,9 +132,9 @@ def work(address: str, gradient: str | None, stream: str | None, quiet: bool, **
     --give-up says; 2 if there is a mistake on the command line, or the server does not want this worker; 130 if it is
     interrupted with Ctrl-C, and 143 with SIGTERM. In either case it tells the server that it leaves.
     """
+    from siag.live.task import last_words
+    from siag.live.transports.tcp.worker import GaveUp
     from siag.runtimes import work as run_worker
-    from siag.runtimes.task import last_words
-    from siag.runtimes.tcp_worker import GaveUp
 
     def say(text: str) -> None:
         if not quiet:
@@ -189,7 +189,7 @@ def replay(trace: Path, problem: str | None, seed: int | None, out: Path | None,
 @click.option("--days", type=int, default=365, show_default=True, help="How long the certificate is valid.")
 def certs(folder: Path, hosts: tuple[str, ...], workers: int, days: int) -> None:
     """Make a certificate for the server and a token for every worker, in FOLDER."""
-    from siag.runtimes.certificates import make_certificates
+    from siag.live.certificates import make_certificates
 
     with named({"hosts": "host"}):
         written = make_certificates(folder, hosts=hosts, workers=workers, days=days)

@@ -50,7 +50,7 @@ def terminable() -> Iterator[Begun]:
 
     It does so where Ctrl-C is ignored, too, as in the background of a script. What is yielded is to watch the run.
     """
-    from siag.runtimes.interrupt import end_in_order
+    from siag.live.interrupt import end_in_order
 
     before, begun = signal.getsignal(signal.SIGTERM), Begun()
     told: list[int] = []
@@ -69,8 +69,8 @@ def terminable() -> Iterator[Begun]:
 
 def watcher_of(quiet: bool, as_json: bool, metrics: str | None, insecure: bool) -> Watcher:
     """Whoever is to be told how the run goes."""
+    from siag.live.transports.tcp.worker import shown
     from siag.runtimes import JsonLines, Metrics, Quiet, Several, Terminal
-    from siag.runtimes.tcp_worker import shown
 
     view: Watcher = Quiet() if quiet else JsonLines(sys.stdout) if as_json else Terminal()
     if metrics is None:
@@ -123,7 +123,7 @@ def finish(result: Run, folder: Path | None, as_json: bool, state: str | Path | 
 
 def _elsewhere(state: str | Path | None) -> list[str]:
     """Where the model is beside, in a line; none if it is nowhere."""
-    from siag.runtimes.mirror import is_url
+    from siag.storage.mirror import is_url
 
     if state is None:
         return []

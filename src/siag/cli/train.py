@@ -114,7 +114,7 @@ def _check_data(given: dict[str, Any]) -> None:
 def _runtime(given: dict[str, Any]) -> Any:
     """Where to run; None for this machine."""
     from siag.runtimes import Ray
-    from siag.runtimes.mirror import is_url
+    from siag.storage.mirror import is_url
 
     told = {option: given[option] for option in CLUSTER if given[option] is not None and given[option] is not False}
     if given["runtime"] == "local":

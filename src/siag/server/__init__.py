@@ -2,10 +2,8 @@
 
 from siag.server.guard import Guard, Refused
 from siag.server.members import DROP, KEEP, Departed
-from siag.server.model import SavedModel, read_model
 from siag.server.parameter_server import Diverged, ParameterServer, Ticket
 from siag.server.snapshot import Snapshot, WorkerView
-from siag.server.store import Store
 
 __all__ = [
     "DROP",
@@ -15,10 +13,7 @@ __all__ = [
     "Guard",
     "ParameterServer",
     "Refused",
-    "SavedModel",
     "Snapshot",
-    "Store",
     "Ticket",
     "WorkerView",
-    "read_model",
 ]

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from siag.activity import EveryArrivals, Tick, TraceWriter, checked_sizes
+from siag.activity import EveryArrivals, Tick, checked_sizes
 from siag.foundations import check
 from siag.foundations.dispatch import compiled
 from siag.foundations.errors import BadInput, SiagError, Unsuitable, shorten
@@ -23,6 +23,7 @@ from siag.server import ledger
 from siag.server.guard import KNOWN_AFTER, Guard, Refused, square_norm
 from siag.server.ledger import GO, HOLD, admit, admit_all, note_silence
 from siag.server.members import KEEP, Departed, Member
+from siag.server.recorder import Recorder
 from siag.server.snapshot import Snapshot, WorkerView
 from siag.steps import Step, heard, left, size
 
@@ -107,7 +108,7 @@ class ParameterServer:
         server: EveryArrivals | Tick = STEP_AT_ONCE,
         guard: Guard | None = None,
         departed: Departed = KEEP,
-        trace: TraceWriter | None = None,
+        trace: Recorder | None = None,
         patience: float | None = None,
     ) -> None:
         if not isinstance(server, EveryArrivals | Tick):

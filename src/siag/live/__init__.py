@@ -1,0 +1,1 @@
+"""A live run: a session, its workers, and how their messages travel."""

@@ -1,0 +1,1 @@
+"""Who watches a run: terminal view, JSON lines, metrics."""

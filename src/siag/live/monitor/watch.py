@@ -1,0 +1,250 @@
+"""Ways to watch a live server: on the terminal, as lines of JSON, problems only, not at all, or several at once.
+
+A watcher is handed snapshots and remarks while training goes on. Training must not suffer from it: a terminal that went
+away or a reader that closed its pipe silences the watcher and raises nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack, suppress
+from typing import IO, TYPE_CHECKING, Any, Protocol
+
+from siag.foundations.errors import BadInput
+from siag.server.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.live import Live
+
+PAUSE = 5.0  # seconds between summaries where no live view is possible
+
+
+class Watcher(Protocol):
+    """Whoever wants to see how training goes."""
+
+    def show(self, snapshot: Snapshot) -> None:
+        """The server as it is now; called several times a second."""
+
+    def event(self, text: str) -> None:
+        """A remark in one line: a worker joined, left, was refused."""
+
+    def close(self) -> None:
+        """Nothing more will come; safe to call twice."""
+
+
+class Quiet:
+    """Shows nothing."""
+
+    def show(self, snapshot: Snapshot) -> None:
+        """Do nothing."""
+
+    def event(self, text: str) -> None:
+        """Do nothing."""
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+class Problems:
+    """Says what goes wrong, in one line each on standard error, and nothing else."""
+
+    def show(self, snapshot: Snapshot) -> None:
+        """Do nothing."""
+
+    def event(self, text: str) -> None:
+        """Do nothing."""
+
+    def problem(self, text: str) -> None:
+        """Say it; raises nothing."""
+        from siag.live.monitor.view import clean
+
+        with suppress(OSError, ValueError, AttributeError):  # closed, or there is none
+            sys.stderr.write(f"siag: {clean(text)}\n")
+            sys.stderr.flush()
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+class Several:
+    """Passes everything on to several watchers, in their order."""
+
+    def __init__(self, watchers: Iterable[Watcher]) -> None:
+        self.watchers = tuple(watchers)
+
+    def show(self, snapshot: Snapshot) -> None:
+        """Show it to all."""
+        for watcher in self.watchers:
+            watcher.show(snapshot)
+
+    def event(self, text: str) -> None:
+        """Tell all."""
+        for watcher in self.watchers:
+            watcher.event(text)
+
+    def close(self) -> None:
+        """Close all, also if one of them fails to."""
+        with ExitStack() as stack:
+            for watcher in reversed(self.watchers):
+                stack.callback(watcher.close)
+
+
+def watcher_of(progress: bool | Watcher | None) -> Watcher:
+    """What the user gave: a watcher; `True` for the terminal, `False` for none; `None` for what suits standard error.
+
+    That is a view if it is a terminal, and otherwise a line for each problem.
+    """
+    if progress is None:
+        with suppress(AttributeError, ValueError):  # there is none, or it is closed
+            return Terminal() if sys.stderr.isatty() else Problems()
+        return Quiet()
+    if isinstance(progress, bool):
+        return Terminal() if progress else Quiet()
+    if not all(callable(getattr(progress, name, None)) for name in ("show", "event", "close")):
+        raise BadInput("progress", progress, "True, False or a watcher")
+    return progress
+
+
+class JsonLines:
+    """One JSON document per line: {"seconds": …, "snapshot": {…}} or {"seconds": …, "event": "…"}.
+
+    `seconds` counts from the start of training, for events too; NaN and infinity are null. Every line is flushed. A
+    stream that cannot be written any more is left alone from then on; the caller closes it.
+    """
+
+    def __init__(self, stream: IO[str]) -> None:
+        self._stream: IO[str] | None = stream
+        self._start = time.monotonic()
+        self._lock = threading.Lock()
+
+    def show(self, snapshot: Snapshot) -> None:
+        """Write it as one line."""
+        document = snapshot.as_dict()
+        if document["seconds"] is not None:
+            self._start = time.monotonic() - document["seconds"]
+        self._write({"seconds": document["seconds"], "snapshot": document})
+
+    def event(self, text: str) -> None:
+        """Write it as one line, with the time that has passed."""
+        self._write({"seconds": round(time.monotonic() - self._start, 3), "event": text})
+
+    def close(self) -> None:
+        """Stop writing; everything is flushed already."""
+        with self._lock:
+            self._stream = None
+
+    def _write(self, document: dict[str, Any]) -> None:
+        line = json.dumps(document, allow_nan=False) + "\n"
+        with self._lock:
+            if self._stream is None:
+                return
+            try:
+                self._stream.write(line)
+                self._stream.flush()
+            except (OSError, ValueError) as error:  # a closed file is a ValueError
+                if isinstance(error, BrokenPipeError):
+                    _drain(self._stream)
+                self._stream = None
+
+
+class Terminal:
+    """A live view on the terminal; without one, a line of summary every few seconds. `view.py` has its looks.
+
+    Args:
+        console: where to draw; standard error if not given.
+    """
+
+    def __init__(self, console: Console | None = None) -> None:
+        from siag.live.monitor.view import standard_error
+
+        self._console = standard_error() if console is None else console
+        self._live: Live | None = None
+        self._latest: Snapshot | None = None
+        self._summed: Snapshot | None = None  # the last one of which a summary was printed
+        self._open = True
+        self._lock = threading.RLock()
+
+    def show(self, snapshot: Snapshot) -> None:
+        """Draw it; raises nothing."""
+        self._attempt(lambda: self._show(snapshot))
+
+    def event(self, text: str) -> None:
+        """Print it above the live view; raises nothing."""
+        self._attempt(lambda: self._remark(text))
+
+    def close(self) -> None:
+        """Leave the last state on the screen, and the terminal as it was; raises nothing."""
+        self._attempt(self._finish)
+        with self._lock:
+            self._stop()
+
+    def _show(self, snapshot: Snapshot) -> None:
+        self._latest = snapshot
+        if self._console.is_interactive:
+            self._draw(snapshot)
+        elif self._summed is None or snapshot.seconds >= self._summed.seconds + PAUSE:
+            self._summarise(snapshot)
+
+    def _remark(self, text: str) -> None:
+        from siag.live.monitor.view import remark
+
+        self._console.print(remark(text, self._latest), soft_wrap=not self._console.is_interactive)
+
+    def _finish(self) -> None:
+        if self._latest is not None and self._live is not None:
+            self._draw(self._latest, final=True)
+        elif self._latest is not None and self._latest is not self._summed:
+            self._summarise(self._latest)
+
+    def _draw(self, snapshot: Snapshot, final: bool = False) -> None:
+        from rich.live import Live
+
+        from siag.live.monitor.view import View
+
+        view = View(snapshot, final)
+        if self._live is None:
+            beside = self._console.stderr  # then what others print there appears above the view, too
+            self._live = Live(console=self._console, auto_refresh=False, redirect_stdout=False, redirect_stderr=beside)
+            self._live.start()
+        self._live.update(view, refresh=not final)  # to stop is to draw once more
+
+    def _summarise(self, snapshot: Snapshot) -> None:
+        from siag.live.monitor.view import summary
+
+        self._summed = snapshot
+        self._console.print(summary(snapshot), soft_wrap=True)
+
+    def _attempt(self, draw: Callable[[], None]) -> None:
+        """Draw; what cannot be drawn is left out, and a terminal that cannot be written is left alone from then on."""
+        with self._lock:
+            if not self._open:
+                return
+            try:
+                draw()
+            except (OSError, UnicodeError, SystemExit):  # rich leaves the program when a pipe breaks
+                self._stop()
+            except Exception:  # training goes on, whatever the reason
+                if getattr(self._console.file, "closed", False):
+                    self._stop()
+
+    def _stop(self) -> None:
+        live, self._live, self._open = self._live, None, False
+        if live is not None:
+            with suppress(Exception, SystemExit):
+                live.stop()
+
+
+def _drain(stream: IO[str]) -> None:
+    """Let what is left in the buffer of a broken pipe go nowhere, or closing it would fail again at exit."""
+    with suppress(OSError, ValueError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        try:
+            os.dup2(nowhere, stream.fileno())
+        finally:
+            os.close(nowhere)

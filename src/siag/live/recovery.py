@@ -1,0 +1,81 @@
+"""The durable log: an entry for each thing that changed the server, and how they are done again after a crash."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from contextlib import suppress
+
+import numpy as np
+
+from siag.server.guard import Guard
+from siag.server.parameter_server import Diverged, ParameterServer
+from siag.storage.store import Recovery, Store
+from siag.storage.trace_writer import Unwritten
+
+ENTRY = struct.Struct("<Bqqqd")  # kind, row, stamp, sample, seconds; a report's numbers follow
+REPORTED, TICKED, LEFT, SKIPPED, FORGOT = range(5)
+ANYTHING = Guard(jump=None)
+BEYOND = "with them w leaves the range of numbers"
+
+
+def go_on(server: ParameterServer, store: Store, found: Recovery, now: float) -> tuple[list[str], list[str]]:
+    """Put a server where another was, its arrays being those of the last save: restore the rest, redo what was logged.
+
+    It is done up to where w leaves the range of numbers.
+
+    Returns:
+        The lines this adds to the trace, and what there is to remark.
+    """
+    trace, guard, entries = server.trace, server.guard, found.entries
+    server.guard = ANYTHING  # what was acknowledged has passed the guard of its time
+    good, lines = _redo_all(server, found, entries, now)
+    remarks = []
+    if good < len(entries):
+        store.recover(server.arrays())  # once more from the save, to see how far it goes
+        good, _ = _redo_all(server, found, entries, now, look=True)
+        store.recover(server.arrays())
+        _, lines = _redo_all(server, found, entries[:good], now)
+        remarks.append(f"the last {len(entries) - good} logged entries were not used: {BEYOND}")
+    server.guard, server.trace = guard, trace
+    server.count_from(now)
+    return lines, remarks
+
+
+def _redo_all(
+    server: ParameterServer, found: Recovery, entries: Sequence[bytes], now: float, look: bool = False
+) -> tuple[int, list[str]]:
+    """Do these again after what was saved; after how many w was last seen within range, and the trace's lines.
+
+    It is seen at the end; with `look`, after each of them.
+    """
+    good, last = 0, 0.0
+    server.restore(found.meta, now)
+    server.trace = redone = Unwritten()
+    with suppress(Diverged):
+        for done, entry in enumerate(entries, start=1):
+            last = max(last, _redo(server, entry, now))
+            if (look or done == len(entries)) and server.in_range():
+                good = done
+    if last > server.seconds(now):
+        server.begin(now - last)  # time goes on from there
+    return good, redone.lines
+
+
+def _redo(server: ParameterServer, entry: bytes, now: float) -> float:
+    """Do again what an entry says was done; return when that was."""
+    kind, row, stamp, sample, seconds = ENTRY.unpack_from(entry)
+    at = now + seconds - server.seconds(now)
+    if kind == REPORTED:
+        server.push(row, stamp, np.frombuffer(entry, np.float64, offset=ENTRY.size), sample, at)
+        server.members[row].state = "away"
+    elif kind == SKIPPED:
+        server.skip(row, stamp, sample, at)
+        server.members[row].state = "away"
+    elif kind == TICKED:
+        server.tick(at)
+    elif kind == FORGOT:
+        server.forgotten(row, at)
+    else:
+        server.leave(row, at, "it had left before")
+    return float(seconds)

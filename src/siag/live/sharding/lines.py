@@ -1,0 +1,155 @@
+"""A worker's connections to all servers of a model that is split, used as if they were one."""
+
+from __future__ import annotations
+
+import secrets
+import ssl
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+from siag.foundations.types import Floats
+from siag.live import wire
+from siag.live.transports.tcp.client import ANSWER, Line, readable
+
+TICKETS = 53  # bits of a ticket: a number that is exact in JSON
+
+
+class Lines:
+    """One line to the lead and one to each follower, which have the later slices of every array.
+
+    Text goes to the lead and comes from it; arrays are cut up and put together. If any line breaks, all are given up.
+
+    Args:
+        addresses: of the lead, then of the followers in order.
+        context: for TLS.
+    """
+
+    def __init__(self, addresses: Sequence[tuple[str, int]], context: ssl.SSLContext | None) -> None:
+        self._lines: list[Line] = []
+        try:
+            for address in addresses:
+                self._lines.append(Line(address, context))
+        except BaseException:
+            self.close()
+            raise
+        self._lead, self._followers = self._lines[0], self._lines[1:]
+        self._source = self._lead  # who has said what `text` is to read
+        self._ticket = secrets.randbits(TICKETS)
+        self._ends = [0] * len(self._lines)  # of the slices
+        self._asked: wire.Expected = {}
+        self._expected: wire.Expected = {}
+
+    @property
+    def ticket(self) -> dict[str, int]:
+        """By which the servers know that these lines are one worker's."""
+        return {"ticket": self._ticket, "shards": len(self._lines)}
+
+    @property
+    def spoken(self) -> float:
+        """When the lead was last told something."""
+        return self._lead.spoken
+
+    @property
+    def whole(self) -> bool:
+        """Whether the lead has got all of what was sent last."""
+        return self._lead.whole
+
+    def hello(self, frame: bytes, expected: wire.Expected) -> wire.Head:
+        """Say hello to the followers, then to the lead, who lets us in; the first answer that is no welcome, or its."""
+        for line in self._followers:
+            line.send(frame)
+        slices, offers = [], []
+        for line in self._followers:
+            head = line.receive(expected)
+            if head.kind != wire.WELCOME:
+                self._source = line
+                return head
+            content = line.text(head)
+            slices.append((content.get("first"), content.get("last")))
+            offers.append(content.get("memory"))
+        self._divide(slices)
+        for line, offer, first, last in zip(self._followers, offers, self._ends, self._ends[1:], strict=False):
+            line.share(offer, last - first, last - first)
+        return self._lead.hello(frame, expected)
+
+    def share(self, path: object, message: int, shown: int) -> None:
+        """Share memory with the lead, if it can be had; with the followers it is, or is not, since their welcome."""
+        self._lead.share(path, self._ends[0], self._ends[0])
+
+    def send(self, head: bytes, array: Floats | None = None) -> None:
+        """Send a frame: a slice of its array to each, the lead being the last."""
+        if array is None:
+            self._lead.send(head)
+            return
+        _, kind, _, stamp, sample = wire.HEADER.unpack(head)
+        first = self._ends[0]
+        for line, last in zip(self._followers, self._ends[1:], strict=True):
+            line.send(wire.head(kind, 8 * (last - first), stamp, sample), array[first:last])
+            first = last
+        self._lead.send(wire.head(kind, 8 * self._ends[0], stamp, sample), array[: self._ends[0]])
+
+    def receive(self, expected: wire.Expected) -> wire.Head:
+        """The next header from the lead; of a model, when all followers have sent theirs, of the same version."""
+        self._wait()
+        if expected is not self._asked:
+            self._asked, size = expected, 8 * self._ends[0]
+            self._expected = {**expected, wire.MODEL: (size, size)} if wire.MODEL in expected else expected
+        head = self._lead.receive(self._expected)
+        if head.kind == wire.MODEL:
+            first = self._ends[0]
+            for line, last in zip(self._followers, self._ends[1:], strict=True):
+                other = line.receive({wire.MODEL: (8 * (last - first), 8 * (last - first))})
+                if other.stamp != head.stamp:
+                    raise wire.BadFrame(f"models of versions {head.stamp} and {other.stamp} at once")
+                first = last
+        return head
+
+    def array(self, out: Floats) -> None:
+        """The numbers of a model, from all of them."""
+        if out.size != self._ends[-1]:
+            raise wire.BadFrame(f"the shards have {self._ends[-1]} numbers, not {out.size}")
+        first = 0
+        for line, last in zip(self._lines, self._ends, strict=True):
+            line.array(out[first:last])
+            first = last
+
+    def text(self, head: wire.Head) -> dict[str, Any]:
+        """The JSON that follows a header."""
+        return self._source.text(head)
+
+    def waiting(self) -> bool:
+        """Whether the lead has said something unasked; never waits."""
+        return self._lead.waiting()
+
+    def beat(self) -> None:
+        """Send the lead a sign of life."""
+        self._lead.beat()
+
+    def drain(self, seconds: float) -> None:
+        """Wait until the lead hangs up."""
+        self._lead.drain(seconds)
+
+    def close(self) -> None:
+        """Hang up."""
+        for line in self._lines:
+            with suppress(OSError):
+                line.close()
+
+    def _divide(self, slices: Sequence[tuple[object, object]]) -> None:
+        """Note who has which numbers; the lead has those before the first follower's."""
+        ends = [end for end in (slices[0][0], *(last for _, last in slices)) if type(end) is int and end > 0]
+        if len(ends) <= len(slices) or [first for first, _ in slices] != ends[:-1] or ends != sorted(set(ends)):
+            raise wire.BadFrame("the servers' slices of the model do not fit together")
+        self._ends = ends
+
+    def _wait(self) -> None:
+        """Wait until the lead has said something; a follower that is gone is noticed, or the lead would wait for it."""
+        quiet, until = list(self._followers), time.monotonic() + ANSWER
+        while not self._lead.waiting():
+            left = until - time.monotonic()
+            if left <= 0:
+                raise TimeoutError("it does not answer")
+            ready = readable([self._lead, *quiet], left)
+            quiet = [line for line in quiet if line.fileno() not in ready or not line.waiting()]

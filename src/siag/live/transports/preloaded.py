@@ -1,0 +1,10 @@
+"""What every worker process needs: the fork server imports this once, and workers are born with it."""
+
+import numpy as np
+
+from siag.live.transports import shared_memory as embedded
+from siag.server.guard import square_norm
+
+square_norm(np.zeros(1))
+
+__all__ = ["embedded"]

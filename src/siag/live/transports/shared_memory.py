@@ -1,0 +1,397 @@
+"""The embedded runtime: worker processes on this machine, and a server in the calling one, over shared memory.
+
+Each worker has a row of shared memory for what it sends and one for what it is sent, so nothing is copied on the way
+but w itself, which the server writes and nobody else. A worker rings by writing four bytes to a pipe all share; the
+server answers with one byte on a pipe of the worker's own; where cores are free, both look for a moment before they
+sleep. When the server's process ends, however it ends, the workers
+find their pipes closed and end too; the memory has no name and goes with the last process that has it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import sys
+import threading
+import time
+import types
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from multiprocessing import connection, get_all_start_methods, get_context
+from multiprocessing.reduction import ForkingPickler
+from typing import Any
+
+import numpy as np
+
+from siag.activity import Tick
+from siag.foundations.dispatch import compiled
+from siag.foundations.types import Floats, Integers
+from siag.live.session import Session
+from siag.live.task import StreamEnded, Task, last_words
+from siag.live.transports.waiting import Waiter
+from siag.server.guard import Refused, square_norm
+from siag.streams.remarks import listen
+
+REPORT, JOIN, SKIP, ENDED, FAILED, SAID = (kind << 16 for kind in range(6))  # what a worker rings for; its row is added
+ROW = (1 << 16) - 1  # where the row is in it
+GO, REFUSED, STOP, NOTHING = b"g", b"r", b"s", b""  # what it is answered
+ANSWERS = (GO, REFUSED)
+STAMP, SAMPLE = range(2)  # the entries of `Memory.notes`
+TEXT = 600  # bytes for a worker's words
+UNREAD = 0.5  # seconds a worker's words may wait for the server, before others take their place
+PAUSE = 0.05  # seconds the server waits at most before it looks after other things
+GRACE = 2.0  # seconds a worker has to end by itself
+
+
+class Memory:
+    """The shared memory of all workers.
+
+    Args:
+        context: of multiprocessing.
+        n: how many workers there are.
+        message: how many numbers each sends.
+        shown: how many each is sent.
+    """
+
+    def __init__(self, context: Any, n: int, message: int, shown: int) -> None:
+        self._n = n
+        self._raw: list[Any] = [
+            context.RawArray(ctypes.c_double, n * message),
+            context.RawArray(ctypes.c_double, n * shown),
+            context.RawArray(ctypes.c_int64, 2 * n),
+            context.RawArray(ctypes.c_char, 2 * TEXT * n),
+            context.RawArray(ctypes.c_double, n),
+        ]
+        self._look()
+
+    def _look(self) -> None:
+        n = self._n
+        self.sent: Floats = np.frombuffer(self._raw[0], np.float64).reshape(n, -1)
+        self.w: Floats = np.frombuffer(self._raw[1], np.float64).reshape(n, -1)
+        self.notes: Integers = np.frombuffer(self._raw[2], np.int64).reshape(n, 2)
+        self.squares: Floats = np.frombuffer(self._raw[4], np.float64)
+
+    def say(self, row: int, text: str, last: bool = False) -> None:
+        """Leave a few words; the last ones have a place of their own."""
+        content, first = text.encode()[: TEXT - 1], (2 * row + last) * TEXT
+        memoryview(self._raw[3]).cast("B")[first : first + len(content) + 1] = content + b"\0"
+
+    def said(self, row: int, last: bool = False) -> str:
+        """The words that were left."""
+        first = (2 * row + last) * TEXT
+        content = bytes(memoryview(self._raw[3]).cast("B")[first : first + TEXT])
+        return content.partition(b"\0")[0].decode(errors="replace")
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_n": self._n, "_raw": self._raw}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._look()
+
+
+def _live_with(parent: connection.Connection) -> None:
+    """End this process when the other end of the pipe is gone, whatever this process is doing."""
+
+    def watch() -> None:
+        try:
+            os.read(parent.fileno(), 1)
+        finally:
+            os._exit(0)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def work(
+    memory: Memory,
+    row: int,
+    n: int,
+    d: int,
+    task: Task,
+    bell: connection.Connection,
+    answers: connection.Connection,
+    parent: connection.Connection,
+) -> None:
+    """The life of a worker process."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's affair
+    _live_with(parent)
+    ring, answer = bell.fileno(), answers.fileno()
+    w, out, notes, squares = memory.w[row], memory.sent[row], memory.notes[row], memory.squares
+    w.setflags(write=False)
+    codes = {kind: (kind | row).to_bytes(4, sys.byteorder) for kind in (REPORT, JOIN, SKIP, ENDED, FAILED, SAID)}
+    report = codes[REPORT]
+
+    speaking = threading.Lock()
+
+    def tell(text: str) -> None:
+        until = time.monotonic() + UNREAD
+        with speaking, suppress(BrokenPipeError):
+            while memory.said(row) and time.monotonic() < until:  # what was said before has not been heard yet
+                time.sleep(0.001)
+            memory.say(row, text)
+            os.write(ring, codes[SAID])
+
+    listen(tell)
+    try:
+        os.write(ring, codes[JOIN])
+        if os.read(answer, 1) != GO:
+            return
+        task.begin(row, n, d, int(notes[SAMPLE]))
+        square_norm(out)
+        square, compute, read, write = square_norm.settled(out), task.compute, os.read, os.write
+        spin = Waiter(answer).spin
+        while True:
+            send = compute(w, out)
+            notes[SAMPLE] = task.sample
+            squares[row] = square(out)  # here, where it costs the server nothing
+            write(ring, report if send else codes[SKIP])
+            spin()
+            reply = read(answer, 1)
+            if reply == REFUSED:
+                task.forget()
+            elif reply != GO:
+                return
+    except StreamEnded:
+        os.write(ring, codes[ENDED])
+    except BrokenPipeError:
+        return
+    except BaseException as error:  # whatever a user's code raises
+        memory.say(row, last_words(error), last=True)
+        os.write(ring, codes[FAILED])
+
+
+@contextmanager
+def _without_the_script(task: Task) -> Iterator[None]:
+    """Spare a worker from importing the script that was started, unless what is sent to it lives there.
+
+    Importing it takes time, and runs it again if it has no guard against that. multiprocessing decides by what it finds
+    under the name `__main__`.
+    """
+    if b"__main__" in bytes(ForkingPickler.dumps(task)):
+        yield
+        return
+    script = sys.modules["__main__"]
+    sys.modules["__main__"] = types.ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = script
+
+
+@compiled
+def hand_out(whole: Floats, version: int, places: Floats, notes: Integers, rows: Integers) -> None:
+    """Give these workers the current w, and its version."""
+    for i in rows:
+        notes[i, STAMP] = version
+        for j in range(whole.size):
+            places[i, j] = whole[j]
+
+
+class Embedded:
+    """Runs a session with workers as processes of this machine.
+
+    Args:
+        session: the server and what belongs to it.
+        tasks: one for each worker.
+    """
+
+    def __init__(self, session: Session, tasks: list[Task]) -> None:
+        self._session, self._tasks = session, tasks
+        methods = get_all_start_methods()
+        self._context: Any = get_context("forkserver" if "forkserver" in methods else "spawn")
+        if "forkserver" in methods:
+            self._context.set_forkserver_preload(["siag.live.transports.preloaded"])
+        server = session.server
+        self._memory = Memory(self._context, server.n, server.message_size, server.shown.size)
+        self._bell, self._ring = self._context.Pipe(duplex=False)
+        self._notes, self._sent, self._w = (
+            list(rows) for rows in (self._memory.notes, self._memory.sent, self._memory.w)
+        )
+        rows = np.zeros(1, np.int32)
+        rows.setflags(write=False)  # as those that are read from a pipe
+        arguments: Any = server.shown, server.version, self._memory.w, self._memory.notes, rows
+        hand_out(*arguments)
+        self._hand_out = hand_out.settled(*arguments)
+        self._answers: list[connection.Connection] = []
+        self._descriptors: list[int] = []
+        self._processes: list[Any] = []
+
+    def run(self) -> None:
+        """Run until the session is over; then end all processes."""
+        try:
+            self._start()
+            self._serve()
+        finally:
+            self._stop()
+
+    def _start(self) -> None:
+        life_of_child, self._life = self._context.Pipe(duplex=False)
+        for row, task in enumerate(self._tasks):
+            answers, answer = self._context.Pipe(duplex=False)
+            name = f"siag-worker-{self._session.server.members[row].name}"
+            sizes = len(self._tasks), self._session.server.d
+            arguments = (self._memory, row, *sizes, task, self._ring, answers, life_of_child)
+            process = self._context.Process(target=work, args=arguments, name=name, daemon=True)
+            with _without_the_script(task):
+                process.start()
+            answers.close()
+            self._answers.append(answer)
+            self._descriptors.append(answer.fileno())
+            self._processes.append(process)
+        life_of_child.close()
+
+    def _serve(self) -> None:
+        """Serve until the end; an error of this process's ends a run in order, too, last save included."""
+        session = self._session
+        session.begin(time.monotonic())
+        try:
+            self._attend()
+        except Exception:  # not Ctrl-C, which may come in the middle of a step
+            session.end("an error of the server's")
+            with suppress(Exception):  # the first error is the one to be told
+                session.finish(time.monotonic())
+            raise
+        session.finish(time.monotonic())
+
+    def _attend(self) -> None:
+        """One loop: rings, deaths, and now and then everything else."""
+        session = self._session
+        bell = self._bell.fileno()
+        sentinels = {process.sentinel: row for row, process in enumerate(self._processes)}
+        waiter = Waiter(bell, *sentinels)
+        here = set(range(len(self._processes)))
+        ticking = isinstance(session.server.server, Tick)
+        clock = time.monotonic
+        held: list[tuple[int, bytes]] = []  # answers, until what they acknowledge is on disk
+        while here and not session.over:
+            pause = min(PAUSE, session.next_tick - clock()) if ticking else PAUSE
+            for descriptor, _ in waiter.wait(max(0.0, pause)):
+                if descriptor == bell:
+                    rung: Any = np.frombuffer(os.read(bell, 1 << 16), np.int32)
+                    now = clock()
+                    rest = rung if held else rung[self._answer_at_once(rung, now) :]
+                    if rest.size:
+                        replies = self._heed_all(rest, now)
+                        here.difference_update(row for row, reply in replies if reply not in ANSWERS)
+                        held += replies
+                else:
+                    row = sentinels[descriptor]
+                    waiter.drop(descriptor)
+                    if row in here:
+                        here.discard(row)
+                        session.died(row, self._death(row))
+            if held and self._on_disk():
+                for row, reply in held:
+                    self._answer(row, reply)
+                held.clear()
+            session.look_after(clock())
+
+    def _on_disk(self) -> bool:
+        """Whether what was accepted may be acknowledged; if the disk is full, `look_after` says so and tries again."""
+        try:
+            self._session.commit()
+        except OSError:
+            return False
+        return True
+
+    def _answer_at_once(self, rung: Integers, now: float) -> int:
+        """Take the first of these reports, and answer them; return how many. In durable mode none can be."""
+        memory, server = self._memory, self._session.server
+        taken = self._session.push_many(rung, memory.sent, memory.notes, memory.squares, now)
+        if taken:
+            rows = rung[:taken]
+            self._hand_out(server.shown, server.version, memory.w, memory.notes, rows)
+            for row in rows.tolist():
+                try:  # noqa: SIM105  # suppress() would take longer
+                    os.write(self._descriptors[row], GO)
+                except BrokenPipeError:  # its death is about to be noticed
+                    pass
+        return taken
+
+    def _heed_all(self, rung: Integers, now: float) -> list[tuple[int, bytes]]:
+        """Do what workers ring for, reports at once where that is possible; return what to answer whom."""
+        session, memory = self._session, self._memory
+        codes, replies, at = rung.tolist(), [], 0
+        while at < len(codes):
+            taken = session.push_many(rung[at:], memory.sent, memory.notes, memory.squares, now)
+            replies += [(row, GO) for row in codes[at : at + taken]]
+            at += taken
+            if at < len(codes):
+                row, kind = codes[at] & ROW, codes[at] & ~ROW
+                if kind == SAID:
+                    text = memory.said(row)
+                    memory.say(row, "")
+                    if text:  # else it was told before
+                        session.said(row, text)
+                else:
+                    replies.append((row, self._heed(row, kind, now)))
+                at += 1
+        return replies
+
+    def _heed(self, row: int, kind: int, now: float) -> bytes:
+        """Do what a worker rings for; return what to answer, nothing if it has ended."""
+        session, memory = self._session, self._memory
+        reply = GO
+        if kind in (REPORT, SKIP):
+            if session.over:
+                return STOP
+            stamp, sample = self._notes[row].tolist()
+            try:
+                if kind == REPORT:
+                    session.push(row, stamp, self._sent[row], sample, now, float(memory.squares[row]))
+                else:
+                    session.skip(row, stamp, sample, now)
+            except Refused as refusal:
+                session.refused(row, refusal)
+                reply = STOP if refusal.final else REFUSED
+        elif kind == JOIN:
+            try:
+                memory.notes[row, SAMPLE] = session.join(row, now).samples
+            except Refused as refusal:
+                session.refused(row, refusal)
+                return STOP
+        elif kind == ENDED:
+            session.left(row, now, "its stream ended")
+            return NOTHING
+        else:
+            session.failed(row, memory.said(row, last=True))
+            return NOTHING
+        return reply
+
+    def _answer(self, row: int, reply: bytes) -> None:
+        """Give a worker the current w, and let it go on."""
+        if reply == NOTHING:
+            return
+        self._notes[row][STAMP] = self._session.server.pull(self._w[row])
+        with suppress(BrokenPipeError):  # its death is about to be noticed
+            os.write(self._descriptors[row], reply)
+
+    def _death(self, row: int) -> str:
+        """Why a process that said nothing is gone."""
+        process = self._processes[row]
+        process.join(GRACE)
+        code = process.exitcode
+        if code is not None and code < 0:
+            known = {number.value: number.name for number in signal.Signals}
+            return f"killed by {known.get(-code, f'signal {-code}')}"
+        hint = "; a script must call siag.train under if __name__ == '__main__':" if code == 1 else ""
+        return f"its process ended with status {code}{hint}"
+
+    def _stop(self) -> None:
+        """End all processes: ask, wait a little, insist."""
+        for answer in self._answers:
+            with suppress(OSError):
+                os.write(answer.fileno(), STOP)
+            answer.close()
+        if hasattr(self, "_life"):
+            self._life.close()
+        until = time.monotonic() + GRACE
+        for process in self._processes:
+            process.join(max(0.0, until - time.monotonic()))
+            if process.is_alive():
+                process.kill()
+                process.join()
+            process.close()
+        self._bell.close()
+        self._ring.close()

@@ -1,0 +1,299 @@
+"""The network runtime, worker side: the connection."""
+
+from __future__ import annotations
+
+import select
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+from siag.foundations.types import Floats
+from siag.live import wire
+from siag.live.transports.tcp.memory import Memory, accepted
+from siag.live.transports.waiting import Spinner
+
+CONNECT = 10.0  # seconds to connect, and to shake hands
+ANSWER = 120.0  # seconds to wait for an answer before the connection counts as lost
+BUFFER = 1 << 16  # bytes received at a time, unless a large array is on its way
+
+
+class Line:
+    """A connection to the server. One thread receives, several may send."""
+
+    def __init__(self, address: tuple[str, int], context: ssl.SSLContext | None) -> None:
+        plain = socket.create_connection(address, timeout=CONNECT)
+        try:
+            if plain.getsockname() == plain.getpeername():  # TCP can do that on a port of this machine nobody has
+                raise ConnectionRefusedError("nobody listens there")
+            plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            plain.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            spinner = Spinner(able=plain.getsockname()[0] == plain.getpeername()[0])  # the server is on this machine
+            self._channel: _Plain | _Secure
+            if context is None:
+                self._channel = _Plain(plain, spinner)
+            else:
+                self._channel = _Secure(context.wrap_socket(plain, server_hostname=address[0]), spinner)
+        except BaseException:
+            plain.close()
+            raise
+        self._frame = threading.Lock()  # held while a frame is being sent
+        self._buffer = memoryview(bytearray(BUFFER))
+        self._low = self._high = 0  # what is left in the buffer
+        self._memory: Memory | None = None  # for large arrays, if the server is on this machine
+        self._shared = False  # whether the array that was announced last is there
+        self.spoken = time.monotonic()
+        self.whole = True  # whether what was sent last was sent to its end
+
+    @property
+    def ticket(self) -> dict[str, int]:
+        """What a hello on this line has to say of the line itself."""
+        return {}
+
+    def hello(self, frame: bytes, expected: wire.Expected) -> wire.Head:
+        """Say hello; the header of the answer."""
+        self.send(frame)
+        return self.receive(expected)
+
+    def share(self, path: object, message: int, shown: int) -> None:
+        """Send no arrays from now on but through this memory, which a welcome offers, if it can be had."""
+        self._memory = accepted(path, message, shown)
+
+    def fileno(self) -> int:
+        """Of the socket, to wait for it."""
+        return self._channel.fileno()
+
+    def send(self, head: bytes, array: Floats | None = None) -> None:
+        """Send a frame; a large array is not copied, but to shared memory."""
+        with self._frame:
+            if array is not None and self._memory is not None:
+                self._memory.report[:] = array
+                _, _, _, stamp, sample = wire.HEADER.unpack(head)
+                head, array = wire.head(wire.SHARED_REPORT, 0, stamp, sample), None
+            self._send(head, array)
+
+    def beat(self) -> None:
+        """Send a sign of life, unless something is being sent anyway."""
+        if self._frame.acquire(blocking=False):
+            try:
+                self._send(wire.head(wire.ALIVE))
+            finally:
+                self._frame.release()
+
+    def receive(self, expected: wire.Expected) -> wire.Head:
+        """The next header."""
+        size = wire.HEADER.size
+        while self._high - self._low < size:
+            if self._low:
+                left = self._high - self._low
+                self._buffer[:left] = self._buffer[self._low : self._high]
+                self._low, self._high = 0, left
+            self._high += self._channel.receive(self._buffer[self._high :], ANSWER)
+        self._low += size
+        if self._memory is None:
+            return wire.parse_head(self._buffer, expected, self._low - size)
+        if wire.MODEL in expected:
+            expected = {**expected, wire.SHARED_MODEL: wire.NONE}
+        head = wire.parse_head(self._buffer, expected, self._low - size)
+        self._shared = head.kind == wire.SHARED_MODEL
+        return head if not self._shared else wire.Head(self._memory.model.nbytes, wire.MODEL, head.stamp, head.sample)
+
+    def waiting(self) -> bool:
+        """Whether the server has said something unasked; never waits."""
+        if self._low == self._high:
+            self._low, self._high = 0, self._channel.peek(self._buffer)
+        return self._high > 0
+
+    def text(self, head: wire.Head) -> dict[str, Any]:
+        """The JSON that follows a header."""
+        payload = memoryview(bytearray(head.length))
+        self.fill(payload)
+        return wire.parse_text(payload)
+
+    def array(self, out: Floats) -> None:
+        """The numbers that follow a header, straight to their place."""
+        if self._shared and self._memory is not None:
+            out[:] = self._memory.model
+            return
+        self.fill(out.data.cast("B"))
+        if not wire.NATIVE:
+            out.byteswap(inplace=True)
+
+    def drain(self, seconds: float) -> None:
+        """Wait until the server hangs up, whatever else it says, but not for ever."""
+        until = time.monotonic() + seconds
+        with suppress(OSError):
+            while time.monotonic() < until:
+                self._channel.receive(self._buffer, max(0.001, until - time.monotonic()))
+
+    def close(self) -> None:
+        """Hang up; whoever is waiting for the socket is woken."""
+        self._channel.shut()
+        with self._frame:
+            self._channel.close()
+
+    def _send(self, head: bytes, array: Floats | None = None) -> None:
+        self.spoken = time.monotonic()
+        self.whole = array is None or array.nbytes < BUFFER  # what is small goes in one piece, or not at all
+        self._send_parts(head, array)
+        self.whole = True
+
+    def _send_parts(self, head: bytes, array: Floats | None) -> None:
+        if array is None:
+            self._channel.send(head)
+            return
+        little = array if wire.NATIVE else array.astype("<f8")
+        if little.nbytes < BUFFER:
+            self._channel.send(head + little.data)
+        else:
+            self._channel.send(head)
+            self._channel.send(little.data.cast("B"))
+
+    def fill(self, view: memoryview) -> None:
+        """So many bytes that follow, straight to their place."""
+        got, size = 0, len(view)
+        while got < size:
+            if self._low < self._high:
+                count = min(self._high - self._low, size - got)
+                view[got : got + count] = self._buffer[self._low : self._low + count]
+                self._low += count
+                got += count
+            elif size - got >= BUFFER:
+                got += self._channel.receive(view[got:], ANSWER)
+            else:
+                self._low, self._high = 0, self._channel.receive(self._buffer, ANSWER)
+
+
+class _Plain:
+    """A socket that waits by itself, after it has looked without sleeping."""
+
+    def __init__(self, connected: socket.socket, spinner: Spinner) -> None:
+        self._socket, self._patience = connected, ANSWER
+        self._spinner, self._look = spinner, partial(_ready, connected, False, 0.0)
+        connected.settimeout(ANSWER)
+
+    def send(self, content: bytes | memoryview) -> None:
+        """Send everything."""
+        self._socket.sendall(content)
+
+    def receive(self, view: memoryview, patience: float) -> int:
+        """Wait for something, and receive it."""
+        if patience != self._patience:
+            self._patience = patience
+            self._socket.settimeout(patience)
+        self._spinner(self._look)
+        try:
+            return _some(self._socket.recv_into(view))
+        except TimeoutError:
+            raise TimeoutError("it does not answer") from None
+
+    def peek(self, view: memoryview) -> int:
+        """Receive what is there, without waiting."""
+        return self.receive(view, self._patience) if _ready(self._socket, False, 0.0) else 0
+
+    def fileno(self) -> int:
+        """Its number, to wait for it."""
+        return self._socket.fileno()
+
+    def shut(self) -> None:
+        """Let nobody wait for it any longer."""
+        with suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        """Give it back."""
+        self._socket.close()
+
+
+class _Secure:
+    """A TLS connection. OpenSSL allows one call at a time, so nobody may be inside one while waiting: it never does."""
+
+    def __init__(self, connected: ssl.SSLSocket, spinner: Spinner) -> None:
+        self._socket = connected
+        connected.setblocking(False)
+        self._call = threading.Lock()  # held during a call of the socket
+        self._spinner, self._look = spinner, partial(_ready, connected, False, 0.0)
+
+    def send(self, content: bytes | memoryview) -> None:
+        """Send everything."""
+        rest = memoryview(content)
+        while rest:
+            try:
+                with self._call:
+                    rest = rest[self._socket.send(rest) :]
+            except ssl.SSLWantWriteError:
+                _wait(self._socket, True, ANSWER)
+            except ssl.SSLWantReadError:
+                _wait(self._socket, False, ANSWER)
+
+    def receive(self, view: memoryview, patience: float) -> int:
+        """Wait for something, and receive it."""
+        while True:
+            try:
+                with self._call:
+                    return _some(self._socket.recv_into(view))
+            except ssl.SSLWantReadError:
+                if not self._spinner(self._look):
+                    _wait(self._socket, False, patience)
+            except ssl.SSLWantWriteError:
+                _wait(self._socket, True, patience)
+
+    def peek(self, view: memoryview) -> int:
+        """Receive what is there, without waiting."""
+        try:
+            with self._call:
+                return _some(self._socket.recv_into(view))
+        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):  # nothing, or TLS talked about itself
+            return 0
+
+    def fileno(self) -> int:
+        """Its number, to wait for it."""
+        return self._socket.fileno()
+
+    def shut(self) -> None:
+        """Let nobody wait for it any longer."""
+        with suppress(OSError):
+            socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        """Give it back."""
+        with self._call:
+            self._socket.close()
+
+
+def _some(count: int) -> int:
+    if count == 0:
+        raise ConnectionResetError("the server hung up")
+    return count
+
+
+def readable(lines: Sequence[Line], seconds: float) -> set[int]:
+    """Wait for one of some lines; the numbers of the sockets that can be read."""
+    if not hasattr(select, "poll"):
+        return {line.fileno() for line in select.select(lines, [], [], seconds)[0]}
+    poller = select.poll()
+    for line in lines:
+        poller.register(line, select.POLLIN)
+    return {number for number, _ in poller.poll(1000 * seconds)}
+
+
+def _ready(waiting: socket.socket, writing: bool, seconds: float) -> bool:
+    """Whether a socket can be read, or written, within some time."""
+    if waiting.fileno() < 0:
+        raise ConnectionResetError("the connection was closed")
+    if hasattr(select, "poll"):
+        poller = select.poll()
+        poller.register(waiting, select.POLLOUT if writing else select.POLLIN)
+        return bool(poller.poll(1000 * seconds))
+    reading, writable = ([], [waiting]) if writing else ([waiting], [])
+    return any(select.select(reading, writable, [], seconds))
+
+
+def _wait(waiting: socket.socket, writing: bool, seconds: float) -> None:
+    """Wait until a socket can be read, or written."""
+    if not _ready(waiting, writing, seconds):
+        raise TimeoutError("it does not answer")

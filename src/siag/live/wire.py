@@ -1,0 +1,130 @@
+"""The protocol: frames over a stream of bytes. docs/protocol.md says it in sentences.
+
+A frame is a header of 24 bytes, little-endian, and a payload: how long the payload is (4 bytes), what kind of frame it
+is (1), three bytes of zero, and two whole numbers of 8 bytes, the stamp and the sample, zero where they mean nothing.
+The payload of REPORT and MODEL is an array of 8-byte floating-point numbers; SKIP, which has the stamp and sample of a
+REPORT, and ALIVE have none; that of the others is a JSON object. SHARED_REPORT and SHARED_MODEL are a REPORT and a
+MODEL whose array is in memory that both ends share: `siag.live.transports.tcp.memory`.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+import sys
+from collections.abc import Mapping
+from typing import Any, NamedTuple, NoReturn, TypeAlias
+
+import numpy as np
+
+from siag.foundations.errors import SiagError
+from siag.foundations.types import Floats
+
+PROTOCOL = 1
+HEADER = struct.Struct("<IB3sqq")
+HELLO, WELCOME, REPORT, MODEL, REFUSAL, SKIP, LEAVE, GOODBYE, ALIVE = range(1, 10)
+ORDERS, NOTE, SAID, ASK, REPLY = range(16, 21)  # between the servers of a model that is split: `siag.live.sharding`
+SHARED_REPORT, SHARED_MODEL = 24, 25
+NAMES = {
+    HELLO: "HELLO",
+    WELCOME: "WELCOME",
+    REPORT: "REPORT",
+    MODEL: "MODEL",
+    REFUSAL: "REFUSAL",
+    SKIP: "SKIP",
+    LEAVE: "LEAVE",
+    GOODBYE: "GOODBYE",
+    ALIVE: "ALIVE",
+    ORDERS: "ORDERS",
+    NOTE: "NOTE",
+    SAID: "SAID",
+    ASK: "ASK",
+    REPLY: "REPLY",
+    SHARED_REPORT: "SHARED_REPORT",
+    SHARED_MODEL: "SHARED_MODEL",
+}
+STAGE = 4096  # bytes a server receives at a time, unless a large array is on its way
+ASKED = (2, STAGE - HEADER.size)  # bytes of JSON from a worker: header and all, they fit on the stage
+TOLD = (2, 1 << 16)  # bytes of JSON from a server
+NONE = (0, 0)
+LARGEST = (1 << 32) - 1  # bytes of a payload
+SAMPLES = 1 << 53  # more than anybody draws, and exact in JSON wherever it is read
+REASON = 500  # letters of a reason
+ZEROS = b"\0\0\0"
+PORT = 7460
+NATIVE = sys.byteorder == "little"  # whether numbers lie in memory as they travel
+
+Expected: TypeAlias = Mapping[int, tuple[int, int]]
+"""The kinds of frame that may come now, and how many bytes their payloads have, at least and at most."""
+
+Raw: TypeAlias = bytes | bytearray | memoryview
+
+
+class BadFrame(SiagError):
+    """Bytes that are no frame, or one that must not come now."""
+
+
+class Head(NamedTuple):
+    """A frame's header."""
+
+    length: int
+    kind: int
+    stamp: int
+    sample: int
+
+
+def head(kind: int, length: int = 0, stamp: int = 0, sample: int = 0) -> bytes:
+    """A header as bytes."""
+    return HEADER.pack(length, kind, ZEROS, stamp, sample)
+
+
+def text(kind: int, content: dict[str, Any], stamp: int = 0) -> bytes:
+    """A frame whose payload is JSON."""
+    payload = json.dumps(content, allow_nan=False).encode()
+    return head(kind, len(payload), stamp) + payload
+
+
+def parse_head(raw: Raw, expected: Expected, at: int = 0) -> Head:
+    """The header of a frame, if it is one of those expected."""
+    length, kind, zeros, stamp, sample = HEADER.unpack_from(raw, at)
+    if zeros != ZEROS or kind not in NAMES:
+        raise BadFrame("these bytes are no frame of siag's protocol")
+    if kind not in expected:
+        raise BadFrame(f"{NAMES[kind]}: now {_listed(expected)} is expected")
+    low, high = expected[kind]
+    if not low <= length <= high:
+        allowed = f"{low}" if low == high else f"{low} to {high}"
+        raise BadFrame(f"{NAMES[kind]}, {length} bytes: {allowed} are expected")
+    return Head(length, kind, stamp, sample)
+
+
+def parse_text(payload: Raw) -> dict[str, Any]:
+    """The JSON object of a frame."""
+    try:
+        content = json.loads(bytes(payload), parse_constant=_no_constant)
+    except (ValueError, RecursionError):
+        raise BadFrame("a payload that should be JSON is not") from None
+    if not isinstance(content, dict):
+        raise BadFrame("a payload that should be a JSON object is not")
+    return content
+
+
+def numbers(payload: Raw) -> Floats:
+    """The array of a frame, not copied where the machine has the same order of bytes."""
+    return np.frombuffer(payload, "<f8").astype(np.float64, copy=False)
+
+
+def words(value: object) -> str:
+    """A text somebody sent, fit to be shown: on one line, not too long, without what a terminal might obey."""
+    if not isinstance(value, str):
+        return ""
+    line = " ".join(value[: 2 * REASON].split())[:REASON]
+    return "".join(letter if letter.isprintable() else "·" for letter in line)
+
+
+def _listed(expected: Expected) -> str:
+    return " or ".join(NAMES[kind] for kind in expected)
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(name)

@@ -1,0 +1,18 @@
+"""What a server tells whoever records its run."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+
+class Recorder(Protocol):
+    """Whoever writes down who reported when: a trace."""
+
+    def report(self, version: int, worker: int, stamp: int, sample: int, seconds: float) -> None:
+        """Worker's `sample`-th sample, computed from w of version `stamp`, arrived at `version`."""
+
+    def fade(self, version: int, worker: int, factor: float, seconds: float) -> None:
+        """The row of a worker that has left counts for `factor` as much from now on."""
+
+    def forget(self, version: int, worker: int, seconds: float) -> None:
+        """A worker has lost what it remembered: it was started anew, or what it sent was refused."""

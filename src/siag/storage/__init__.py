@@ -1,0 +1,7 @@
+"""What is on disk: the state of a live server, its log, its trace, and copies of them at URLs."""
+
+from siag.storage.model import SavedModel, read_model
+from siag.storage.store import Store
+from siag.storage.trace_writer import TraceWriter
+
+__all__ = ["SavedModel", "Store", "TraceWriter", "read_model"]

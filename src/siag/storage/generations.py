@@ -1,0 +1,288 @@
+"""Generations as they are read: found in a folder, verified record by record, put back into arrays.
+
+What is read may be in use: a server that is at work appends to the newest generation, and a record that is not whole
+yet looks as one that a crash has cut short.
+"""
+
+from __future__ import annotations
+
+import errno
+import itertools
+import json
+import math
+import os
+import re
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from io import BufferedReader
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from siag.foundations.errors import BadFile, shorten
+from siag.storage.records import (
+    CHANGE,
+    CHECKSUM,
+    CHUNK,
+    ENTRY,
+    FORMAT,
+    FULL,
+    HEAD,
+    HEAD_SIZE,
+    HEADER,
+    MAGIC,
+    MARK,
+    SIZES,
+    Arrays,
+    Layout,
+    in_order,
+    raw_bytes,
+    reason_of,
+    saved_by_rows,
+)
+
+NAME = re.compile(r"state-(\d{6,})\.siag")
+
+
+class OtherFormat(BadFile):
+    """A generation of another version of this package: not damaged, so nothing older may be used instead."""
+
+
+@dataclass
+class Scan:
+    """What one generation holds, verified, large content left on disk."""
+
+    path: Path
+    number: int
+    header: dict[str, Any]
+    salt: int
+    saves: list[tuple[int, int]] = field(default_factory=list)  # kind and place of content, from the FULL on
+    covers: int = 0  # the last entry that the last of them covers
+    entries: list[tuple[int, bytes]] = field(default_factory=list)
+    end: int = 0  # of the last intact record
+    damage: str = ""  # where it begins
+    broken: bool = False  # whether a save is damaged; what changed after it says nothing
+    written: float = 0.0  # when the file was last written to, in seconds since 1970
+
+
+def generations_in(folder: Path) -> dict[int, Path]:
+    """The files of the folder by number."""
+    found = ((NAME.fullmatch(path.name), path) for path in folder.iterdir())
+    return {int(match[1]): path for match, path in found if match}
+
+
+def good_scans(
+    generations: Mapping[int, Path], check: Callable[[Scan], None], remedy: str
+) -> tuple[list[Scan], list[str]]:
+    """The generations from the newest back to the first with an intact save, and why those after it have none.
+
+    Args:
+        generations: the files by number.
+        check: raises `BadFile` if a generation is of no use here, though not damaged.
+        remedy: what to do if none is good.
+    """
+    scans: list[Scan] = []
+    refused: list[str] = []
+    for number, path in sorted(generations.items(), reverse=True):
+        try:
+            scan = scan_file(path, number)
+        except OtherFormat:
+            raise
+        except BadFile as error:
+            refused.append(str(error))
+            continue
+        check(scan)
+        scans.append(scan)
+        if scan.saves:
+            return scans, refused
+        refused.append(f"{path}: {scan.damage or 'cut short'}, no save in it is intact")
+    raise BadFile(f"{'; '.join(refused)}; {remedy}")
+
+
+def remarks_on(scan: Scan, refused: Sequence[str]) -> list[str]:
+    """What was damaged, and what was used instead, one line each."""
+    remarks = [f"{reason}; used generation {scan.number}" for reason in refused]
+    if scan.damage:
+        remarks.append(f"generation {scan.number} is {scan.damage}; used what is intact of it")
+    return remarks
+
+
+def scan_file(path: Path, number: int) -> Scan:
+    """Read and verify a generation; `BadFile` if not even its header is right."""
+    try:
+        with open(path, "rb") as stream:
+            status = os.fstat(stream.fileno())
+            scan = read_header(stream, path, number, status.st_size)
+            scan.written = status.st_mtime
+            while not read_record(stream, scan, status.st_size):
+                pass
+    except OSError as error:
+        raise BadFile(f"{path}: cannot be read: {reason_of(error).lower()}") from None
+    return scan
+
+
+def read_header(stream: BufferedReader, path: Path, number: int, size: int) -> Scan:
+    """The header of a generation, if it is one."""
+    start = stream.read(HEADER.size)
+    if not start.startswith(MAGIC[: len(start)]):
+        raise BadFile(f"{path}: not written by this package")
+    if len(start) < HEADER.size:
+        raise BadFile(f"{path}: cut short in its header")
+    magic, version, length, salt = HEADER.unpack(start)
+    text = stream.read(min(length, size))
+    if salt != zlib.crc32(text, zlib.crc32(HEADER.pack(magic, version, length, 0))):
+        raise BadFile(f"{path}: damaged in its header")
+    if version != FORMAT:
+        raise OtherFormat(f"{path}: of format {version}, not {FORMAT}; use the version of siag that wrote it")
+    return Scan(path, number, json.loads(text), salt, end=stream.tell())
+
+
+def read_record(stream: BufferedReader, scan: Scan, size: int) -> bool:
+    """Take in the next record; True if it was the last. A record cut short at the end is what a crash leaves."""
+    place = stream.tell()
+    head = stream.read(HEAD_SIZE)
+    if len(head) < HEAD_SIZE:
+        return True
+    mark, kind, sequence, length, checksum = HEAD.unpack_from(head)
+    if mark != MARK or head[HEAD.size :] != CHECKSUM.pack(zlib.crc32(head[: HEAD.size], scan.salt)):
+        if head.strip(b"\0") or any(chunk.strip(b"\0") for chunk in iter(lambda: stream.read(CHUNK), b"")):
+            scan.damage = scan.damage or f"damaged at byte {place}"
+        return True
+    if place + HEAD_SIZE + length > size:
+        return True
+    if kind == ENTRY:
+        entry = stream.read(length)
+        intact = zlib.crc32(entry, scan.salt) == checksum
+    else:
+        intact = checksum_of(stream, length, scan.salt) == checksum
+    if not intact:
+        scan.damage = scan.damage or f"damaged at byte {place}"
+        scan.broken = scan.broken or kind != ENTRY
+    elif kind == ENTRY:
+        scan.entries.append((sequence, entry))
+    elif not scan.broken:
+        scan.saves.append((kind, place + HEAD_SIZE))
+        scan.covers = sequence
+        scan.entries = [entry for entry in scan.entries if entry[0] > sequence]
+    scan.end = stream.tell()
+    return False
+
+
+def checksum_of(stream: BufferedReader, length: int, checksum: int) -> int:
+    """The checksum of so many bytes more."""
+    while length > 0 and (chunk := stream.read(min(length, CHUNK))):
+        checksum = zlib.crc32(chunk, checksum)
+        length -= len(chunk)
+    return checksum
+
+
+def compare(path: Path, header: dict[str, Any], identity: dict[str, Any], layout: Layout) -> None:
+    """Refuse the state of another server."""
+    for what, there, here in (("", header["identity"], identity), ("array ", header["arrays"], layout)):
+        for key in sorted({*there, *here}):
+            if there.get(key) != here.get(key):
+                is_there, is_here = (shorten(side[key]) if key in side else "not given" for side in (there, here))
+                raise BadFile(
+                    f"{path}: {what}{key} is {is_there} there and {is_here} here; "
+                    f"choose another folder, or run what was saved in this one"
+                )
+
+
+def join_entries(scans: Sequence[Scan]) -> tuple[list[bytes], int]:
+    """The entries after the last save, the oldest file being the last, up to the first gap; how many are beyond it."""
+    entries: list[bytes] = []
+    unused, wanted = 0, scans[-1].covers + 1
+    for scan in reversed(scans):
+        for sequence, entry in scan.entries:
+            if sequence == wanted:
+                entries.append(entry)
+                wanted += 1
+            elif sequence > wanted:
+                unused += 1
+    return entries, unused
+
+
+def fill_arrays(scan: Scan, arrays: Arrays, rowwise: set[str]) -> dict[str, Any]:
+    """Put the saves of a verified file into the arrays, one after the other; return what was saved with the last."""
+    names = in_order(arrays, rowwise)
+    meta: dict[str, Any] = {}
+    try:
+        with open(scan.path, "rb") as stream:
+            for kind, place in scan.saves:
+                stream.seek(place)
+                length, count = SIZES.unpack(stream.read(SIZES.size))
+                meta = json.loads(stream.read(length))
+                for name in names:
+                    if kind == FULL or name not in rowwise:
+                        read_into(stream, arrays[name])
+                if kind == CHANGE:
+                    rows = np.empty(count, np.int64)
+                    read_into(stream, rows)
+                    for name in (name for name in names if name in rowwise):
+                        some = np.empty((count, *arrays[name].shape[1:]), arrays[name].dtype)
+                        read_into(stream, some)
+                        arrays[name][rows] = some
+    except OSError as error:
+        raise BadFile(f"{scan.path}: cannot be read: {reason_of(error).lower()}") from None
+    return meta
+
+
+def metas_of(scan: Scan) -> list[dict[str, Any]]:
+    """What was saved with each save of a verified file, the arrays left on disk."""
+    metas: list[dict[str, Any]] = []
+    try:
+        with open(scan.path, "rb") as stream:
+            for _, place in scan.saves:
+                stream.seek(place)
+                length, _ = SIZES.unpack(stream.read(SIZES.size))
+                metas.append(json.loads(stream.read(length)))
+    except OSError as error:
+        raise BadFile(f"{scan.path}: cannot be read: {reason_of(error).lower()}") from None
+    return metas
+
+
+def read_last(scan: Scan, name: str) -> tuple[dict[str, Any], np.ndarray[Any, Any]]:
+    """What was saved with the last save of a verified file, and one array of it; what is saved by rows stays there."""
+    forms = {other: form_of(text) for other, text in scan.header["arrays"].items()}
+    rowwise = saved_by_rows({other: shape for other, (_, shape) in forms.items()}, scan.header["identity"].get("n"))
+    if name not in forms or name in rowwise:
+        raise BadFile(f"{scan.path}: holds no {name}")
+    before = itertools.takewhile(lambda other: other != name, in_order(forms, rowwise))
+    skipped = sum(kind.itemsize * math.prod(shape) for kind, shape in (forms[other] for other in before))
+    kind, shape = forms[name]
+    array = np.empty(shape, kind)
+    try:
+        with open(scan.path, "rb") as stream:
+            stream.seek(scan.saves[-1][1])
+            length, _ = SIZES.unpack(stream.read(SIZES.size))
+            meta: dict[str, Any] = json.loads(stream.read(length))
+            stream.seek(skipped, os.SEEK_CUR)
+            read_into(stream, array)
+    except OSError as error:
+        raise BadFile(f"{scan.path}: cannot be read: {reason_of(error).lower()}") from None
+    return meta, array
+
+
+def form_of(text: str) -> tuple[np.dtype[Any], tuple[int, ...]]:
+    """Type and shape of an array, from a `Layout`.
+
+    >>> form_of("float64 (5, 3)")
+    (dtype('float64'), (5, 3))
+    """
+    kind, _, rest = text.partition(" ")
+    shape, _, order = rest.partition(")")
+    found: np.dtype[Any] = np.dtype(kind)
+    if order:
+        found = found.newbyteorder(">")
+    return found, tuple(int(side) for side in shape.strip("(").split(",") if side.strip())
+
+
+def read_into(stream: BufferedReader, array: np.ndarray[Any, Any]) -> None:
+    """Fill an array from the file."""
+    whole = array if array.flags.c_contiguous else np.empty(array.shape, array.dtype)
+    if stream.readinto(raw_bytes(whole)) != whole.nbytes:
+        raise OSError(errno.EIO, "changed while it was read")
+    if whole is not array:
+        array[...] = whole

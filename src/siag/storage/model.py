@@ -1,0 +1,159 @@
+"""The model out of a run's folder, also while its server is at work: nothing is locked, nothing is changed."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from siag.foundations.errors import BadFile
+from siag.foundations.types import Floats
+from siag.storage.generations import (
+    OtherFormat,
+    Scan,
+    generations_in,
+    good_scans,
+    join_entries,
+    metas_of,
+    read_last,
+    remarks_on,
+    scan_file,
+)
+from siag.storage.records import reason_of
+
+TRIES = 10  # looks at a folder whose files are replaced while they are read
+REMEDY = "put back a copy of the folder"
+
+
+@dataclass(frozen=True, eq=False)
+class SavedModel:
+    """The newest good save of a live run.
+
+    Attributes:
+        w: (d,) the model.
+        version: iterations done by then.
+        reports: accepted by then.
+        seconds: since the first report, by then.
+        workers: how many reports of each worker were accepted, by name.
+        about: what the run is of: method, step, n, d and so on.
+        written: when its file was last written to, in seconds since 1970; the save is no younger.
+        logged: reports and other entries that a durable server has logged since. They are not in w: only a server of
+            the same method can take them in.
+        remarks: what was damaged, and what was used instead, one line each.
+    """
+
+    w: Floats
+    version: int
+    reports: int
+    seconds: float
+    workers: dict[str, int]
+    about: dict[str, Any]
+    written: float
+    logged: int
+    remarks: tuple[str, ...]
+
+
+def read_model(folder: str | os.PathLike[str]) -> SavedModel:
+    """Read w out of the folder in which a live run saves its state; its server may be at work, or have ended.
+
+    A server saves about twice a second, so what is read is at most a second old. Of files that are damaged the newest
+    good save is used, and `remarks` says so. Of a model that was split it is the newest save that all shards have.
+
+    Args:
+        folder: the `folder` of `siag.train` or `siag.serve`.
+    """
+    place = Path(folder)
+    read = _newest_of_all if (place / "shard-0").is_dir() else _newest
+    for _ in range(TRIES - 1):
+        there = _files(place)
+        try:
+            model = read(place)
+        except BadFile:
+            if _files(place) == there:
+                raise
+        else:
+            if not model.remarks or _files(place) == there:
+                return model
+    return read(place)
+
+
+def _files(folder: Path) -> set[Path]:
+    """All that may be replaced while it is read."""
+    return set(folder.glob("**/state-*"))
+
+
+def _generations(folder: Path) -> dict[int, Path]:
+    """The saves of a folder, of which there must be one."""
+    try:
+        found = generations_in(folder)
+        names = {path.name for path in folder.iterdir()}
+    except OSError as error:
+        raise BadFile(f"{folder}: cannot be read: {reason_of(error).lower()}") from None
+    if found:
+        return found
+    if "lock" in names:
+        raise BadFile(f"{folder}: nothing was saved here yet; try again when the server has had a report")
+    what = "holds no saved state" if names else "is empty"
+    raise BadFile(f"{folder}: {what}; give the folder of a run: siag serve --folder, or siag.train(folder=…)")
+
+
+def _newest(folder: Path) -> SavedModel:
+    """The newest good save."""
+    scans, refused = good_scans(_generations(folder), lambda scan: None, REMEDY)
+    return _model(scans[-1], len(join_entries(scans)[0]), remarks_on(scans[-1], refused))
+
+
+def _newest_of_all(folder: Path) -> SavedModel:
+    """The newest save that all shards have."""
+    shards = [_numbered(folder / "shard-0")]
+    count = next((int(scan.header["identity"].get("shards", 1)) for scan in shards[0].values()), 1)
+    shards += [_numbered(folder / f"shard-{k}") for k in range(1, count)]
+    whole = set.intersection(*(set(saves) for saves in shards))
+    if not whole:
+        raise BadFile(f"{folder}: no save is intact in all {count} shards; {REMEDY}")
+    parts = [saves[max(whole)] for saves in shards]
+    model = _model(parts[0], 0, [])
+    name = str(read_last(parts[0], "w")[0].get("answer", "w"))
+    return replace(model, w=np.concatenate([read_last(part, name)[1] for part in parts]))
+
+
+def _numbered(folder: Path) -> dict[int, Scan]:
+    """The intact saves of a shard, by the numbers that all shards know them by; each without those after it."""
+    found = {}
+    for number, path in _generations(folder).items():
+        try:
+            scan = scan_file(path, number)
+        except OtherFormat:
+            raise
+        except BadFile:  # another may have it
+            continue
+        for count, meta in enumerate(metas_of(scan), start=1):
+            found[int(meta["save"])] = replace(scan, saves=scan.saves[:count])
+    return found
+
+
+def _model(scan: Scan, logged: int, remarks: list[str]) -> SavedModel:
+    """The last save of a file."""
+    try:
+        meta, w = read_last(scan, "w")
+        result = str(meta.get("answer", "w"))  # some methods' is not the w that workers read
+        if result != "w":
+            w = read_last(scan, result)[1]
+        return SavedModel(
+            w=w,
+            version=int(meta["version"]),
+            reports=int(meta["reports"]),
+            seconds=float(meta["seconds"]),
+            workers={str(member["name"]): int(member["reports"]) for member in meta["members"]},
+            about=dict(scan.header["identity"]),
+            written=scan.written,
+            logged=logged,
+            remarks=tuple(remarks),
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        if isinstance(error, BadFile):
+            raise
+        raise BadFile(f"{scan.path}: is not the state of a live run") from None

@@ -1,0 +1,59 @@
+"""Servers that start fast: a process that has everything imported and compiled forks one for each line it reads.
+
+A line is a JSON object: port, folder, durable, workers, d. A server that listens says its pid, its port, and the state
+it begins with.
+"""
+
+import json
+import os
+import signal
+import sys
+
+import numpy as np
+from peers import gap
+
+from siag.live.assembly import Assembly, Options
+from siag.live.security import Tokens
+from siag.live.transports.tcp.connection import Limits
+from siag.live.transports.tcp.server import listen, serve_eagerly
+from siag.live.until import Until
+from siag.methods import SIAG
+from siag.server.guard import Guard
+from siag.steps import Constant
+
+
+def say(**facts):
+    os.write(1, (json.dumps(facts) + "\n").encode())
+
+
+def assembly(workers, d, folder=None, durable=False):
+    options = Options(folder=folder, durable=durable, guard=Guard(jump=None))
+    return Assembly(SIAG(), Constant(0.01), np.zeros(d), workers, Until(), options, {"problem": "pulls", "seed": 0})
+
+
+def serve(port, **given):
+    whole = assembly(**given)
+    server = whole.server
+    facts = {"version": server.version, "reports": server.reports, "gap": gap(server.state)}
+    listeners = listen("127.0.0.1", port)
+    parts = {"context": None, "tokens": Tokens.none(), "limits": Limits()}
+    ready = lambda host, port: say(pid=os.getpid(), port=port, **facts)  # noqa: E731  # one line of a script
+    whole.run(lambda session: serve_eagerly(session, listeners, ready=ready, **parts))
+    say(ended=whole.session.why, version=server.version, reports=server.reports, gap=gap(server.state))
+
+
+def main():
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the dead
+    assembly(["0"], 1)
+    for line in sys.stdin:
+        if os.fork() == 0:
+            status = 1
+            try:
+                serve(**json.loads(line))
+                status = 0
+            finally:
+                os._exit(status)
+
+
+if __name__ == "__main__":
+    main()

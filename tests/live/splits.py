@@ -1,0 +1,205 @@
+"""A model that is split, for tests: a lead, its followers and workers, all in threads of this process."""
+
+import multiprocessing
+import threading
+from functools import cached_property
+
+import numpy as np
+from peers import PATIENCE, InThread, Notes
+
+import siag
+from siag.live.assembly import Assembly, Options
+from siag.live.security import Tokens
+from siag.live.sharding import Follower
+from siag.live.task import FromProblem
+from siag.live.transports.tcp.connection import Limits
+from siag.live.transports.tcp.worker import Worker, made
+from siag.live.until import Until
+from siag.methods import SIAG
+from siag.problems import LeastSquares
+from siag.server.guard import Guard
+from siag.steps import Constant
+
+SECRET = "a secret of the servers"
+PROBLEM = LeastSquares.random(n=4, p=30, d=23, noise=0.1, seed=3)
+
+
+class Split(InThread):
+    """A lead and its followers."""
+
+    def __init__(
+        self,
+        shards=2,
+        *,
+        method=None,
+        step=None,
+        w0=None,
+        names=None,
+        until=None,
+        tokens=None,
+        context=None,
+        client=None,
+        followers=None,
+        secret=SECRET,
+        about=None,
+        share=False,
+        publish=None,
+        **options,
+    ):
+        self.notes = Notes()
+        self.method, self.w0 = SIAG() if method is None else method, np.zeros(PROBLEM.d) if w0 is None else w0
+        self.step = Constant(0.005) if step is None else step
+        self.names = [str(i) for i in range(PROBLEM.n)] if names is None else names
+        tokens = Tokens.none() if tokens is None else tokens
+        self.followers = followers
+        if followers is None:
+            given = {
+                "tokens": tokens,
+                "secret": SECRET,
+                "context": context,
+                "folder": options.get("folder"),
+                "share": share,
+                "publish": publish,
+            }
+            self.followers = [
+                Running(Follower(self.method, self.w0, self.names, k, shards, **given)) for k in range(1, shards)
+            ]
+        self._owns = followers is None
+        options = {"linger": None, "guard": Guard(jump=None), "progress": self.notes, **options}
+        try:
+            assembly = Assembly(
+                self.method,
+                self.step,
+                self.w0,
+                self.names,
+                until or Until(reports=400),
+                Options(**options),
+                about or {"problem": repr(PROBLEM), "seed": 0},
+                [each.address for each in self.followers],
+                secret,
+                client,
+            )
+        except BaseException:
+            self._stop_followers()
+            raise
+        super().__init__(assembly, context=context, tokens=tokens, limits=Limits(), share=share)
+
+    def addresses(self):
+        return [("127.0.0.1", self.port), *(each.address for each in self.followers)]
+
+    def _stop_followers(self):
+        if self._owns:
+            for each in self.followers:
+                each.stop()
+
+    def stop(self, why="as the test says"):
+        super().stop(why)
+        self._stop_followers()
+
+
+class Running:
+    """A follower in a thread."""
+
+    def __init__(self, follower):
+        self.follower, self.address = follower, follower.address
+        self.thread = threading.Thread(target=follower.run)
+        self.thread.start()
+
+    @property
+    def hub(self):
+        return self.follower._hub
+
+    def stop(self):
+        self.follower.stop()
+        self.thread.join(PATIENCE)
+        assert not self.thread.is_alive()
+
+
+class Hand(Worker):
+    """A worker of the problem that can be told to stop, and that keeps what it was sent."""
+
+    def __init__(self, address, name, *, method=None, problem=PROBLEM, seed=0, pause=0.0, **given):
+        self.stamps, self.remarks, self.outcome = [], [], None
+
+        def make(description, w0):
+            self.task = FromProblem(problem, made(description) if method is None else method, seed, w0, pause)
+            return self.task
+
+        super().__init__(address, make, name=name, say=self.remarks.append, **given)
+        self.thread = threading.Thread(target=self._live, daemon=True)
+        self.thread.start()
+
+    def _read_model(self, into):
+        self.stamps.append(super()._read_model(into))
+        return self.stamps[-1]
+
+    def _live(self):
+        try:
+            self.outcome = self.run()
+        except BaseException as error:
+            self.outcome = error
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self._give_up = 0.0
+        self.thread.join(PATIENCE)
+        assert not self.thread.is_alive()
+
+
+def hands(split, **given):
+    """A worker for each row."""
+    return [Hand(split.addresses, name, **given) for name in split.names]
+
+
+def finish(split, workers):
+    """Wait until a run is over and its workers have gone; the run."""
+    split.wait()
+    for worker in workers:
+        worker._give_up = 0.0
+        worker.thread.join(PATIENCE)
+        assert not worker.thread.is_alive()
+    if split.error is not None:
+        raise split.error
+    return split.run
+
+
+def same(path, split, run, problem=PROBLEM):
+    """Whether a replay of the trace ends where the run did, to the bit."""
+    again = siag.replay(path, problem, split.method, split.step, seed=0, w0=split.w0)
+    assert run.diverged[0] < 0
+    assert run.w.any()
+    return run.w.tobytes() == again.w.tobytes()
+
+
+def serve_follower(pipe, method, d, names, k, shards, folder):
+    """A follower in a process of its own; it says where it listens."""
+    given = {"tokens": Tokens.none(), "secret": SECRET, "folder": folder}
+    follower = Follower(method, np.zeros(d), names, k, shards, **given)
+    pipe.send(follower.address)
+    follower.run()
+
+
+class Process:
+    """A follower in a process of its own."""
+
+    def __init__(self, split_over, k, folder, method=None):
+        here, there = multiprocessing.get_context("spawn").Pipe()
+        names = [str(i) for i in range(PROBLEM.n)]
+        given = (there, SIAG() if method is None else method, PROBLEM.d, names, k, split_over, folder)
+        self._process = multiprocessing.get_context("spawn").Process(target=serve_follower, args=given, daemon=True)
+        self._process.start()
+        self._pipe = here
+
+    @cached_property
+    def address(self):
+        """Where it listens, once it does."""
+        assert self._pipe.poll(4 * PATIENCE)
+        return self._pipe.recv()
+
+    def stop(self):
+        """Kill it."""
+        self._process.kill()
+        self._process.join(PATIENCE)
+        assert not self._process.is_alive()

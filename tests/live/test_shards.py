@@ -1,0 +1,290 @@
+"""A model that is split over several servers: to the bit what one server would have made of the same reports."""
+
+import threading
+import warnings
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from peers import Client, wait_until
+from smoothed import Smoothed
+from splits import PROBLEM, SECRET, Hand, Split, finish, hands, same
+
+from siag.activity import EveryArrivals, Tick
+from siag.foundations.errors import BadFile, BadInput, DivergenceWarning, SiagError, Unsuitable
+from siag.live import wire
+from siag.live.security import Tokens
+from siag.live.sharding import Follower
+from siag.live.sharding.lines import Lines
+from siag.live.task import FromProblem, FromStream, StreamEnded
+from siag.live.transports.tcp.client import Line
+from siag.live.transports.tcp.worker import Worker, made
+from siag.live.until import Until
+from siag.methods import LAG, SGD, SIAG, Averaged
+from siag.server.guard import Guard
+from siag.server.members import Departed
+from siag.steps import Constant, DelayAdaptive
+
+SLOW = Constant(0.005)
+
+
+@pytest.mark.parametrize("shards", [2, 3])
+@pytest.mark.parametrize(
+    ("method", "step", "server"),
+    [
+        (SIAG(), SLOW, EveryArrivals(1)),
+        (SGD(), SLOW, EveryArrivals(3)),
+        (SIAG(resum=1, wait=1.0), DelayAdaptive(0.01), EveryArrivals(1)),
+        (Averaged(SIAG(), start=20), SLOW, EveryArrivals(1)),
+        (Smoothed(), SLOW, EveryArrivals(1)),
+        (SIAG(), SLOW, Tick(0.002)),
+    ],
+    ids=str,
+)
+def test_the_trace_of_a_split_run_leads_to_the_same_w_with_one_server(shards, method, step, server, tmp_path):
+    path = tmp_path / "run.trace"
+    with Split(shards, method=method, step=step, server=server, trace=path) as split:
+        run = finish(split, workers := hands(split, method=method))
+        assert [worker.outcome for worker in workers] == ["as many iterations or reports as asked"] * PROBLEM.n
+    assert run.reads[0, -1] == 400
+    assert same(path, split, run)
+
+
+def test_large_slices_and_a_loss_that_looks_at_the_whole_model(tmp_path):
+    target = np.arange(3000.0) / 3000
+    seen = []
+
+    def loss(w):
+        seen.append(w.size)
+        return float(np.square(w - target).sum())
+
+    def make(description, w0):
+        return FromStream(lambda w, sample: w - target, lambda: iter(range(200)), made(description), w0)
+
+    about = {"problem": "a pull", "seed": None}
+    given = {"w0": np.zeros(3000), "names": ["a", "b"], "until": Until(reports=100), "loss": loss, "about": about}
+    with Split(3, step=Constant(0.2), **given) as split:
+        workers = [Worker(split.addresses, make, name=name) for name in "ab"]
+        threads = [threading.Thread(target=worker.run) for worker in workers]
+        for thread in threads:
+            thread.start()
+        split.wait()
+        for thread in threads:
+            thread.join()
+    assert set(seen) == {3000}
+    run = split.run
+    assert run.error[0, -1] < 0.01 * run.error[0, 0]
+    assert np.allclose(run.w[0], target, atol=0.05)
+
+
+def test_every_worker_is_sent_the_same_version_by_all_servers(monkeypatch):
+    models, lock = {}, threading.Lock()
+    read = Lines.array
+
+    def noting(lines, out):
+        read(lines, out)
+        with lock:
+            models.setdefault(lines.newest, set()).add(out.tobytes())
+
+    def receive(lines, expected, receive=Lines.receive):
+        head = receive(lines, expected)
+        lines.newest = head.stamp
+        return head
+
+    monkeypatch.setattr(Lines, "array", noting)
+    monkeypatch.setattr(Lines, "receive", receive)
+    with Split(3, server=EveryArrivals(3)) as split:
+        workers = hands(split)
+        finish(split, workers)
+    assert len(models) > 100
+    assert all(len(different) == 1 for different in models.values())
+    assert not any("versions" in remark for worker in workers for remark in worker.remarks)
+
+
+class Stub(Line):
+    """A line that has a model of some version to tell."""
+
+    def __init__(self, stamp):
+        self._stamp = stamp
+
+    def waiting(self):
+        return True
+
+    def receive(self, expected):
+        return wire.Head(8, wire.MODEL, self._stamp, 0)
+
+
+def test_models_of_different_versions_are_not_put_together():
+    lines = object.__new__(Lines)
+    lines._lines = [Stub(3), Stub(3), Stub(4)]
+    lines._lead, lines._followers, lines._ends, lines._asked = lines._lines[0], lines._lines[1:], [1, 2, 3], {}
+    with pytest.raises(wire.BadFrame, match="versions 3 and 4"):
+        lines.receive({wire.MODEL: (24, 24)})
+
+
+class Ending(FromProblem):
+    """A worker whose stream ends."""
+
+    def compute(self, w, out):
+        if self._drawn >= 30:
+            raise StreamEnded
+        return super().compute(w, out)
+
+
+@pytest.mark.parametrize("half_life", [0, 5])
+def test_a_row_that_fades_does_so_in_all_shards(half_life, tmp_path):
+    path = tmp_path / "run.trace"
+    departed = Departed(half_life=half_life)
+    with Split(3, step=DelayAdaptive(0.01), departed=departed, trace=path) as split:
+        leaver = Worker(split.addresses, lambda description, w0: Ending(PROBLEM, SIAG(), 0, w0), name="0")
+        thread = threading.Thread(target=leaver.run)
+        thread.start()
+        workers = [Hand(split.addresses, name, pause=0.001) for name in "123"]
+        run = finish(split, workers)
+        thread.join()
+    assert split.server.fades > 0
+    assert split.server.members[0].reports == 30
+    assert same(path, split, run)
+
+
+def test_refused_reports_change_no_shard(tmp_path):
+    path = tmp_path / "run.trace"
+    method = Smoothed()
+    with Split(3, method=method, guard=Guard(age=2, jump=None), trace=path) as split:
+        workers = hands(split, method=method)
+        run = finish(split, workers)
+    assert sum(worker.refused for worker in workers) > 10
+    assert split.server.fades > 0  # of memories that were lost
+    assert same(path, split, run)
+
+
+def test_a_report_that_is_not_finite_in_one_slice_is_refused_whole():
+    with Split(2, names=["a"], w0=np.zeros(4)) as split:
+        lines = Lines(split.addresses(), None)
+        hello = {"protocol": wire.PROTOCOL, "worker": "a", **lines.ticket}
+        before = {wire.WELCOME: wire.TOLD, wire.REFUSAL: wire.TOLD}
+        assert lines.text(lines.hello(wire.text(wire.HELLO, hello), before))["shards"] == 2
+        expected, w = {wire.MODEL: (32, 32), wire.REFUSAL: wire.TOLD}, np.empty(4)
+        assert lines.receive(expected).stamp == 0
+        lines.array(w)
+        lines.send(wire.head(wire.REPORT, 32, 0, 0), np.array([1.0, 2.0, 3.0, np.nan]))
+        head = lines.receive(expected)
+        assert head.kind == wire.REFUSAL
+        assert "not finite" in lines.text(head)["reason"]
+        assert lines.receive(expected).stamp == 0
+        lines.array(w)
+        assert not w.any()
+        lines.send(wire.head(wire.REPORT, 32, 0, 1), np.array([1.0, 2.0, 3.0, 4.0]))
+        assert lines.receive(expected).stamp == 1
+        lines.array(w)
+        assert np.array_equal(w, -0.005 * np.array([1.0, 2.0, 3.0, 4.0]))
+        lines.close()
+
+
+def test_a_w_that_leaves_the_range_of_numbers_in_a_follower_ends_the_run():
+    def make(description, w0):
+        def gradient(w, sample):
+            return np.array([0.0, 0.0, 0.0, -w[3] - 1.0])
+
+        return FromStream(gradient, lambda: iter(range(10**6)), made(description), w0)
+
+    about = {"problem": "a push", "seed": None}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DivergenceWarning)
+        with Split(2, names=["a"], w0=np.zeros(4), step=Constant(1.0), until=Until(), about=about) as split:
+            worker = Worker(split.addresses, make, name="a")
+            thread = threading.Thread(target=worker.run)
+            thread.start()
+            split.wait()
+            thread.join()
+    assert split.run.diverged[0] > 0
+    assert "range of numbers" in split.session.why
+    assert abs(split.run.w[0, 3]) > 1e15
+    assert not split.run.w[0, :3].any()
+
+
+# What is refused
+
+
+def test_a_lead_without_the_secret_is_refused():
+    with pytest.raises(SiagError, match=r"shard 1 .*the secret is not this server's"):
+        Split(2, secret="a guess")
+
+
+def test_a_lead_of_another_run_is_refused():
+    given = {"tokens": Tokens.none(), "secret": SECRET}
+    follower = Follower(SGD(), np.zeros(PROBLEM.d), ["0", "1", "2", "3"], 1, 2, **given)
+    thread = threading.Thread(target=follower.run)
+    thread.start()
+    with pytest.raises(SiagError, match=r"method is SGD.* here, .*SIAG"):
+        Split(2, followers=[follower])
+    with pytest.raises(SiagError, match=r"shards is 2 here, 3 at the lead"):
+        Split(3, method=SGD(), followers=[follower, follower])
+    follower.stop()
+    thread.join()
+
+
+def test_what_cannot_be_split_is_refused_before_anything_starts():
+    given = {"tokens": Tokens.none(), "secret": SECRET}
+    with pytest.raises(Unsuitable, match="cannot be split"):
+        Follower(LAG(), np.zeros(5), ["a"], 1, 2, **given)
+    with pytest.raises(Unsuitable, match="cannot be split"):
+        Split(2, method=LAG(), followers=[SimpleNamespace(address=("127.0.0.1", 9))])  # nobody is called
+    with pytest.raises(BadInput, match=r"shards.*at most 2"):
+        Follower(SIAG(), np.zeros(2), ["a"], 1, 3, **given)
+    with pytest.raises(BadInput, match="k"):
+        Follower(SIAG(), np.zeros(5), ["a"], 2, 2, **given)
+    with pytest.raises(BadInput, match="secret"):
+        Follower(SIAG(), np.zeros(5), ["a"], 1, 2, tokens=Tokens.none(), secret="")
+
+
+def test_a_durable_run_cannot_be_split(tmp_path):
+    with pytest.raises(BadInput, match="durable"):
+        Split(2, folder=tmp_path, durable=True)
+
+
+def test_folders_of_split_and_whole_runs_are_not_mixed_up(tmp_path):
+    (tmp_path / "shard-0").mkdir()
+    with pytest.raises(BadFile, match="was split over several servers"):
+        Split(1, folder=tmp_path)
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "state-000001.siag").write_bytes(b"")
+    with pytest.raises(BadFile, match="was not split"):
+        Split(2, folder=other)
+
+
+def test_a_worker_that_calls_only_one_of_the_servers_is_told():
+    with Split(2) as split:
+        for port in (split.port, split.addresses()[1][1]):
+            with Client(port) as client:
+                kind, _, content = client.hello(worker="0")
+                assert (kind, content["final"]) == (wire.REFUSAL, True)
+                assert "split over 2 servers" in content["reason"]
+        with Client(split.addresses()[1][1]) as client:
+            client.send(wire.text(wire.HELLO, {"protocol": 99}))
+            assert "protocol" in client.frame()[2]["reason"]
+
+
+def test_a_callable_address_that_raises_means_not_now():
+    with Split(2) as split:
+        asked = []
+
+        def addresses():
+            asked.append(1)
+            if len(asked) < 3:
+                raise ConnectionRefusedError("not yet")
+            return split.addresses()
+
+        workers = [Hand(addresses, name) for name in split.names]
+        finish(split, workers)
+    assert len(asked) >= 3
+    assert any("not yet" in remark for worker in workers for remark in worker.remarks)
+
+
+def test_a_worker_without_a_name_gets_a_row_as_ever():
+    with Split(2) as split:
+        workers = [Hand(split.addresses, None) for _ in split.names]
+        finish(split, workers)
+    assert {worker.name for worker in workers} == set(split.names)
+    assert wait_until(lambda: all(worker.outcome for worker in workers))

@@ -1,0 +1,306 @@
+"""Workers whose stream waits for data: they hear the server all the same, and come back to it."""
+
+import signal
+import socket
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+from peers import PATIENCE, Client, D, Served, in_thread, pull, target, wait_until
+
+import siag
+from siag.live import wire
+from siag.live.interrupt import wakeable
+from siag.live.transports.tcp import worker as tcp_worker
+from siag.live.transports.tcp.worker import Dismissed
+from siag.live.until import Until
+from siag.streams import Follow
+
+SCRIPT = """
+    import sys
+    from itertools import chain
+    sys.path.insert(0, {here!r})
+    from peers import pull, target
+    import siag
+    from siag.streams import Follow
+    from siag.live.transports.tcp.worker import Dismissed
+
+    def waiting():
+        samples = target(1)
+        for _ in range(5):
+            yield next(samples)
+        yield from Follow({file!r}, poll=0.05)
+
+    import signal, threading, time
+
+    def asleep():
+        yield from (sample for sample, _ in zip(target(1), range(5)))
+        time.sleep({patience})
+
+    handlers = dict(usual=signal.default_int_handler, ignored=signal.SIG_IGN, own=lambda *_: print("heard", flush=True))
+    signal.signal(signal.SIGINT, handlers[{handler!r}])
+    try:
+        worker = siag.work({address!r}, pull, {stream}, name="0")
+        print("ended", worker.reports, flush=True)
+    except Dismissed as error:
+        print("dismissed", error, flush=True)
+"""
+
+
+class Idle:
+    """A worker in the main thread of a process of its own, with five samples and then none."""
+
+    def __init__(self, folder, address, stream="waiting", handler="usual"):
+        (folder / "empty.csv").touch()
+        here = str(Path(__file__).parent)
+        given = {"stream": stream, "handler": handler, "patience": 2 * PATIENCE}
+        text = textwrap.dedent(SCRIPT).format(here=here, file=str(folder / "empty.csv"), address=address, **given)
+        (folder / "idle.py").write_text(text)
+        command, pipes = [sys.executable, folder / "idle.py"], {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        self.process = subprocess.Popen(command, **pipes, text=True)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self.process.communicate()
+
+    def end(self):
+        """What it prints, and its status."""
+        out, err = self.process.communicate(timeout=PATIENCE)
+        assert err == ""
+        return out.strip(), self.process.returncode
+
+
+@contextmanager
+def silent_instead_of(served):
+    """A server vanishes, and one in its place, which never says a word, has heard a worker's hello."""
+    port = served.port
+    served.vanish()
+    with socket.create_server(("127.0.0.1", port)) as silent:
+        silent.settimeout(PATIENCE)
+        line, _ = silent.accept()
+        with line:
+            assert line.recv(1, socket.MSG_PEEK)
+            yield
+
+
+def reported(served, row=0):
+    return served.ask(lambda: served.server.members[row].reports)
+
+
+@pytest.mark.parametrize("stream", ["waiting", "asleep"])
+@pytest.mark.parametrize("handler", ["usual", "ignored", "own"])
+def test_a_worker_that_waits_for_data_ends_when_the_server_is_done(tmp_path, stream, handler):
+    with Served(1) as served, Idle(tmp_path, served.address, stream, handler) as idle:
+        wait_until(lambda: reported(served) == 5)
+        served.stop()
+        assert idle.end() == ("ended 5", 0)
+
+
+def test_a_stream_that_waits_for_data_ends_with_the_server_in_any_thread(tmp_path, monkeypatch):
+    monkeypatch.setattr(tcp_worker, "HEARTBEAT", 0.1)
+    (tmp_path / "empty.csv").touch()
+    with Served(1) as served:
+        thread, outcome = in_thread(served.address, pull, Follow(tmp_path / "empty.csv"), name="0")
+        wait_until(lambda: served.states() == ["working"])
+        served.stop()
+        thread.join(PATIENCE)
+    assert outcome[0].reports == 0
+
+
+def test_code_that_fails_while_a_server_is_called_that_does_not_answer_is_not_waited_for(monkeypatch):
+    monkeypatch.setattr(tcp_worker, "HEARTBEAT", 0.1)
+    called = threading.Event()
+
+    def failing():
+        yield next(target(1))
+        assert called.wait(PATIENCE)
+        raise ValueError("the user's own")
+
+    with Served(1) as served:
+        thread, outcome = in_thread(served.address, pull, failing, name="0")
+        wait_until(lambda: reported(served) == 1)
+        with silent_instead_of(served):
+            called.set()
+            thread.join(PATIENCE)
+            assert not thread.is_alive()
+    assert "the user's own" in str(outcome[0])
+
+
+def test_a_worker_that_calls_a_server_which_does_not_answer_can_be_interrupted(tmp_path):
+    with Served(1) as served, Idle(tmp_path, served.address) as idle:
+        wait_until(lambda: reported(served) == 5)
+        with silent_instead_of(served):
+            idle.process.send_signal(signal.SIGINT)
+            _, err = idle.process.communicate(timeout=PATIENCE)
+    assert "KeyboardInterrupt" in err
+
+
+def test_ctrl_c_means_what_it_meant_while_nobody_is_to_be_woken():
+    heard = []
+    before = signal.signal(signal.SIGINT, lambda number, frame: heard.append(number))
+    try:
+        with wakeable(lambda: False) as wake:
+            signal.raise_signal(signal.SIGINT)
+            assert heard == [signal.SIGINT]
+            wake()
+            assert heard == [signal.SIGINT]  # that was nobody's Ctrl-C
+        signal.raise_signal(signal.SIGINT)
+        assert heard == [signal.SIGINT] * 2
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_a_worker_that_waits_for_data_comes_back_to_a_server_that_was_away(tmp_path):
+    with Served(1, folder=tmp_path / "state") as first, Idle(tmp_path, first.address) as idle:
+        wait_until(lambda: reported(first) == 5)
+        port = first.port
+        first.vanish()
+        with Served(1, folder=tmp_path / "state", port=port) as second:
+            wait_until(lambda: second.states() == ["working"])
+            assert reported(second) == 5
+            second.stop()
+        assert idle.end() == ("ended 5", 0)
+
+
+def test_what_was_computed_meanwhile_is_reported_to_the_server_that_is_back(tmp_path, monkeypatch):
+    monkeypatch.setattr(tcp_worker, "HEARTBEAT", 0.1)
+    gate = threading.Event()
+
+    def slowly():
+        samples = target(1)
+        yield next(samples)
+        assert gate.wait(PATIENCE)
+        yield from samples
+
+    with Served(1, folder=tmp_path / "state") as first:
+        thread, outcome = in_thread(first.address, pull, slowly, name="0")
+        wait_until(lambda: reported(first) == 1)
+        port = first.port
+        first.vanish()
+        with Served(1, folder=tmp_path / "state", port=port) as second:
+            wait_until(lambda: second.states() == ["working"])
+            gate.set()
+            wait_until(lambda: reported(second) > 5)
+            assert second.ask(lambda: second.server.members[0].refused) == 0
+            second.stop()
+        thread.join(PATIENCE)
+    assert outcome[0].refused == 0
+
+
+def test_giving_up_works_while_waiting_for_data(tmp_path, monkeypatch):
+    monkeypatch.setattr(tcp_worker, "HEARTBEAT", 0.1)
+    gate = threading.Event()
+
+    def slowly():
+        yield next(target(1))
+        assert gate.wait(PATIENCE)
+        yield from target(1)
+
+    with Served(1) as served:
+        thread, outcome = in_thread(served.address, pull, slowly, name="0", give_up=0.3)
+        wait_until(lambda: reported(served) == 1)
+        served.vanish()
+    time.sleep(0.6)  # longer than it waits; that is what is tested
+    gate.set()
+    thread.join(PATIENCE)
+    assert isinstance(outcome[0], Dismissed)
+    assert "no server at" in str(outcome[0])
+
+
+def test_a_model_that_comes_while_the_gradient_is_computed_does_not_change_w(monkeypatch):
+    monkeypatch.setattr(tcp_worker, "HEARTBEAT", 0.05)
+    seen = []
+
+    def gradient(w, sample):
+        before = w.copy()
+        limit = time.monotonic() + PATIENCE
+        while len(seen) < 1 and not rejoined() and time.monotonic() < limit:
+            time.sleep(0.01)
+        seen.append(np.array_equal(before, w))
+        return np.ones(D)
+
+    def rejoined():
+        return worker[0]._rejoined is not None
+
+    worker = []
+    real = tcp_worker.Worker.__init__
+
+    def noted(self, *arguments, **given):
+        worker.append(self)
+        real(self, *arguments, **given)
+
+    monkeypatch.setattr(tcp_worker.Worker, "__init__", noted)
+    with Served(1, d=D) as served:
+        thread, outcome = in_thread(served.address, gradient, [0] * 3, name="0")
+        wait_until(lambda: worker and worker[0]._joined)
+        worker[0]._line._channel.shut()  # the connection is lost in the middle of the first gradient
+        wait_until(lambda: len(seen) >= 3 or outcome)
+        thread.join(PATIENCE)
+        served.stop()
+    assert seen == [True] * 3
+
+
+def test_another_problem_or_seed_is_refused_before_a_row_is_taken():
+    problem = siag.problems.LeastSquares.random(n=1, d=D, p=3, noise=0.1)
+    place = []
+    given = {"problem": problem, "seed": 3, "step": siag.steps.Constant(0.01), "port": 0, "progress": False}
+    more = {"until": Until(reports=30), "linger": 5.0, "ready": lambda host, port: place.append((host, port))}
+    runs = []
+    server = threading.Thread(target=lambda: runs.append(siag.serve(**given, **more)))
+    server.start()
+    host, port = wait_until(lambda: place)[0]
+    with Client(port) as stranger:
+        kind, _, content = stranger.hello(problem=repr(problem), seed=4)
+        assert (kind, content["final"]) == (wire.REFUSAL, True)
+        assert "the server's seed is 3, this worker's 4" in content["reason"]
+    siag.work(f"{host}:{port}", problem=problem, seed=3)  # the one row there is was free
+    server.join(PATIENCE)
+    assert runs[0].samples[0, -1] == 30
+
+
+@pytest.mark.parametrize("error", [SystemExit(3), ValueError("no")])
+def test_code_that_wants_to_end_is_reported_by_name(error):
+    def gradient(w, sample):
+        raise error
+
+    with Served(1) as served:
+        outcome = []
+
+        def run():
+            try:
+                siag.work(served.address, gradient, [0.0], name="0")
+            except BaseException as raised:
+                outcome.append(raised)
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        thread.join(PATIENCE)
+        assert outcome == [error]
+        wait_until(lambda: served.notes.told(f"worker 0 failed: {type(error).__name__}"))
+
+
+def test_an_interrupted_frame_is_not_followed_by_another(monkeypatch):
+    with Served(1, d=D) as served:
+        line = tcp_worker.Line(("127.0.0.1", served.port), None)
+        assert line.whole
+
+        def torn(content):
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(line._channel, "send", torn)
+        with pytest.raises(KeyboardInterrupt):
+            line.send(wire.head(wire.SKIP))
+        assert line.whole  # a signal that comes with the last byte of something small
+        with pytest.raises(KeyboardInterrupt):
+            line.send(wire.head(wire.REPORT, 8 << 20), np.ones(1 << 20))
+        assert not line.whole
+        line.close()

@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from siag.foundations.errors import SiagError
+from siag.foundations.errors import SiagError, reason_of
 
 if TYPE_CHECKING:
     from siag.simulation import Run
@@ -76,5 +76,5 @@ def _line(path: Path, error: Exception) -> str:
     """What is wrong with a file, with its name."""
     if isinstance(error, SiagError):  # it has the name
         return str(error)
-    reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
+    reason = reason_of(error)
     return f"{path}: cannot be written: {reason.lower()}"

@@ -62,3 +62,14 @@ def shorten(value: object, limit: int = 60) -> str:
     except ValueError:  # Python refuses to print whole numbers of thousands of digits
         text = f"a very long {type(value).__name__}"
     return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def reason_of(error: BaseException) -> str:
+    """An error in one line, fit for the middle of a sentence; the one place where that is decided.
+
+    >>> reason_of(FileNotFoundError(2, "No such file or directory")), reason_of(KeyError())
+    ('no such file or directory', 'KeyError')
+    """
+    system = error.strerror if isinstance(error, OSError) else None
+    text = system[:1].lower() + system[1:] if isinstance(system, str) else str(error)
+    return " ".join(text.split()) or type(error).__name__

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import IO
 
-from siag.foundations.errors import BadFile, BadInput
+from siag.foundations.errors import BadFile, BadInput, reason_of
 
 
 def write_atomically(path: Path, write: Callable[[IO[bytes]], None]) -> None:
@@ -16,7 +16,7 @@ def write_atomically(path: Path, write: Callable[[IO[bytes]], None]) -> None:
     try:
         handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
     except OSError as error:
-        raise BadFile(f"{path}: cannot be written: {(error.strerror or str(error)).lower()}; make its folder") from None
+        raise BadFile(f"{path}: cannot be written: {reason_of(error)}; make its folder") from None
     try:
         with os.fdopen(handle, "wb") as stream:
             write(stream)
@@ -59,6 +59,5 @@ def writable_folder(parameter: str, folder: str | os.PathLike[str], names: Seque
         with tempfile.NamedTemporaryFile(dir=path, prefix=".siag-"):
             pass
     except OSError as error:
-        reason = error.strerror or str(error)
-        raise BadInput(parameter, str(folder), "a folder that can be written", f"{reason.lower()}") from None
+        raise BadInput(parameter, str(folder), "a folder that can be written", reason_of(error)) from None
     return path

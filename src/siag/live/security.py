@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from siag.foundations.errors import BadFile, BadInput
+from siag.foundations.errors import BadFile, BadInput, reason_of
 
 FORMAT = "siag tokens 1"
 VARIABLE = "SIAG_TOKEN"
@@ -198,8 +198,7 @@ def _read(path: Path) -> tuple[bytes, int]:
             mode = os.fstat(stream.fileno()).st_mode
             content = stream.read(_LIMIT + 1)
     except (OSError, ValueError) as error:  # ValueError: a path with a null character
-        reason = getattr(error, "strerror", None) or str(error)
-        raise BadFile(f"{path}: cannot be read: {reason.lower()}; give the path of a file that can") from None
+        raise BadFile(f"{path}: cannot be read: {reason_of(error)}; give the path of a file that can") from None
     if len(content) > _LIMIT:
         raise BadFile(f"{path}: has more than {_LIMIT >> 20} MiB; give another file")
     return content, mode

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from siag.foundations.errors import BadFile, shorten
+from siag.foundations.errors import BadFile, reason_of, shorten
 from siag.storage.records import (
     CHANGE,
     CHECKSUM,
@@ -39,7 +39,6 @@ from siag.storage.records import (
     Layout,
     in_order,
     raw_bytes,
-    reason_of,
     saved_by_rows,
 )
 
@@ -119,7 +118,7 @@ def scan_file(path: Path, number: int) -> Scan:
             while not read_record(stream, scan, status.st_size):
                 pass
     except OSError as error:
-        raise BadFile(f"{path}: cannot be read: {reason_of(error).lower()}") from None
+        raise BadFile(f"{path}: cannot be read: {reason_of(error)}") from None
     return scan
 
 
@@ -225,7 +224,7 @@ def fill_arrays(scan: Scan, arrays: Arrays, rowwise: set[str]) -> dict[str, Any]
                         read_into(stream, some)
                         arrays[name][rows] = some
     except OSError as error:
-        raise BadFile(f"{scan.path}: cannot be read: {reason_of(error).lower()}") from None
+        raise BadFile(f"{scan.path}: cannot be read: {reason_of(error)}") from None
     return meta
 
 
@@ -239,7 +238,7 @@ def metas_of(scan: Scan) -> list[dict[str, Any]]:
                 length, _ = SIZES.unpack(stream.read(SIZES.size))
                 metas.append(json.loads(stream.read(length)))
     except OSError as error:
-        raise BadFile(f"{scan.path}: cannot be read: {reason_of(error).lower()}") from None
+        raise BadFile(f"{scan.path}: cannot be read: {reason_of(error)}") from None
     return metas
 
 
@@ -261,7 +260,7 @@ def read_last(scan: Scan, name: str) -> tuple[dict[str, Any], np.ndarray[Any, An
             stream.seek(skipped, os.SEEK_CUR)
             read_into(stream, array)
     except OSError as error:
-        raise BadFile(f"{scan.path}: cannot be read: {reason_of(error).lower()}") from None
+        raise BadFile(f"{scan.path}: cannot be read: {reason_of(error)}") from None
     return meta, array
 
 

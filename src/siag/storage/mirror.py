@@ -41,9 +41,9 @@ from pathlib import Path
 from typing import TypeAlias
 
 from siag.foundations import check
-from siag.foundations.errors import Missing, SiagError
+from siag.foundations.errors import Missing, SiagError, reason_of
 from siag.storage.generations import NAME, generations_in
-from siag.storage.remote import Remote, check_url, copy_file, is_url, reason_of
+from siag.storage.remote import Remote, check_url, copy_file, is_url
 
 __all__ = ["Mirror", "check_url", "is_url"]
 

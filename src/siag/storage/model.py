@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from siag.foundations.errors import BadFile
+from siag.foundations.errors import BadFile, reason_of
 from siag.foundations.types import Floats
 from siag.storage.generations import (
     OtherFormat,
@@ -22,7 +22,6 @@ from siag.storage.generations import (
     remarks_on,
     scan_file,
 )
-from siag.storage.records import reason_of
 
 TRIES = 10  # looks at a folder whose files are replaced while they are read
 REMEDY = "put back a copy of the folder"
@@ -91,7 +90,7 @@ def _generations(folder: Path) -> dict[int, Path]:
         found = generations_in(folder)
         names = {path.name for path in folder.iterdir()}
     except OSError as error:
-        raise BadFile(f"{folder}: cannot be read: {reason_of(error).lower()}") from None
+        raise BadFile(f"{folder}: cannot be read: {reason_of(error)}") from None
     if found:
         return found
     if "lock" in names:

@@ -136,8 +136,3 @@ def put(file: int, part: Part | bytearray) -> int:
             raise OSError(errno.EIO, "a write made no progress")
         rest = rest[done:]
     return len(part)
-
-
-def reason_of(error: Exception) -> str:
-    """An error in words."""
-    return (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__

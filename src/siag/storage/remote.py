@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from siag.foundations.errors import BadInput
+from siag.foundations.errors import BadInput, reason_of
 
 URL = re.compile(r"(?:[A-Za-z][A-Za-z0-9+.-]*(?:::|://))+")
 OBJECT_STORES = {"s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "oss", "oci", "ocilake", "tos", "tosfs", "memory"}
@@ -158,12 +158,6 @@ def check_url(parameter: str, url: str, *, file: bool = False, patience: float =
     error = outcome[0] if outcome else TimeoutError(f"no answer within {patience:g} seconds")
     if error is not None:
         raise BadInput(parameter, url, "a URL that can be written", reason_of(error)) from None
-
-
-def reason_of(error: Exception) -> str:
-    """An error of a driver's in one line."""
-    said = error.strerror if isinstance(error, OSError) else None
-    return " ".join((said or str(error) or type(error).__name__).split())
 
 
 def _try_out(remote: Remote) -> None:

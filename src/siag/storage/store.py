@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from siag.foundations.errors import BadFile, BadInput, SiagError
+from siag.foundations.errors import BadFile, BadInput, SiagError, reason_of
 from siag.foundations.files import writable_folder
 from siag.foundations.types import Integers
 from siag.storage.generations import Scan, compare, fill_arrays, generations_in, good_scans, join_entries, remarks_on
@@ -39,7 +39,6 @@ from siag.storage.records import (
     make_content,
     make_entries,
     make_record,
-    reason_of,
     saved_by_rows,
 )
 from siag.storage.writer import Writer
@@ -109,7 +108,7 @@ class Store:
             for path in made:
                 force_folder(path.parent)
         except OSError as error:
-            raise BadFile(f"{folder}: cannot be made sure of on disk: {reason_of(error).lower()}") from None
+            raise BadFile(f"{folder}: cannot be made sure of on disk: {reason_of(error)}") from None
         self._durable, self._publish = durable, publish
         self._guard: int | None = _lock(self._folder)  # the lock of the folder
         self._disk = threading.Lock()  # the file: writing and forcing to disk, one at a time
@@ -317,7 +316,7 @@ def _lock(folder: Path) -> int:
     try:
         guard = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o666)
     except OSError as error:
-        raise BadFile(f"{folder / 'lock'}: cannot be opened: {reason_of(error).lower()}") from None
+        raise BadFile(f"{folder / 'lock'}: cannot be opened: {reason_of(error)}") from None
     if sys.platform != "win32":
         try:
             fcntl.flock(guard, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from siag.activity.trace import BLOCK, COLUMNS, FORGOTTEN, FORMAT, GZIP, text_of
-from siag.foundations.errors import BadFile, BadInput, shorten
+from siag.foundations.errors import BadFile, BadInput, reason_of, shorten
 from siag.foundations.files import write_bytes
 
 if sys.platform != "win32":
@@ -68,7 +68,7 @@ class TraceWriter:
         try:
             self._raw = _own_file(path) if again else _new_file(path)
         except OSError as error:
-            raise BadFile(f"{os.fspath(path)}: cannot be written: {(error.strerror or str(error)).lower()}") from None
+            raise BadFile(f"{os.fspath(path)}: cannot be written: {reason_of(error)}") from None
         _force_folder(Path(path).parent)
         self._pack: Any = zlib.compressobj(wbits=GZIP) if packed else None
         self._lines: list[str] = []  # since the last flush

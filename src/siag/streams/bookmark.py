@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from io import FileIO
 from pathlib import Path
 
-from siag.foundations.errors import BadFile
+from siag.foundations.errors import BadFile, reason_of
 from siag.foundations.files import write_text
 from siag.streams.remarks import say
 
@@ -72,7 +72,7 @@ class Bookmark:
         except FileNotFoundError:
             pass
         except OSError as error:
-            raise BadFile(f"{path}: cannot be read: {(error.strerror or str(error)).lower()}") from None
+            raise BadFile(f"{path}: cannot be read: {reason_of(error)}") from None
         except (ValueError, TypeError):
             raise BadFile(f"{path}: not a bookmark of a stream; if it is of no use, delete it") from None
         self.is_new = not self.marks
@@ -137,7 +137,7 @@ class Bookmark:
         try:
             write_text(Path(self._path), json.dumps([asdict(mark) for mark in self.marks]) + "\n")
         except OSError as error:
-            raise BadFile(f"{self._path}: cannot be written: {(error.strerror or str(error)).lower()}") from None
+            raise BadFile(f"{self._path}: cannot be written: {reason_of(error)}") from None
 
 
 def _find(mark: Mark, path: str) -> Begun | None:

@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from io import FileIO
 from typing import Any
 
-from siag.foundations.errors import BadFile, BadInput
+from siag.foundations.errors import BadFile, BadInput, reason_of
 from siag.streams.lines import LineStream, open_file, read_blocks
 from siag.streams.remarks import Tally, say
 from siag.streams.stream import Stop
@@ -110,7 +110,7 @@ class Directory(LineStream):
         except NotADirectoryError:
             raise BadInput("path", self.path, "a folder", "for a single file, use Follow") from None
         except OSError as error:
-            raise BadFile(f"{self.path}: cannot be read: {(error.strerror or str(error)).lower()}") from None
+            raise BadFile(f"{self.path}: cannot be read: {reason_of(error)}") from None
 
     def _wants(self, name: str) -> bool:
         return fnmatchcase(name, self.pattern) and not name.startswith(".") and not name.endswith((".tmp", ".part"))

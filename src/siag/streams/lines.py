@@ -15,7 +15,7 @@ from typing import Any, Self
 import numpy as np
 
 from siag.foundations import check
-from siag.foundations.errors import BadFile, BadInput, shorten
+from siag.foundations.errors import BadFile, BadInput, reason_of, shorten
 from siag.foundations.types import Floats
 from siag.streams.remarks import Tally
 from siag.streams.stream import Stop, Stream
@@ -177,7 +177,7 @@ def read_blocks(file: FileIO, path: str, stop: Stop) -> Iterator[bytes]:
 
 
 def _unreadable(path: str, error: OSError) -> BadFile:
-    return BadFile(f"{path}: cannot be read: {(error.strerror or str(error)).lower()}")
+    return BadFile(f"{path}: cannot be read: {reason_of(error)}")
 
 
 def check_path(path: object, parameter: str = "path") -> str:

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from siag.foundations import check
-from siag.foundations.errors import BadInput
+from siag.foundations.errors import BadInput, reason_of
 from siag.live.security import check_open
 from siag.server.snapshot import STATES, Snapshot, WorkerView, bin_label
 
@@ -194,7 +194,7 @@ def _listen(host: str, port: int, metrics: Metrics) -> _Server:
         if error.errno == errno.EADDRINUSE:
             remedy = "something listens there already; take another, or 0 for any"
             raise BadInput("port", port, f"a free port of {host}", remedy) from None
-        reason = (error.strerror or str(error)).lower()
+        reason = reason_of(error)
         if error.errno == errno.EACCES:
             raise BadInput("port", port, "a port you may listen at", f"{reason}; take one above 1023") from None
         raise BadInput("host", host, "an address of this machine", reason) from None

@@ -14,12 +14,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from siag.foundations.errors import BadFile, SiagError
+from siag.foundations.errors import BadFile, SiagError, reason_of
 from siag.live.assembly import Options
 from siag.live.sharding.saves import NOT_SPLIT, SPLIT
 from siag.storage.generations import NAME
 from siag.storage.mirror import Mirror, is_url
-from siag.storage.remote import Remote, reason_of
+from siag.storage.remote import Remote
 from siag.storage.scratch import PREFIX, Scratch
 
 STATE, TRACE = "state", "trace"  # folders in it

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from siag.foundations.errors import BadFile, SiagError
+from siag.foundations.errors import BadFile, SiagError, reason_of
 from siag.foundations.types import Floats
 from siag.foundations.version import __version__
 from siag.live import wire
@@ -78,7 +78,7 @@ class Link:
             head = self._line.hello(wire.text(wire.HELLO, hello), {wire.WELCOME: wire.TOLD, wire.REFUSAL: wire.TOLD})
             content = self._line.text(head)
         except (OSError, wire.BadFrame) as error:
-            raise ShardLost(f"{self._place}: {_words(error)}; start it first") from None
+            raise ShardLost(f"{self._place}: {reason_of(error)}; start it first") from None
         if head.kind != wire.WELCOME:
             self._line.close()
             raise SiagError(f"{self._place}: {wire.words(content.get('reason'))}")
@@ -163,7 +163,7 @@ class Link:
         return content
 
     def _lost(self, error: Exception) -> ShardLost:
-        return ShardLost(f"{self._place} is lost: {_words(error)}; the run can go on from its last save")
+        return ShardLost(f"{self._place} is lost: {reason_of(error)}; the run can go on from its last save")
 
 
 def agreed(method: Method, w0: Floats, n: int) -> dict[str, Any]:
@@ -179,8 +179,3 @@ def agreed(method: Method, w0: Floats, n: int) -> dict[str, Any]:
 def digest(content: object) -> str:
     """A few letters that stand for something longer."""
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:32]
-
-
-def _words(error: Exception) -> str:
-    system = getattr(error, "strerror", None)
-    return system.lower() if isinstance(system, str) else str(error) or type(error).__name__

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from siag.foundations.errors import BadFile
+from siag.foundations.errors import BadFile, reason_of
 from siag.live.sharding.lead import LeadServer
 from siag.storage.generations import OtherFormat, Scan, compare, generations_in, metas_of, scan_file
-from siag.storage.records import Arrays, layout_of, reason_of
+from siag.storage.records import Arrays, layout_of
 from siag.storage.store import Recovery, Store
 
 MOST = 1000  # numbers of saves that are told

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from siag.foundations.errors import shorten
+from siag.foundations.errors import reason_of, shorten
 from siag.foundations.types import Floats
 from siag.foundations.version import __version__
 from siag.live import wire
@@ -278,7 +278,7 @@ class Hub(Door):
         try:
             self.session.commit()
         except OSError as error:
-            trouble = (error.strerror or str(error)).lower()
+            trouble = reason_of(error)
             if trouble != self._trouble:
                 self.session.watcher.event(f"problem: {trouble}; nothing is acknowledged until it is on disk")
             self._trouble = trouble

@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import Any
 
 from siag.activity import Tick
-from siag.foundations.errors import BadInput
+from siag.foundations.errors import BadInput, reason_of
 from siag.live.security import Tokens
 from siag.live.session import Session
 from siag.live.sharding.hub import LeadHub
@@ -45,7 +45,7 @@ def listen(host: str, port: int) -> list[socket.socket]:
     except OSError as error:
         for listener in listeners:
             listener.close()
-        reason = (error.strerror or str(error)).lower()
+        reason = reason_of(error)
         raise BadInput("port", port, f"one to listen on at {host} ({reason})", "choose another with --port") from None
     return listeners
 

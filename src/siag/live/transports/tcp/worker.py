@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from siag import methods
-from siag.foundations.errors import BadInput, SiagError, shorten
+from siag.foundations.errors import BadInput, SiagError, reason_of, shorten
 from siag.foundations.types import Floats
 from siag.foundations.version import __version__
 from siag.live import wire
@@ -150,7 +150,7 @@ class Worker:
 
     def _wait(self, wait: float, away: float, error: Exception) -> None:
         """Before the next try; the server may be back by then."""
-        place, reason = self._where, _reason(error)
+        place, reason = self._where, reason_of(error)
         if self._give_up is not None and away > self._give_up:
             raise GaveUp(f"no server at {place} for {away:.0f} seconds: {reason}") from None
         what = reason if isinstance(error, _Again) else f"no connection to {place} ({reason})"
@@ -400,10 +400,10 @@ class Worker:
                 return
             if self._joined:
                 self._joined, self._away_since = False, time.monotonic()
-                self._say(f"no connection to {self._where} ({_reason(error)}); trying again")
+                self._say(f"no connection to {self._where} ({reason_of(error)}); trying again")
             away = time.monotonic() - self._away_since
             if self._give_up is not None and away > self._give_up:
-                self._end_with(GaveUp(f"no server at {self._where} for {away:.0f} seconds: {_reason(error)}"))
+                self._end_with(GaveUp(f"no server at {self._where} for {away:.0f} seconds: {reason_of(error)}"))
 
     def _end_with(self, verdict: Exception) -> None:
         """Let the worker end, though its code may wait for data that never come."""
@@ -448,9 +448,3 @@ def _welcome(content: dict[str, Any]) -> tuple[tuple[int, int, int], tuple[int, 
     if not (0 <= row < workers and 0 < d <= shown <= most and 0 < message <= most and samples >= 0):
         raise wire.BadFrame("the server's welcome is not one")
     return (row, workers, d), (message, shown), samples
-
-
-def _reason(error: Exception) -> str:
-    """An error in words, in the middle of a sentence."""
-    system = getattr(error, "strerror", None)
-    return system.lower() if isinstance(system, str) else str(error) or type(error).__name__

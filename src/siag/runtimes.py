@@ -5,7 +5,7 @@ from siag.live.monitor.watch import JsonLines, Quiet, Several, Terminal, Watcher
 from siag.live.network import serve, work
 from siag.live.ray import Ray
 from siag.live.train import train
-from siag.live.transports.tcp.server import Limits
+from siag.live.connection import Limits
 from siag.live.until import Until
 
 __all__ = [

@@ -9,7 +9,7 @@ import numpy as np
 
 from siag.foundations.types import Floats
 from siag.live.sharding.link import Link
-from siag.live.sharding.orders import ANSWER, FADE, MOVE, ORDER, SAVE, TAKE
+from siag.live.sharding.orders import Answer, Fade, Move, Order, Save, Take, pack
 from siag.live.sharding.slices import bounds
 from siag.methods import Method
 from siag.server.ledger import admit
@@ -76,15 +76,15 @@ class LeadServer(ParameterServer):
             raise Diverged(f"w left the range of numbers by version {self.version}; use a smaller step")
         super().look_at_w()
 
-    def answer(self, row: int, ticket: int) -> None:
-        """Have the followers send their slices of w to a worker, and drop what they have of a report of its."""
-        self._order(ANSWER, row, self.version, ticket)
+    def answer(self, row: int, visit: int) -> None:
+        """Have the followers send their slices of w to a worker, and drop what they have of its report."""
+        self._order(Answer(row, self.version, visit))
 
     def save(self, links: Sequence[Link], number: int, common: int) -> None:
         """Have some followers save their slices as they are now."""
         self.flush()
         for link in links:
-            link.order(ORDER.pack(SAVE, 0, 0, 0, number, common, 0.0))
+            link.order(pack(Save(number, common)))
 
     def flush(self) -> None:
         """Send what was gathered."""
@@ -93,11 +93,11 @@ class LeadServer(ParameterServer):
             for link in self.links:
                 link.order(orders)
 
-    def _order(self, what: int, row: int = 0, a: int = 0, b: int = 0, x: float = 0.0, go: int = 0) -> None:
+    def _order(self, order: Order) -> None:
         if not self._orders:
             self.wake()
-        self._orders += ORDER.pack(what, go, 0, row, a, b, x)
-        self._changes += what != ANSWER
+        self._orders += pack(order)
+        self._changes += not isinstance(order, Answer)
 
     def _admit_and_order(self, state: Any, *given: Any) -> bool:
         """`admit`, and then an order to do the same; `warm_up` tries it with another state."""
@@ -107,13 +107,13 @@ class LeadServer(ParameterServer):
             if self._settled is admit:
                 self._settled = admit.settled(state, *given)
             row, _, stamp, sample, _, version, _, go, eta = given[3:]
-            self._order(TAKE, row, version - stamp, sample, eta, go)
+            self._order(Take(row, version - stamp, sample, eta, go))
         return True
 
     def _move(self, eta: float) -> None:
         super()._move(eta)
-        self._order(MOVE, x=eta)
+        self._order(Move(eta))
 
     def _fade(self, row: int, factor: float, now: float) -> None:
         super()._fade(row, factor, now)
-        self._order(FADE, row, x=factor)
+        self._order(Fade(row, factor))

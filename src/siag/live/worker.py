@@ -193,6 +193,10 @@ class Worker:
         self.reports += 1
         return [SendReport(wire.head(wire.REPORT, self.message.nbytes, self._stamp, number))]
 
+    def put_off(self) -> None:
+        """`Compute` is not carried out: the worker goes away instead, and reads w anew when it is back."""
+        self.busy, self.phase = False, Phase.CONNECTING
+
     def stream_ended(self, now: float) -> Actions:
         """There are no more samples."""
         self.busy = False

@@ -178,6 +178,17 @@ class Reception(ABC):
                 connection.due = min(connection.due, self.deadline(missing, now))
         return actions
 
+    def feed(self, connection: Connection, content: wire.Raw, now: float) -> Actions:
+        """These bytes have come; for transports that have them in one piece."""
+        rest, actions = memoryview(content), list[Action]()
+        while rest and not connection.closing:
+            room = connection.reader.buffer()
+            count = min(len(room), len(rest))
+            room[:count] = rest[:count]
+            rest = rest[count:]
+            actions += self.receive(connection, count, now)
+        return actions
+
     def deadline(self, size: int, now: float) -> float:
         """When so many bytes that begin to travel now must have arrived."""
         return now + self.limits.frame + size / SLOWEST
@@ -207,6 +218,12 @@ class Reception(ABC):
         """Hang up."""
         connection.closing, connection.due = True, now + GRACE
         return [Close(connection)]
+
+
+def model_frame(reception: Reception, action: SendModel) -> bytes:
+    """All that a `SendModel` has to send, as bytes."""
+    numbers = reception.shown.astype("<f8", copy=False).tobytes()
+    return action.before + wire.head(wire.MODEL, len(numbers), action.version) + numbers
 
 
 def refusal(reason: str, final: bool) -> bytes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
@@ -54,6 +54,18 @@ class FrameReader:
             self._high += count
         else:
             self._got += count
+
+    def feed(self, content: wire.Raw) -> Iterator[tuple[wire.Head, memoryview]]:
+        """The frames that are complete with these bytes; `expected` may change from one to the next."""
+        rest = memoryview(content)
+        while rest:
+            room = self.buffer()
+            count = min(len(room), len(rest))
+            room[:count] = rest[:count]
+            rest = rest[count:]
+            self.received(count)
+            while (frame := self.next()) is not None:
+                yield frame
 
     def next(self) -> tuple[wire.Head, memoryview] | None:
         """The next frame that is complete; what follows its header is good until the next `buffer`.

@@ -21,6 +21,7 @@ import numpy as np
 from siag.foundations.types import Floats
 from siag.foundations.version import __version__
 from siag.live import wire
+from siag.live.frame_reader import FrameReader
 from siag.live.task import FromProblem, Task
 from siag.live.welcome import Dismissed, parse_welcome
 
@@ -259,6 +260,21 @@ class Worker:
     def model_place(self) -> Floats:
         """Where the numbers of the next MODEL are to go, before `frame` is told of it."""
         return self._model if self.busy else self._writable
+
+    def feed(self, reader: FrameReader, content: wire.Raw, now: float) -> Actions:
+        """These bytes have come; for transports that have them in one piece. May raise `wire.BadFrame`."""
+        actions: Actions = []
+        reader.expected = self.expected
+        for head, payload in reader.feed(content):
+            if head.kind == wire.MODEL:
+                self.model_place()[:] = wire.numbers(payload)
+            actions += self.frame(head, {} if head.kind == wire.MODEL else wire.parse_text(payload), now)
+            reader.expected = self.expected
+        return actions
+
+    def report(self, action: SendReport) -> bytes:
+        """All that a `SendReport` has to send, as bytes."""
+        return action.head + self.message.astype("<f8", copy=False).tobytes()
 
     def frame(self, head: wire.Head, content: dict[str, Any], now: float) -> Actions:
         """A frame has come, one that was expected; `content` is its JSON, empty for a MODEL."""

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable
-from typing import Any
 
 from siag.activity.agenda import Agenda, returns, takes
 from siag.live import wire
 from siag.live.connection import Action as ServerAction
 from siag.live.connection import Actions as ServerActions
-from siag.live.connection import Connection, Reception, SendModel
+from siag.live.connection import Connection, Reception, SendModel, model_frame
 from siag.live.connection import Send as ServerSend
 from siag.live.frame_reader import FrameReader
 from siag.live.task import StreamEnded, last_words
@@ -105,32 +104,22 @@ class Link:
         self._world.at(self._last[way], arrive)
 
     def _arrive_there(self, content: bytes) -> None:
-        rest = memoryview(content)
-        while rest and self.heard and not self.connection.closing:
-            room = self.connection.reader.buffer()
-            count = min(len(room), len(rest))
-            room[:count] = rest[:count]
-            rest = rest[count:]
-            perform(self._reception, self._reception.receive(self.connection, count, self._world.now))
-        if self._reception.pending:
-            perform(self._reception, self._reception.flush(self._world.now))
+        reception, now = self._reception, self._world.now
+        if self.heard:
+            perform(reception, reception.feed(self.connection, content, now))
+        if reception.pending:
+            perform(reception, reception.flush(now))
 
     def _arrive_here(self, content: bytes) -> None:
-        rest, worker = memoryview(content), self._client.worker
+        if not self.up:
+            return
         try:
-            while rest and self.up:
-                self.reader.expected = worker.expected
-                room = self.reader.buffer()
-                count = min(len(room), len(rest))
-                room[:count] = rest[:count]
-                rest = rest[count:]
-                self.reader.received(count)
-                while self.up and (frame := self.reader.next()) is not None:
-                    self._client.read(*frame)
-                    self.reader.expected = worker.expected
+            actions = self._client.worker.feed(self.reader, content, self._world.now)
         except wire.BadFrame as error:
             self.lose_there()
             self._lose_here(str(error))
+        else:
+            self._client.do(actions)
 
     def _lose_here(self, reason: str) -> None:
         if self.up:
@@ -147,8 +136,7 @@ def perform(reception: Reception, actions: ServerActions) -> None:
 def _perform(reception: Reception, action: ServerAction) -> None:
     link: Link = action.connection.place
     if isinstance(action, SendModel):
-        numbers = reception.shown.astype("<f8", copy=False).tobytes()
-        link.to_worker(action.before + wire.head(wire.MODEL, len(numbers), action.version) + numbers)
+        link.to_worker(model_frame(reception, action))
     elif isinstance(action, ServerSend):
         link.to_worker(action.frame)
     else:
@@ -190,7 +178,7 @@ class Client:
 
     def start(self) -> None:
         """Begin."""
-        self._do(self.worker.start(self._world.now))
+        self.do(self.worker.start(self._world.now))
 
     def kill(self, worker: Worker) -> None:
         """The process ends without a word; one with this worker takes its place when it is started."""
@@ -206,25 +194,17 @@ class Client:
         if self.link is not None:
             self.link.cut()
 
-    def read(self, head: wire.Head, payload: memoryview) -> None:
-        """A frame has come."""
-        content: dict[str, Any] = {}
-        if head.kind == wire.MODEL:
-            self.worker.model_place()[:] = wire.numbers(payload)
-        else:
-            content = wire.parse_text(payload)
-        self._do(self.worker.frame(head, content, self._world.now))
-
     def lost(self, link: Link, reason: str) -> None:
         """The connection is gone."""
         if self.link is link:
             self.link = None
-            self._do(self.worker.lost(reason, self._world.now))
+            self.do(self.worker.lost(reason, self._world.now))
 
-    def _do(self, actions: Actions) -> None:
+    def do(self, actions: Actions) -> None:
+        """Carry out what the worker wants done."""
         for action in actions:
             if isinstance(action, SendReport):
-                self._send(action.head + self.worker.message.astype("<f8", copy=False).tobytes())
+                self._send(self.worker.report(action))
             elif isinstance(action, Send):
                 self._send(action.frame)
             elif isinstance(action, Connect):
@@ -247,10 +227,10 @@ class Client:
     def _connect(self) -> None:
         reception = self._reception()
         if reception is None:
-            self._do(self.worker.lost("there is no server", self._world.now))
+            self.do(self.worker.lost("there is no server", self._world.now))
             return
         self.link = Link(self._world, self, reception, self._delay)
-        self._do(self.worker.connected(self._world.now))
+        self.do(self.worker.connected(self._world.now))
 
     def _compute(self) -> None:
         """The worker reads w and computes, if it is there; what comes of it arrives later."""
@@ -273,7 +253,7 @@ class Client:
     def _finish(self, seconds: float, event: Callable[[float], Actions]) -> None:
         def happen() -> None:
             self._computing = False
-            self._do(event(self._world.now))
+            self.do(event(self._world.now))
 
         self._later(seconds, happen)
 

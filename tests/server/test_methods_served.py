@@ -110,7 +110,7 @@ def test_a_report_of_nothing_counts_and_lets_the_server_step():
     assert np.array_equal(server.w, np.full(D, -0.1 / N))
     member = server.members[1]
     assert (member.reports, member.stamp, member.samples, member.largest) == (1, 0, 1, 0.0)
-    assert server.ages == [2]
+    assert server.roster.counted_ages == [2]
     assert server.trace.lines == ["0,0,0,0,0.000000,\n", "0,1,0,0,0.100000,\n"]
 
 

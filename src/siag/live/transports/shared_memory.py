@@ -261,7 +261,7 @@ class Embedded:
         sentinels = {process.sentinel: row for row, process in enumerate(self._processes)}
         waiter = Waiter(bell, *sentinels)
         here = set(range(len(self._processes)))
-        ticking = isinstance(session.server.server, Tick)
+        ticking = isinstance(session.server.pace, Tick)
         clock = time.monotonic
         held: list[tuple[int, bytes]] = []  # answers, until what they acknowledge is on disk
         while here and not session.over:

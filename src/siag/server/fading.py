@@ -9,45 +9,43 @@ from siag.server.members import Departed
 
 
 class Fading:
-    """Which rows fade, and how often each was faded.
+    """Lets rows fade, a little at a time.
 
     Args:
         departed: what becomes of the row of a worker that has left for good.
+
+    Attributes:
+        rows: those that fade, and how often each was faded.
     """
 
     def __init__(self, departed: Departed) -> None:
         self.departed = departed
-        self._times: dict[int, int] = {}
-
-    def __bool__(self) -> bool:
-        """Whether any row fades."""
-        return bool(self._times)
+        self.rows: dict[int, int] = {}
 
     def begin(self, row: int) -> bool:
         """A worker has left; whether its row is to be dropped at once."""
         if 0 < self.departed.half_life < math.inf:
-            self._times[row] = 0
+            self.rows[row] = 0
         return self.departed.half_life == 0
 
     def end(self, row: int) -> None:
         """A worker that had left has reported."""
-        self._times.pop(row, None)
+        self.rows.pop(row, None)
 
     def due(self, version: int) -> Iterator[tuple[int, float]]:
         """The rows to be faded at this version, and by how much each; the last time nothing is left."""
-        if not self._times or version % self.departed.every:
-            return
-        for row in sorted(self._times):  # sums depend on the order
-            self._times[row] += 1
-            last = self._times[row] >= self.departed.times
+        due = version % self.departed.every == 0
+        for row in sorted(self.rows) if due else ():  # sums depend on the order
+            self.rows[row] += 1
+            last = self.rows[row] >= self.departed.times
             if last:
-                del self._times[row]
+                del self.rows[row]
             yield row, 0.0 if last else self.departed.factor
 
     def saved(self) -> list[tuple[int, int]]:
         """What outlives the server."""
-        return sorted(self._times.items())
+        return sorted(self.rows.items())
 
     def restore(self, saved: Iterable[tuple[int, int]]) -> None:
         """Take over what an earlier server knew, as far as rows fade on this one."""
-        self._times = {int(row): int(times) for row, times in saved} if self.departed.times > 0 else {}
+        self.rows = {int(row): int(times) for row, times in saved} if self.departed.times > 0 else {}

@@ -25,7 +25,7 @@ from siag.server.ledger import CHANGED
 from siag.server.members import KEEP, Departed
 from siag.server.rate import Rate
 from siag.server.recorder import Recorder
-from siag.server.roster import Roster
+from siag.server.roster import Roster, unknown_row
 from siag.server.sizes import Sizes
 from siag.server.snapshot import Snapshot
 from siag.server.state import GO, HOLD, arrays_of, arrays_within, fade_away, move, shown_by
@@ -64,8 +64,7 @@ class ParameterServer:
         guard: what reports must be like.
         departed: what becomes of the row of a worker that has left for good.
         trace: where to record who reported when.
-        patience: seconds without a report after which a worker that is here is shown as stalled; by default each is
-            judged by its own habits.
+        patience: seconds without a report after which a worker is shown as stalled; by default by its own habits.
 
     Example:
         >>> from siag.methods import SIAG
@@ -106,7 +105,7 @@ class ParameterServer:
         self._k = server.k if isinstance(server, EveryArrivals) else sys.maxsize
         self._limit = limit_of(w0)
         self._look = max(64, w0.size // 1000)  # whether w is still finite is looked at after so many versions
-        self._started: float | None = None
+        self._started: float | None = None  # when the first report came
         self._rate = Rate(over=1.0, at_once=True)
         self._begin_with(method.init(w0, self.n), trace)
 
@@ -120,8 +119,7 @@ class ParameterServer:
         self._admit_all: Callable[..., int] = admit_all
 
     def __getstate__(self) -> dict[str, Any]:
-        kept = {name: value for name, value in vars(self).items() if name not in BOUND}
-        return kept | {"arrays": self.arrays()}
+        return {name: kept for name, kept in vars(self).items() if name not in BOUND} | {"arrays": self.arrays()}
 
     def __setstate__(self, kept: dict[str, Any]) -> None:
         arrays = kept.pop("arrays")
@@ -180,11 +178,11 @@ class ParameterServer:
     def push(self, row: int, stamp: int, message: Floats, sample: int, now: float, square: float | None = None) -> None:
         """Worker `row` reports what it computed, with its `sample`-th sample, from w of version `stamp`.
 
-        Raises `Refused`, having changed nothing but the worker's count of refusals, if the guard does not like it; the
-        worker has to forget what it remembers then. A runtime that trusts its workers may pass on ‖message‖² as they
-        found it, and save the server the look.
+        Raises `Refused`, having changed nothing but the worker's count of refusals, if the guard does not accept it;
+        the worker has to forget what it remembers then. A runtime that trusts its workers may pass on their ‖message‖².
         """
-        self.roster.check_row(row)
+        if not 0 <= row < self.n:
+            raise unknown_row(row, self.n)
         if message.dtype != FLOAT or message.shape != (self.message_size,):
             self._refuse(row, self.roster.malformed(row, message, self.message_size), now)
         if square is None:
@@ -211,7 +209,8 @@ class ParameterServer:
 
         Raises `Refused` as `push` does.
         """
-        self.roster.check_row(row)
+        if not 0 <= row < self.n:
+            raise unknown_row(row, self.n)
         what: Any = *self.roster.book, row, stamp, sample, self.version, now
         verdict = note_silence(*what)
         if verdict != ACCEPTED:
@@ -221,7 +220,8 @@ class ParameterServer:
         self.sizes.hear(row, stamp)
         self._arrive(row, stamp, sample, now)
         if self.arrived >= self._k:
-            self._step(now)
+            self._move(self.sizes.at(self.version))
+            self._stepped(now)
 
     def push_many(
         self, rows: Integers, messages: Floats, notes: Integers, squares: Floats, now: float, most: int, stop: int
@@ -233,7 +233,7 @@ class ParameterServer:
         reports, and at version `stop`. What must be seen one by one, for a trace, a row that fades or a step that looks
         at ages, is left to `push`, too.
         """
-        if self.trace is not None or self.fading or self.sizes.rule is not None:
+        if self.trace is not None or self.fading.rows or self.sizes.rule is not None:
             return 0
         sizes, first = self.sizes.ahead(self.version)
         steps = min(stop - self.version, len(sizes) - first, self._look - self.version % self._look)
@@ -263,7 +263,8 @@ class ParameterServer:
         """With `Tick` as pace: it is time to step, whoever has arrived."""
         if self._started is None:
             self.begin(now)
-        self._step(now)
+        self._move(self.sizes.at(self.version))
+        self._stepped(now)
 
     def strike(self, row: int, refusal: Refused, now: float) -> None:
         """Count a refusal; too many in a row make it final."""
@@ -370,23 +371,21 @@ class ParameterServer:
             self.trace.report(self.version, row, stamp, sample, self.seconds(now))
         self.reports += 1
         self.arrived += 1
-        self.fading.end(row)
+        if self.fading.rows:
+            self.fading.end(row)
 
     def _stepped(self, now: float) -> None:
         """What follows a step."""
         self.version += 1
         self.arrived = 0
-        for row, factor in self.fading.due(self.version):
-            self._fade(row, factor, now)
+        if self.fading.rows:
+            for faded, factor in self.fading.due(self.version):
+                self._fade(faded, factor, now)
         if self.version % self._look == 0:
             self.look_at_w()
 
-    def _step(self, now: float) -> None:
-        """Step, nobody having reported just now."""
-        self._move(self.sizes.at(self.version))
-        self._stepped(now)
-
     def _move(self, eta: float) -> None:
+        """Step, nobody having reported just now."""
         move(self.state, eta)
 
     def _fade(self, row: int, factor: float, now: float) -> None:

@@ -61,12 +61,6 @@ class Roster:
             return self.members[name] if 0 <= name < len(self.members) else None
         return next((member for member in self.members if member.name == name), None)
 
-    def check_row(self, row: int) -> None:
-        """Refuse what is no row."""
-        if not 0 <= row < len(self.members):
-            last = len(self.members) - 1
-            raise Refused(f"row {row}: there are rows 0 to {last}", final=True, why=Verdict.UNKNOWN)
-
     def joining(self, name: str | int) -> Member:
         """The worker of this name or row, if it may join."""
         member = self.member(name)
@@ -141,3 +135,8 @@ class Roster:
 def _banned(member: Member) -> Refused:
     reason = f"worker {member.name}: refused {member.refused} times, last: {member.reason}"
     return Refused(reason, final=True, why=Verdict.BANNED)
+
+
+def unknown_row(row: int, n: int) -> Refused:
+    """What is told to whoever reports for a row there is not."""
+    return Refused(f"row {row}: there are rows 0 to {n - 1}", final=True, why=Verdict.UNKNOWN)

@@ -107,8 +107,8 @@ class Session:
         self._seconds0 = server.seconds(now)
         if self.linger is None:  # one that lingers has another rule for nobody coming
             self._awaited = now
-        if isinstance(server.server, Tick):
-            self.next_tick = now + server.server.seconds
+        if isinstance(server.pace, Tick):
+            self.next_tick = now + server.pace.seconds
         self._shown = self._saved = self._tried = self._flushed = now
         self.before = server.reports
         if not self.curve.begun or server.version >= self.curve.next:
@@ -246,8 +246,8 @@ class Session:
             return
         server = self.server
         self._due = now + LOOK
-        if isinstance(server.server, Tick):
-            self._keep_time(now, server.server.seconds)
+        if isinstance(server.pace, Tick):
+            self._keep_time(now, server.pace.seconds)
         if now - self._shown >= SHOW:
             self._shown = now
             self.watcher.show(self.snapshot(now))

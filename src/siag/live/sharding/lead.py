@@ -7,13 +7,15 @@ from typing import Any
 
 import numpy as np
 
+from siag.foundations.overflow import limit_of
 from siag.foundations.types import Floats
 from siag.live.sharding.link import Link
 from siag.live.sharding.orders import Answer, Fade, Move, Order, Save, Take, pack
 from siag.live.sharding.slices import bounds
 from siag.methods import Method
-from siag.server.ledger import admit
-from siag.server.parameter_server import Diverged, ParameterServer, limit_of
+from siag.server.admission import admit
+from siag.server.guard import ACCEPTED
+from siag.server.parameter_server import Diverged, ParameterServer
 from siag.steps import Step
 
 
@@ -40,7 +42,7 @@ class LeadServer(ParameterServer):
         super().__init__(method, step, w0[: bounds(w0.size, len(links) + 1, 0)[1]], workers, **given)
         self.d, self.links = int(w0.size), links
         self._limit = limit_of(w0)
-        self._settled: Callable[..., bool] = admit
+        self._settled: Callable[..., int] = admit
         self._admit = self._admit_and_order
         self._orders = bytearray()
         self._whole, self._whole_of, self._changes = np.empty(w0.size), -1, 0
@@ -99,16 +101,15 @@ class LeadServer(ParameterServer):
         self._orders += pack(order)
         self._changes += not isinstance(order, Answer)
 
-    def _admit_and_order(self, state: Any, *given: Any) -> bool:
-        """`admit`, and then an order to do the same; `warm_up` tries it with another state."""
-        if not self._settled(state, *given):
-            return False
-        if state is self.state:
+    def _admit_and_order(self, *given: Any) -> int:
+        """`admit`, and then an order to do the same."""
+        verdict = self._settled(*given)
+        if verdict == ACCEPTED:
             if self._settled is admit:
-                self._settled = admit.settled(state, *given)
-            row, _, stamp, sample, _, version, _, go, eta = given[3:]
+                self._settled = admit.settled(*given)
+            row, _, stamp, sample, _, version, _, go, eta = given[4:]
             self._order(Take(row, version - stamp, sample, eta, go))
-        return True
+        return verdict
 
     def _move(self, eta: float) -> None:
         super()._move(eta)

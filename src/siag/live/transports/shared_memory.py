@@ -262,7 +262,7 @@ class Embedded:
         sentinels = {process.sentinel: row for row, process in enumerate(self._processes)}
         waiter = Waiter(bell, *sentinels)
         here = set(range(len(self._processes)))
-        ticking = isinstance(session.server.server, Tick)
+        ticking = isinstance(session.server.pace, Tick)
         clock = time.monotonic
         outbox: Outbox[tuple[int, bytes]] = Outbox(session)
         while here and not session.over:

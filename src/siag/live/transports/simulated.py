@@ -143,7 +143,7 @@ class Rehearsal:
 
     def _happen(self) -> None:
         world, session, look, tick = self._world, self._session, 0.0, -1.0
-        ticking = isinstance(session.server.server, Tick)
+        ticking = isinstance(session.server.pace, Tick)
         while not session.over and any(client.alive for client in self._clients):
             if ticking and tick < session.next_tick < NEVER:
                 tick = session.next_tick

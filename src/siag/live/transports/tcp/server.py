@@ -92,7 +92,7 @@ async def serve_session(
 
 async def _look_after(session: Session, endpoint: Endpoint, stop: list[str]) -> None:
     """Everything that is no message, until the end."""
-    ticking = isinstance(session.server.server, Tick)
+    ticking = isinstance(session.server.pace, Tick)
     while not session.over and not stop:
         pause = min(PAUSE, max(0.0, session.next_tick - time.monotonic())) if ticking else PAUSE
         await asyncio.sleep(pause)

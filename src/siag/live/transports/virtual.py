@@ -106,9 +106,12 @@ class Link:
     def _arrive_there(self, content: bytes) -> None:
         reception, now = self._reception, self._world.now
         if self.heard:
-            perform(reception, reception.feed(self.connection, content, now))
+            self._perform(reception.feed(self.connection, content, now))
         if reception.pending:
-            perform(reception, reception.flush(now))
+            self._perform(reception.flush(now))
+
+    def _perform(self, actions: ServerActions) -> None:
+        perform(self._reception, actions)
 
     def _arrive_here(self, content: bytes) -> None:
         if not self.up:
@@ -130,10 +133,11 @@ class Link:
 def perform(reception: Reception, actions: ServerActions) -> None:
     """Carry out what a server wants done."""
     for action in actions:
-        _perform(reception, action)
+        perform_one(reception, action)
 
 
-def _perform(reception: Reception, action: ServerAction) -> None:
+def perform_one(reception: Reception, action: ServerAction) -> None:
+    """Carry out one action."""
     link: Link = action.connection.place
     if isinstance(action, SendModel):
         link.to_worker(model_frame(reception, action))

@@ -1,0 +1,167 @@
+"""What the server must be, known from who reported which sample when; and what it must not lose."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from siag.foundations.types import Floats
+from siag.live.task import FromProblem
+from siag.methods import SIAG
+from siag.problems import LeastSquares
+from siag.server.parameter_server import ParameterServer
+from siag.server.state import arrays_of, fade_away, move, take
+
+ETA = 0.05
+FAR = 1e8  # where w starts: gradients shrink by so much that a sum which is never made anew is seen to be off
+
+
+class Broken(AssertionError):
+    """Something that must always be so is not."""
+
+
+def require(condition: bool, otherwise: str) -> None:
+    """Refuse to go on if a promise is broken."""
+    if not condition:
+        raise Broken(otherwise)
+
+
+class Point(NamedTuple):
+    """The server after something changed it."""
+
+    version: int
+    reports: int
+    arrived: int
+    fades: int
+    samples: tuple[int, ...]
+    arrays: dict[str, Floats]
+    lines: int
+
+
+class Shadow:
+    """A second server, told of each report, that computes the worker's message itself.
+
+    Args:
+        problem: what is minimised.
+        method: with which method.
+        every: steps after so many reports; 0: when the real one does.
+    """
+
+    def __init__(self, problem: LeastSquares, method: SIAG, every: int) -> None:
+        self._problem, self._method, self._every = problem, method, every
+        n, w0 = problem.n, np.full(problem.d, FAR)
+        self.n = n
+        self._task = FromProblem(problem, method, 0, w0)
+        self._state: Any = method.init(w0, n)
+        self._version = self._reports = self._arrived = self._fades = 0
+        self._samples = [0] * n
+        self.models: dict[int, Floats] = {0: w0.copy()}
+        self.lines: list[tuple[int, ...]] = []
+        self._points = [self._point()]
+        self.seen = 0  # the newest version that a worker has read
+        self.acknowledged = [-1] * n  # the last sample of each worker's that was
+        self.saved = 0  # the version of the newest save on disk
+
+    # What the server says it has done
+
+    def report(self, version: int, row: int, stamp: int, sample: int) -> None:
+        """It has taken a report."""
+        require(version == self._version, f"a report at version {version}, which is {self._version}")
+        require(sample >= self._samples[row], f"sample {sample} of worker {row} was counted twice")
+        require(stamp in self.models, f"a report from version {stamp}, which never was")
+        message = np.empty(self._problem.d)
+        self._task.begin(row, self.n, self._problem.d, sample)
+        self._task.compute(self.models[stamp], message)
+        self._reports += 1
+        self._arrived += 1
+        self._samples[row] = sample + 1
+        go = self._every > 0 and self._arrived >= self._every
+        take(self._state, row, message, version - stamp, int(go), ETA if go else 0.0)
+        self.lines.append((version, row, stamp, sample))
+        if go:
+            self._stepped()
+        self._points.append(self._point())
+
+    def fade(self, row: int, factor: float) -> None:
+        """The row of a worker that has left counts for less."""
+        fade_away(self._state, row, factor)
+        self._fades += 1
+        self._points.append(self._point())
+
+    def read(self, row: int, version: int, sample: int) -> None:
+        """A worker has read w of a version; that acknowledges a sample it has sent, unless it is -1."""
+        self.seen = max(self.seen, version)
+        self.acknowledged[row] = max(self.acknowledged[row], sample)
+
+    def begin_afresh(self) -> None:
+        """A server has found nothing on disk."""
+        self._go_back(self._points[0])
+        del self._points[1:]
+
+    def _stepped(self) -> None:
+        self._version += 1
+        self._arrived = 0
+        self.models[self._version] = self._state.w.copy()
+
+    def _point(self) -> Point:
+        arrays = {name: array.copy() for name, array in arrays_of(self._state).items()}
+        counts = self._version, self._reports, self._arrived, self._fades
+        return Point(*counts, tuple(self._samples), arrays, len(self.lines))
+
+    # What must be so
+
+    def check(self, server: ParameterServer) -> None:
+        """The server is what it must be, to the bit."""
+        while self._every == 0 and self._version < server.version:  # ticks are not told
+            move(self._state, ETA)
+            self._stepped()
+            self._points.append(self._point())
+        counts = server.version, server.reports, server.arrived
+        require(counts == self._points[-1][:3], f"it is at {counts}, and should be at {self._points[-1][:3]}")
+        found = arrays_of(server.state)
+        for name, array in self._points[-1].arrays.items():
+            require(np.array_equal(found[name], array), f"{name} is {found[name]}, and should be {array}")
+        for member, samples in zip(server.members, self._samples, strict=True):
+            require(member.samples == samples, f"worker {member.name} has {member.samples} samples, not {samples}")
+        self._check_sum(server)
+
+    def _check_sum(self, server: ParameterServer) -> None:
+        """The sum is that of the rows, up to rounding since it was last summed."""
+        rows = server.state.rows
+        size = max(1.0, max(float(np.abs(point.arrays["rows"]).max()) for point in self._recent()))
+        error = float(np.abs(server.state.total - rows.sum(axis=0)).max())
+        require(error <= 1e-13 * size * self.n, f"the sum is off by {error}, with rows of size {size}")
+
+    def _recent(self) -> list[Point]:
+        """Those since the sum was made anew, and a few before."""
+        first = self._reports - (self._method.resum + 2) * self.n
+        return [point for point in self._points if point.reports >= first]
+
+    def recovered(self, server: ParameterServer, durable: bool) -> None:
+        """A server was started again, and goes on with what it has found."""
+        arrays, counts = arrays_of(server.state), (server.version, server.reports, server.arrived)
+        while self._points and not self._same(self._points[-1], counts, arrays):
+            self._points.pop()
+        require(bool(self._points), f"it goes on from {counts}, with a state that never was")
+        if durable:
+            require(server.version >= self.seen, f"version {server.version}: a worker has read {self.seen}")
+            for row, sample in enumerate(self.acknowledged):
+                known = server.members[row].samples
+                require(known > sample, f"sample {sample} of worker {row} was acknowledged, and is lost")
+        require(server.version >= self.saved, f"version {server.version}: {self.saved} was saved")
+        self._go_back(self._points[-1])
+
+    def _same(self, point: Point, counts: tuple[int, ...], arrays: dict[str, Any]) -> bool:
+        alike = point[:3] == counts
+        return alike and all(np.array_equal(arrays[name], array) for name, array in point.arrays.items())
+
+    def _go_back(self, point: Point) -> None:
+        for name, array in arrays_of(self._state).items():
+            array[...] = point.arrays[name]
+        self._version, self._reports, self._arrived, self._fades = point[:4]
+        self._samples = list(point.samples)
+        self.models = {version: w for version, w in self.models.items() if version <= point.version}
+        del self.lines[point.lines :]
+        self.acknowledged = [min(last, known - 1) for last, known in zip(self.acknowledged, point.samples, strict=True)]
+        self.seen, self.saved = min(self.seen, point.version), min(self.saved, point.version)

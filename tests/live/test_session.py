@@ -56,7 +56,7 @@ def join(session, now=0.0):
 def crash(session):
     """What is left of a killed process: files, and no lock on them."""
     session.store._check_open()
-    os.close(session.store._guard)
+    session.store._guard.close()
     session.store._guard = None
 
 
@@ -515,12 +515,12 @@ def test_a_report_at_which_a_divergence_is_seen_is_neither_logged_nor_acknowledg
     join(session)
     report(session, 0, 0.1)
     report(session, 0, 0.2, 1e18)
-    before = session.store._log.sequence
+    before = session.store.logged
     with pytest.raises(Refused, match="w left the range of numbers at version 2; use a smaller step") as caught:
         act(session)
     assert not caught.value.final
     assert (session.over, session.diverged) == (True, 2)
-    assert session.store._log.sequence == before
+    assert session.store.logged == before
     assert (session.server.reports, session.server.members[0].refused) == (2, 0)
     session.commit()
     crash(session)
@@ -775,7 +775,7 @@ def test_a_durable_run_whose_trace_was_lost_with_the_power_finds_it_in_its_log(a
         first.commit()
     whole = path.read_text()
     crash(first)
-    first.server.trace._raw.close()
+    first.server.trace._file.close()
     os.truncate(path, on_disk)
     second = assembled(**options)
     assert path.read_text().splitlines()[1:] == whole.splitlines()[1:]
@@ -792,7 +792,7 @@ def test_the_trace_is_on_disk_before_the_state_and_nobody_waits_for_it(assembled
     report(session, 0, 0.1)
     session.look_after(SAVE)
     assert not saved
-    session.server.trace._forcing.join()
+    session.server.trace._background.wait()
     report(session, 0, SAVE + 0.01)
     session.look_after(SAVE + LOOK)
     assert saved == ["1,0,1,1,0.410000,\n"]  # only what came meanwhile
@@ -804,7 +804,7 @@ def test_a_state_does_not_wait_for_ever_for_the_disk_of_the_trace(assembled, tmp
     session.begin(0.0)
     join(session)
     report(session, 0, 0.1)
-    place = session.server.trace._raw.fileno()
+    place = session.server.trace._file._file
     monkeypatch.setattr(os, "fsync", lambda file: (go_on.wait(20) if file == place else None, real(file)))
     saved = []
     monkeypatch.setattr(session.store, "save", lambda *given, **_: saved.append(given[2]["trace"]) or True)

@@ -267,7 +267,7 @@ class ParameterServer:
         """A worker's memory is as it was at the beginning: it was started anew, or a report of its was refused."""
         if self.remembers:
             if self.trace is not None:
-                self.trace.forget(self.version, row, self.seconds(now))
+                self.trace.memory_lost(self.version, row, self.seconds(now))
             self.fades += 1
 
     def push_many(

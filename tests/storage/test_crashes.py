@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from states import IDENTITY, Server, same
 
-from siag.activity.trace import in_form, text_in
+from siag.activity.trace import good_lines, text_in
 from siag.storage.background import Deferred
 from siag.storage.disk import Disk, File
 from siag.storage.simulated_disk import DiskFaults, SimulatedDisk, SimulatedFile
@@ -49,7 +49,8 @@ class StoreOnADisk:
             self.server.changed.clear()
             assert (self.acknowledged or 0) <= self.server.version < len(self.states)
             assert same(self.server.arrays, self.states[self.server.version])
-            self.acknowledged = self.server.version
+            if not found.remarks:
+                self.acknowledged = self.server.version
             self.server.changed.update(range(len(self.server.arrays["rows"])))
         del self.states[self.server.version + 1 :]
         if self.acknowledged is not None and self.rng.random() < 0.5 and not self.server.save(self.store, wait=True):
@@ -95,7 +96,7 @@ class TraceOnADisk:
         if self.again:
             found = self._found()
             assert found[: self.acknowledged] == self.lines[: self.acknowledged]
-            assert found == self.lines[: len(found)]
+            assert found == self.lines[: len(found)] or self.path.suffix == ".gz"  # which may unpack garbage
         count, tail = self.saved
         self.background = Deferred()
         options = {"keep": count, "again": self.again, "tail": tail.splitlines(keepends=True)}
@@ -108,8 +109,7 @@ class TraceOnADisk:
     def _found(self):
         with self.disk.read(self.path) as stream:
             lines = text_in(str(self.path), stream.read()).split("\n")[2:-1]
-        good = next((k for k, line in enumerate(lines) if not in_form(line)), len(lines))
-        return [line + "\n" for line in lines[:good]]
+        return [line + "\n" for line in lines[: good_lines(lines)]]
 
     def act(self):
         what = self.rng.choice(("line", "line", "line", "flush", "sync", "wait", "save", "step", "step", "faults"))

@@ -203,8 +203,7 @@ def _parse(name: str, raw: bytes) -> tuple[dict[str, Any], list[Any], int]:
     try:
         columns = _columns(lines[2:])
     except (ValueError, OverflowError):
-        number = next(number for number, line in enumerate(lines[2:], 3) if not in_form(line))
-        raise BadFile(f"{name}, line {number}: not of the form {COLUMNS}") from None
+        raise BadFile(f"{name}, line {3 + good_lines(lines[2:])}: not of the form {COLUMNS}") from None
     if end is None:  # a crash: every version with a report had, or would have had, its step
         reports = np.isnan(columns[5])
         return about, columns, int((columns[0] + reports).max(initial=0))
@@ -234,13 +233,17 @@ def _columns(lines: Sequence[str]) -> list[Any]:
     return [*whole, seconds, factor]
 
 
-def in_form(line: str) -> bool:
-    """Whether this is a line of a trace."""
+def good_lines(lines: Sequence[str]) -> int:
+    """How many of the first of these are lines of a trace."""
     try:
-        _columns([line])
+        _columns(lines)
+        return len(lines)
     except (ValueError, OverflowError):
-        return False
-    return True
+        if len(lines) == 1:
+            return 0
+        half = len(lines) // 2
+        good = good_lines(lines[:half])
+        return good if good < half else half + good_lines(lines[half:])
 
 
 def text_in(name: str, raw: bytes) -> str:

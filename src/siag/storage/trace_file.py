@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from siag.activity.trace import COLUMNS, FORMAT, in_form, text_in
+from siag.activity.trace import COLUMNS, FORMAT, good_lines, text_in
 from siag.foundations.errors import BadFile, BadInput, reason_of
 from siag.storage.disk import LOCAL, Disk
 
@@ -30,10 +30,9 @@ def _bare(path: Path, disk: Disk, size: int) -> bool:
         text = _text(path, disk)
     except BadFile:
         return False
-    body = text.partition("\n")[2]
-    if _torn(text) or _head(text) is None:
-        return _torn(text) or size == 0
-    return re.fullmatch(rf"{COLUMNS}\n(# end \d+\n)?", body) is not None
+    if _head(text) is None:
+        return size == 0
+    return re.fullmatch(rf"{COLUMNS}\n(# end \d+\n)?", text.partition("\n")[2]) is not None
 
 
 def kept_lines(path: Path, disk: Disk, about: Mapping[str, Any], count: int, tail: Sequence[str]) -> list[str]:
@@ -45,18 +44,16 @@ def kept_lines(path: Path, disk: Disk, about: Mapping[str, Any], count: int, tai
     if found is None and count == 0:
         return []
     text = _text(path, disk)
-    fault = "" if _torn(text) or (found is not None and found.size == 0) else _fault(text, about)
+    fault = "" if found is not None and found.size == 0 else _fault(text, about)  # that holds nothing to be lost
     if fault:
         new, old = "give the path of a new file", "give the trace it began with, or go on without one"
         allowed = f"the trace of the run that goes on, and this file {fault}"
         raise BadInput("trace", os.fspath(path), allowed, old if count > 0 else new)
     known = list(tail[-count:]) if count else []
-    kept: list[str] = []
-    for line in text.split("\n")[2:-1]:
-        if len(kept) == count - len(known) or not in_form(line):
-            break
-        kept.append(line + "\n")
-    if len(kept) < count - len(known):
+    wanted = count - len(known)
+    there = text.split("\n")[2:-1][:wanted]
+    kept = [line + "\n" for line in there[: good_lines(there)]]
+    if len(kept) < wanted:
         remedy = "go on without a trace, or start anew with another folder and another trace"
         lacks = f"lacks the last {count - len(kept)} lines of the run that goes on"
         raise BadFile(f"{os.fspath(path)}: {lacks}; {remedy}")
@@ -93,9 +90,3 @@ def _head(text: str) -> dict[str, Any] | None:
         return dict(json.loads("{" + head))
     except (ValueError, RecursionError):
         return None
-
-
-def _torn(text: str) -> bool:
-    """Whether a crash has left less than the head of a trace: there is nothing in it that could be lost."""
-    first, _, rest = text.partition("\n")
-    return first.startswith(f"# {FORMAT} {{") and COLUMNS.startswith(rest)

@@ -79,7 +79,7 @@ class TraceWriter(TraceLines):
         facts = json.dumps(dict(about), default=_plain)
         head = f"# {FORMAT} {facts}\n{COLUMNS}\n"
         packed = self._path.suffix == ".gz"
-        self._safe = 0  # bytes that are on disk for certain
+        self._safe: int  # bytes that are on disk for certain
         self._texts: list[str] = []  # flushed, and not yet known to be on disk
         self._size = 0  # of these
         self._doubtful = bytearray()  # the same as it is in the file, from `_safe` on
@@ -91,14 +91,20 @@ class TraceWriter(TraceLines):
         self._trouble: OSError | None = None  # why the disk did not keep what the system had taken
         self._given_up: OSError | None = None
         self._file: File | None
+        again = again or keep + fades > 0
+        if not again:
+            check_new(self._path, disk)
         try:
-            if again or keep + fades > 0:
-                kept = kept_lines(self._path, disk, json.loads(facts), keep + fades, tail)
+            old = _own_file(self._path, disk)
+            try:
+                if not again:
+                    check_new(self._path, disk)  # its writer may have gone on until now
+                kept = kept_lines(self._path, disk, json.loads(facts), keep + fades, tail) if again else []
                 content = "".join([head, *kept]).encode()
-                self._rewrite(_packed(content) if packed else content)
-            else:
-                self._file = _new_file(self._path, disk)
-                self._add("", head.encode())
+                self._file, self._safe = self._replaced(_packed(content) if packed else content)
+            finally:
+                if old is not None:
+                    old.close()
         except OSError as error:
             raise BadFile(f"{os.fspath(path)}: cannot be written: {reason_of(error)}") from None
 
@@ -163,26 +169,27 @@ class TraceWriter(TraceLines):
             self._file.close()
         self._file = None
 
-    def _rewrite(self, content: bytes) -> None:
-        """Put a file with this content in the place of the one that is there, if nobody writes to that one."""
-        old, part = None, self._path.with_name(f".{self._path.name}.part")
-        if self._disk.stat(self._path) is not None:
-            old = _own_file(self._path, self._disk)
-        self._file = self._disk.append(part, truncate=True)
+    def _replaced(self, content: bytes) -> tuple[File, int]:
+        """Put a file with this content in its place: a trace is never without a head. The file, and its size."""
+        part = self._path.with_name(f".{self._path.name}.part")
+        file = self._disk.append(part)
         try:
-            self._file.lock()
-            self._safe = put(self._file, content)
-            self._file.force()
-            self._disk.replace(part, self._path)
-            self._disk.force_folder(self._path.parent)
+            if not file.lock() or not file.is_at(part):
+                raise _taken(self._path)
+            try:
+                file.truncate(0)
+                size = put(file, content)
+                file.force()
+                self._disk.replace(part, self._path)
+                self._disk.force_folder(self._path.parent)
+            except BaseException:
+                with suppress(OSError):
+                    self._disk.remove(part)
+                raise
         except BaseException:
-            self._file.close()
-            with suppress(OSError):
-                self._disk.remove(part)
+            file.close()
             raise
-        finally:
-            if old is not None:
-                old.close()
+        return file, size
 
     def _add(self, text: str, content: bytes) -> None:
         if self._pack is not None:
@@ -264,30 +271,20 @@ class _Forcing:
         self.done = True
 
 
-def _new_file(path: Path, disk: Disk) -> File:
-    """The file of a new trace, empty, and this run's alone."""
-    check_new(path, disk)
-    while True:
-        file = _own_file(path, disk)
-        try:
-            if file.is_at(path):
-                check_new(path, disk)  # its writer may have gone on until now
-                file.truncate(0)
-                disk.force_folder(path.parent)
-                return file
-        except BaseException:
-            file.close()
-            raise
-        file.close()  # its writer has removed it meanwhile
-
-
-def _own_file(path: Path, disk: Disk) -> File:
-    """A file to append to, for as long as the run, which no other run writes to."""
-    file = disk.append(path)
+def _own_file(path: Path, disk: Disk) -> File | None:
+    """A trace that is there, if no other run writes to it."""
+    try:
+        file = disk.append(path, create=False)
+    except FileNotFoundError:
+        return None
     if not file.lock():
         file.close()
-        raise BadInput("trace", os.fspath(path), "a file that no other run writes to", "give another path")
+        raise _taken(path)
     return file
+
+
+def _taken(path: Path) -> BadInput:
+    return BadInput("trace", os.fspath(path), "a file that no other run writes to", "give another path")
 
 
 def _plain(value: Any) -> Any:

@@ -123,7 +123,7 @@ class LocalFile:
         """Whether this path leads to it."""
         try:
             return os.path.samestat(os.fstat(self._file), os.stat(path))
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return False
 
     def close(self) -> None:
@@ -142,7 +142,7 @@ class LocalDisk:
         """What is there; `None` if nothing is."""
         try:
             found = os.stat(path)
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return Stat(0, 0.0, False) if os.path.lexists(path) else None
         return Stat(found.st_size, found.st_mtime, stat.S_ISREG(found.st_mode))
 

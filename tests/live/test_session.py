@@ -683,21 +683,16 @@ class NoRoom:
     """The file of a trace, on a disk that is full as long as it is said to be."""
 
     def __init__(self, trace):
-        self.raw, self.full = trace._raw, True
-        trace._raw = self
-
-    closed = property(lambda self: self.raw.closed)
+        self.file, self.full = trace._file, True
+        trace._file = self
 
     def write(self, content):
         if self.full:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        return self.raw.write(content)
+        return self.file.write(content)
 
-    def fileno(self):
-        return self.raw.fileno()
-
-    def close(self):
-        self.raw.close()
+    def __getattr__(self, name):
+        return getattr(self.file, name)
 
 
 FULL_TRACE = "the trace: No space left on device"

@@ -339,7 +339,7 @@ def test_two_stores_cannot_share_a_folder_be_it_in_two_processes(tmp_path):
 def test_mistakes_are_told(tmp_path):
     (tmp_path / "file").write_text("")
     for folder in (tmp_path / "file", tmp_path / "file" / "below"):
-        with pytest.raises(BadInput, match="folder = .*must be a folder that can be written"):
+        with pytest.raises(BadInput, match=r"folder = .*must be a folder that can be written"):
             Store(folder, IDENTITY)
     with pytest.raises(BadInput, match="identity"):
         Store(tmp_path, {"n": object()})

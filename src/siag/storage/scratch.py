@@ -69,7 +69,9 @@ def _remove_dead(path: Path) -> None:
             return
         guard = os.open(LOCK, os.O_RDWR | os.O_NOFOLLOW, dir_fd=folder)
         try:
-            if lock_file(guard) and os.read(guard, 1 << 10) == _machine():  # of another one's locks nothing may be known here
+            if (
+                lock_file(guard) and os.read(guard, 1 << 10) == _machine()
+            ):  # of another one's locks nothing may be known here
                 _remove(path, folder)
         finally:
             os.close(guard)

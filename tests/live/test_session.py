@@ -58,6 +58,8 @@ def crash(session):
     session.store._check_open()
     session.store._guard.close()
     session.store._guard = None
+    if session.trace is not None and session.trace._file is not None:
+        session.trace._file.close()
 
 
 def test_the_end_comes_with_the_last_iteration_and_with_the_last_report(assembled):
@@ -667,7 +669,7 @@ def test_a_full_disk_is_reported_once_shown_and_its_end_is_reported(assembled, t
         report(session, 0, float(k))
         session.save(float(k), wait=True)
     session.look_after(4.1)
-    problem = "saving: No space left on device"
+    problem = "saving: no space left on device"
     assert session.notes.events == [f"problem: {problem}; training goes on"]
     assert session.notes.snapshots[-1].problems == (problem,)
     assert session.notes.snapshots[-1].saved is None
@@ -770,7 +772,6 @@ def test_a_durable_run_whose_trace_was_lost_with_the_power_finds_it_in_its_log(a
         first.commit()
     whole = path.read_text()
     crash(first)
-    first.server.trace._file.close()
     os.truncate(path, on_disk)
     second = assembled(**options)
     assert path.read_text().splitlines()[1:] == whole.splitlines()[1:]
@@ -928,27 +929,6 @@ def test_a_run_that_goes_on_leaves_the_trace_of_another_alone(assembled, tmp_pat
     for options, count in ((one, 100), (two, reports)):
         assert assembled(**options).server.reports == count
         assert len(Trace.read(options["trace"]).version) == count
-
-
-def test_a_state_from_before_runs_had_ids_goes_on_with_its_trace_as_often_as_wanted(assembled, tmp_path, monkeypatch):
-    options = {"folder": tmp_path / "state", "trace": tmp_path / "trace.csv"}
-    with monkeypatch.context() as patch:
-        patch.setattr("secrets.token_hex", lambda size: "")
-        first = assembled(**options)
-    keep = first.store.save
-
-    def without(arrays, rows, meta, wait=False):
-        del meta["run"]
-        return keep(arrays, rows, meta, wait=wait)
-
-    first.store.save = without
-    stopped(first, 3)
-    assert "run" not in Trace.read(options["trace"]).about
-    for count in (3, 5):
-        again = assembled(**options)
-        assert again.server.reports == count
-        stopped(again, 2)
-    assert Trace.read(options["trace"]).length == 7
 
 
 def test_a_loss_that_fails_in_the_middle_is_told_once_and_training_goes_on(assembled):

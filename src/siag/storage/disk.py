@@ -128,7 +128,9 @@ class LocalFile:
 
     def close(self) -> None:
         """Close it."""
-        os.close(self._file)
+        if self._file >= 0:
+            os.close(self._file)
+        self._file = -1
 
 
 class LocalDisk:

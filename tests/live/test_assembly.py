@@ -52,9 +52,9 @@ def report(session, times=1):
 
 def crash(session):
     """What is left of a killed process: files, and no lock on them."""
-    os.close(session.store._guard)
+    session.store._guard.close()
     session.store._guard = None
-    session.server.trace._raw.close()
+    session.server.trace._file.close()
 
 
 def names_in(folder):
@@ -105,7 +105,7 @@ def test_a_new_run_leaves_the_trace_of_another_alone_and_makes_no_folder(places)
     writer = TraceWriter(places["trace"], {"run": "b"})
     writer.report(0, 0, 0, 0, 0.1)
     writer.flush()
-    writer._raw.close()
+    writer._file.close()
     before = places["trace"].read_bytes()
     for options in (places, {"trace": places["trace"]}):
         with pytest.raises(siag.BadInput, match="a file that does not exist yet; move the old one"):

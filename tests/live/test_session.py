@@ -56,8 +56,10 @@ def join(session, now=0.0):
 def crash(session):
     """What is left of a killed process: files, and no lock on them."""
     session.store._check_open()
-    os.close(session.store._guard)
+    session.store._guard.close()
     session.store._guard = None
+    if session.trace is not None and session.trace._file is not None:
+        session.trace._file.close()
 
 
 def test_the_end_comes_with_the_last_iteration_and_with_the_last_report(assembled):
@@ -515,12 +517,12 @@ def test_a_report_at_which_a_divergence_is_seen_is_neither_logged_nor_acknowledg
     join(session)
     report(session, 0, 0.1)
     report(session, 0, 0.2, 1e18)
-    before = session.store._log.sequence
+    before = session.store.logged
     with pytest.raises(Refused, match="w left the range of numbers at version 2; use a smaller step") as caught:
         act(session)
     assert not caught.value.final
     assert (session.over, session.diverged) == (True, 2)
-    assert session.store._log.sequence == before
+    assert session.store.logged == before
     assert (session.server.reports, session.server.members[0].refused) == (2, 0)
     session.commit()
     crash(session)
@@ -667,7 +669,7 @@ def test_a_full_disk_is_reported_once_shown_and_its_end_is_reported(assembled, t
         report(session, 0, float(k))
         session.save(float(k), wait=True)
     session.look_after(4.1)
-    problem = "saving: No space left on device"
+    problem = "saving: no space left on device"
     assert session.notes.events == [f"problem: {problem}; training goes on"]
     assert session.notes.snapshots[-1].problems == (problem,)
     assert session.notes.snapshots[-1].saved is None
@@ -683,21 +685,16 @@ class NoRoom:
     """The file of a trace, on a disk that is full as long as it is said to be."""
 
     def __init__(self, trace):
-        self.raw, self.full = trace._raw, True
-        trace._raw = self
-
-    closed = property(lambda self: self.raw.closed)
+        self.file, self.full = trace._file, True
+        trace._file = self
 
     def write(self, content):
         if self.full:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        return self.raw.write(content)
+        return self.file.write(content)
 
-    def fileno(self):
-        return self.raw.fileno()
-
-    def close(self):
-        self.raw.close()
+    def __getattr__(self, name):
+        return getattr(self.file, name)
 
 
 FULL_TRACE = "the trace: No space left on device"
@@ -775,7 +772,6 @@ def test_a_durable_run_whose_trace_was_lost_with_the_power_finds_it_in_its_log(a
         first.commit()
     whole = path.read_text()
     crash(first)
-    first.server.trace._raw.close()
     os.truncate(path, on_disk)
     second = assembled(**options)
     assert path.read_text().splitlines()[1:] == whole.splitlines()[1:]
@@ -792,7 +788,7 @@ def test_the_trace_is_on_disk_before_the_state_and_nobody_waits_for_it(assembled
     report(session, 0, 0.1)
     session.look_after(SAVE)
     assert not saved
-    session.server.trace._forcing.join()
+    session.server.trace._background.wait()
     report(session, 0, SAVE + 0.01)
     session.look_after(SAVE + LOOK)
     assert saved == ["1,0,1,1,0.410000,\n"]  # only what came meanwhile
@@ -804,7 +800,7 @@ def test_a_state_does_not_wait_for_ever_for_the_disk_of_the_trace(assembled, tmp
     session.begin(0.0)
     join(session)
     report(session, 0, 0.1)
-    place = session.server.trace._raw.fileno()
+    place = session.server.trace._file._file
     monkeypatch.setattr(os, "fsync", lambda file: (go_on.wait(20) if file == place else None, real(file)))
     saved = []
     monkeypatch.setattr(session.store, "save", lambda *given, **_: saved.append(given[2]["trace"]) or True)
@@ -933,27 +929,6 @@ def test_a_run_that_goes_on_leaves_the_trace_of_another_alone(assembled, tmp_pat
     for options, count in ((one, 100), (two, reports)):
         assert assembled(**options).server.reports == count
         assert len(Trace.read(options["trace"]).version) == count
-
-
-def test_a_state_from_before_runs_had_ids_goes_on_with_its_trace_as_often_as_wanted(assembled, tmp_path, monkeypatch):
-    options = {"folder": tmp_path / "state", "trace": tmp_path / "trace.csv"}
-    with monkeypatch.context() as patch:
-        patch.setattr("secrets.token_hex", lambda size: "")
-        first = assembled(**options)
-    keep = first.store.save
-
-    def without(arrays, rows, meta, wait=False):
-        del meta["run"]
-        return keep(arrays, rows, meta, wait=wait)
-
-    first.store.save = without
-    stopped(first, 3)
-    assert "run" not in Trace.read(options["trace"]).about
-    for count in (3, 5):
-        again = assembled(**options)
-        assert again.server.reports == count
-        stopped(again, 2)
-    assert Trace.read(options["trace"]).length == 7
 
 
 def test_a_loss_that_fails_in_the_middle_is_told_once_and_training_goes_on(assembled):

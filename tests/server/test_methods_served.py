@@ -13,7 +13,7 @@ from siag.server import Departed, Guard, ParameterServer, Refused, Verdict
 from siag.steps import Constant, DelayAdaptive, Step, heard, size
 from siag.storage import read_model
 from siag.storage.store import Store
-from siag.storage.trace_writer import Unwritten
+from siag.storage.trace_writer import TraceLines
 
 N, D = 3, 4
 
@@ -103,7 +103,7 @@ def test_what_workers_read_must_be_the_states_own():
 
 
 def test_a_report_of_nothing_counts_and_lets_the_server_step():
-    server = served(SIAG(), server=EveryArrivals(2), trace=Unwritten())
+    server = served(SIAG(), server=EveryArrivals(2), trace=TraceLines())
     server.push(0, 0, np.ones(D), 0, 0.5)
     server.skip(1, 0, 0, 0.6)
     assert (server.version, server.reports, server.skips, server.arrived) == (1, 2, 1, 0)
@@ -169,7 +169,7 @@ def test_silence_ends_a_strike_and_a_row_that_fades_as_a_report_does():
 
 
 def test_whoever_joins_again_or_is_refused_has_forgotten_and_the_trace_says_so():
-    server = served(LAG(), trace=Unwritten())
+    server = served(LAG(), trace=TraceLines())
     assert server.trace.lines == []
     server.push(0, 0, np.ones(D), 0, 1.0)
     server.join(0, 1.5)
@@ -180,7 +180,7 @@ def test_whoever_joins_again_or_is_refused_has_forgotten_and_the_trace_says_so()
 
 
 def test_workers_that_remember_nothing_forget_nothing():
-    server = served(SIAG(), trace=Unwritten())
+    server = served(SIAG(), trace=TraceLines())
     server.join(0, 1.5)
     with pytest.raises(Refused):
         server.push(1, 0, np.full(D, np.nan), 0, 2.0)
@@ -189,7 +189,7 @@ def test_workers_that_remember_nothing_forget_nothing():
 
 def test_after_a_restart_everybody_has_forgotten():
     server = served(LAG())
-    again = ParameterServer(LAG(), Constant(0.1), np.zeros(D), N, trace=Unwritten())
+    again = ParameterServer(LAG(), Constant(0.1), np.zeros(D), N, trace=TraceLines())
     again.restore(server.meta(0.0), 0.0)
     again.join(2, 0.0)
     assert again.trace.lines == ["0,2,,,0.000000,-1.0\n"]

@@ -8,17 +8,17 @@
 The first line says what was run; its "run" is an id, which is in the saved state of the run, too. Worker 5's first
 sample was computed from w⁰ and arrived when the server was at w¹. That a worker had nothing to send is a report, too. A
 line with a factor is none: the worker had left for good, and its row counts for `factor` as much from then on; or, if
-that is −1, the worker had lost what it remembered, because it was started anew or a report of its was refused. Any tool
-that reads CSV reads it (a name that ends in .gz is compressed); a torn last line, left by a crash, is ignored.
+that is −1, the worker had lost what it remembered, because it was started anew or one of its reports was refused. Any tool
+that reads CSV reads it (a name that ends in .gz is compressed); a torn end, left by a crash, is ignored.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ import numpy as np
 from siag.activity.agenda import FADE, FORGET, STEP, Events
 from siag.activity.recorded import Recorded, Tape
 from siag.activity.timed import Timed
-from siag.foundations.errors import BadFile, BadInput, shorten
+from siag.foundations.errors import BadFile, BadInput, reason_of, shorten
 from siag.foundations.memory import check_fits
 from siag.foundations.types import Booleans, Floats, Integers
 
@@ -37,6 +37,7 @@ COLUMNS = "version,worker,stamp,sample,seconds,factor"
 FORGOTTEN = -1.0  # in place of a factor
 GZIP = 31  # zlib's number for a gzip file
 BLOCK = 1 << 16
+TORN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffd]")  # in no line of a trace; a disk that failed may leave them
 READING, ARRIVING, STEPPING = 0, 1, 2  # the order of events within a version
 EVENT = 200  # bytes an event takes while all are put in order
 
@@ -69,10 +70,19 @@ class Trace(Timed):
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> Trace:
         """Read what a live run has recorded."""
-        head, columns, versions = _parse(path)
+        try:
+            raw = Path(path).read_bytes()
+        except OSError as error:
+            raise BadFile(f"{os.fspath(path)}: {reason_of(error)}; give the path of a trace") from None
+        return cls.parse(os.fspath(path), raw)
+
+    @classmethod
+    def parse(cls, name: str, raw: bytes) -> Trace:
+        """The same, from the content of a file of that name."""
+        head, columns, versions = _parse(name, raw)
         version, worker, stamp, sample, seconds, factor = columns
         trace = cls(version, worker, stamp, sample, seconds, factor, versions, head)
-        trace._check(os.fspath(path))
+        trace._check(name)
         return trace
 
     @property
@@ -178,10 +188,9 @@ class Trace(Timed):
                 raise BadFile(f"{path}, line {k + 3}: {what} (worker {self.worker[k]})")
 
 
-def _parse(path: str | os.PathLike[str]) -> tuple[dict[str, Any], list[Any], int]:
+def _parse(name: str, raw: bytes) -> tuple[dict[str, Any], list[Any], int]:
     """The first line, the columns, and the number of steps."""
-    name = os.fspath(path)
-    lines = text_of(path).split("\n")
+    lines = text_in(name, raw).split("\n")
     lines.pop()  # nothing after the last line break, or half a line
     mark, _, head = lines[0].partition(" {") if lines else ("", "", "")
     if mark != f"# {FORMAT}" or len(lines) < 2 or lines[1] != COLUMNS:
@@ -194,8 +203,7 @@ def _parse(path: str | os.PathLike[str]) -> tuple[dict[str, Any], list[Any], int
     try:
         columns = _columns(lines[2:])
     except (ValueError, OverflowError):
-        number = next(number for number, line in enumerate(lines[2:], 3) if not _in_form(line))
-        raise BadFile(f"{name}, line {number}: not of the form {COLUMNS}") from None
+        raise BadFile(f"{name}, line {3 + good_lines(lines[2:])}: not of the form {COLUMNS}") from None
     if end is None:  # a crash: every version with a report had, or would have had, its step
         reports = np.isnan(columns[5])
         return about, columns, int((columns[0] + reports).max(initial=0))
@@ -225,33 +233,39 @@ def _columns(lines: Sequence[str]) -> list[Any]:
     return [*whole, seconds, factor]
 
 
-def _in_form(line: str) -> bool:
+def good_lines(lines: Sequence[str]) -> int:
+    """How many of the first of these are lines of a trace."""
     try:
-        _columns([line])
+        _columns(lines)
+        return len(lines)
     except (ValueError, OverflowError):
-        return False
-    return True
+        if len(lines) == 1:
+            return 0
+        half = len(lines) // 2
+        good = good_lines(lines[:half])
+        return good if good < half else half + good_lines(lines[half:])
 
 
-def text_of(path: str | os.PathLike[str]) -> str:
-    """What a trace holds, unpacked."""
-    name = os.fspath(path)
-    try:
-        raw = Path(path).read_bytes()
-        return (_unpacked(raw) if name.endswith(".gz") else raw).decode()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "not a text"
-        raise BadFile(f"{name}: {reason.lower()}; give the path of a trace") from None
+def text_in(name: str, raw: bytes) -> str:
+    """What a trace of that name holds, unpacked; if it has no end, up to the first character that no trace has."""
+    text = (_unpacked(raw) if name.endswith(".gz") else raw).decode(errors="replace")
+    if "\ufffd" in text and not text.startswith(f"# {FORMAT} "):
+        raise BadFile(f"{name}: not a text; give the path of a trace")
+    torn = None if "\n# end " in text else TORN.search(text)
+    return text[: torn.start()] if torn else text
 
 
 def _unpacked(raw: bytes) -> bytes:
-    """What a gzip file holds, as far as it goes: a crash leaves it without its end."""
-    whole, at, unpack = bytearray(), 0, zlib.decompressobj(wbits=GZIP)
-    with suppress(zlib.error):
-        while at < len(raw):
-            block = raw[at : at + BLOCK]
+    """What a gzip file holds, as far as it goes: a crash leaves it without its end, or with a damaged one."""
+    whole, at, size, unpack = bytearray(), 0, BLOCK, zlib.decompressobj(wbits=GZIP)
+    while at < len(raw) and size:
+        block, before = raw[at : at + size], unpack.copy()
+        try:
             whole += unpack.decompress(block)
-            at += len(block) - len(unpack.unused_data)
-            if unpack.eof:  # a run that went on has added a part
-                unpack = zlib.decompressobj(wbits=GZIP)
+        except zlib.error:
+            unpack, size = before, size // 2  # what comes before the damage is good
+            continue
+        at += len(block) - len(unpack.unused_data)
+        if unpack.eof:  # a run that went on has added a part
+            unpack = zlib.decompressobj(wbits=GZIP)
     return bytes(whole)

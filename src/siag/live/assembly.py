@@ -35,7 +35,8 @@ from siag.steps import Step
 from siag.storage.generations import generations_in
 from siag.storage.remote import is_url
 from siag.storage.store import Store
-from siag.storage.trace_writer import TraceWriter, check_new
+from siag.storage.trace_file import check_new
+from siag.storage.trace_writer import TraceWriter
 
 MOST_LINES = 100  # about workers that failed, in what a run says of itself
 OLD = "what is on disk is older than this run's end"
@@ -223,10 +224,9 @@ class Assembly:
         if reports > 0 and not os.path.exists(path):
             allowed = f"the trace of the run that goes on, with its {reports} reports"
             raise BadInput("trace", os.fspath(path), allowed, "record from the start, or not at all")
-        run = self.session.run_id
         trace = TraceWriter(
             path,
-            {**self._about, "run": run} if run else self._about,
+            {**self._about, "run": self.session.run_id},
             keep=reports,
             fades=self.server.fades,
             again=self.session.recovered,

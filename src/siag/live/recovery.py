@@ -11,7 +11,7 @@ import numpy as np
 from siag.server.guard import Guard
 from siag.server.parameter_server import Diverged, ParameterServer
 from siag.storage.store import Recovery, Store
-from siag.storage.trace_writer import Unwritten
+from siag.storage.trace_writer import TraceLines
 
 ENTRY = struct.Struct("<Bqqqd")  # kind, row, stamp, sample, seconds; a report's numbers follow
 REPORTED, TICKED, LEFT, SKIPPED, FORGOT = range(5)
@@ -51,7 +51,7 @@ def _redo_all(
     """
     good, last = 0, 0.0
     server.restore(found.meta, now)
-    server.trace = redone = Unwritten()
+    server.trace = redone = TraceLines()
     with suppress(Diverged):
         for done, entry in enumerate(entries, start=1):
             last = max(last, _redo(server, entry, now))

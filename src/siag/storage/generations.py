@@ -13,15 +13,17 @@ import math
 import os
 import re
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from io import BufferedReader
+from io import BufferedIOBase
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from siag.foundations.errors import BadFile, reason_of, shorten
+from siag.storage.disk import LOCAL, Disk
 from siag.storage.records import (
     CHANGE,
     CHECKSUM,
@@ -53,6 +55,7 @@ class OtherFormat(BadFile):
 class Scan:
     """What one generation holds, verified, large content left on disk."""
 
+    disk: Disk
     path: Path
     number: int
     header: dict[str, Any]
@@ -66,19 +69,20 @@ class Scan:
     written: float = 0.0  # when the file was last written to, in seconds since 1970
 
 
-def generations_in(folder: Path) -> dict[int, Path]:
+def generations_in(folder: Path, disk: Disk = LOCAL) -> dict[int, Path]:
     """The files of the folder by number."""
-    found = ((NAME.fullmatch(path.name), path) for path in folder.iterdir())
-    return {int(match[1]): path for match, path in found if match}
+    found = ((NAME.fullmatch(name), name) for name in disk.names(folder))
+    return {int(match[1]): folder / name for match, name in found if match}
 
 
 def good_scans(
-    generations: Mapping[int, Path], check: Callable[[Scan], None], remedy: str
+    generations: Mapping[int, Path], disk: Disk, check: Callable[[Scan], None], remedy: str
 ) -> tuple[list[Scan], list[str]]:
     """The generations from the newest back to the first with an intact save, and why those after it have none.
 
     Args:
         generations: the files by number.
+        disk: where they are.
         check: raises `BadFile` if a generation is of no use here, though not damaged.
         remedy: what to do if none is good.
     """
@@ -86,7 +90,7 @@ def good_scans(
     refused: list[str] = []
     for number, path in sorted(generations.items(), reverse=True):
         try:
-            scan = scan_file(path, number)
+            scan = scan_file(path, number, disk)
         except OtherFormat:
             raise
         except BadFile as error:
@@ -108,22 +112,31 @@ def remarks_on(scan: Scan, refused: Sequence[str]) -> list[str]:
     return remarks
 
 
-def scan_file(path: Path, number: int) -> Scan:
-    """Read and verify a generation; `BadFile` if not even its header is right."""
+@contextmanager
+def _opened(disk: Disk, path: Path) -> Iterator[BufferedIOBase]:
+    """A generation to be read; `BadFile` if it cannot be."""
     try:
-        with open(path, "rb") as stream:
-            status = os.fstat(stream.fileno())
-            scan = read_header(stream, path, number, status.st_size)
-            scan.written = status.st_mtime
-            while not read_record(stream, scan, status.st_size):
-                pass
+        with disk.read(path) as stream:
+            yield stream
     except OSError as error:
         raise BadFile(f"{path}: cannot be read: {reason_of(error)}") from None
+
+
+def scan_file(path: Path, number: int, disk: Disk = LOCAL) -> Scan:
+    """Read and verify a generation; `BadFile` if not even its header is right."""
+    with _opened(disk, path) as stream:
+        size = stream.seek(0, os.SEEK_END)
+        stream.seek(0)
+        found = disk.stat(path)
+        header, salt = read_header(stream, path, size)
+        scan = Scan(disk, path, number, header, salt, end=stream.tell(), written=found.modified if found else 0.0)
+        while not read_record(stream, scan, size):
+            pass
     return scan
 
 
-def read_header(stream: BufferedReader, path: Path, number: int, size: int) -> Scan:
-    """The header of a generation, if it is one."""
+def read_header(stream: BufferedIOBase, path: Path, size: int) -> tuple[dict[str, Any], int]:
+    """The header of a generation, if it is one, and the number that ties records to it."""
     start = stream.read(HEADER.size)
     if not start.startswith(MAGIC[: len(start)]):
         raise BadFile(f"{path}: not written by this package")
@@ -135,10 +148,10 @@ def read_header(stream: BufferedReader, path: Path, number: int, size: int) -> S
         raise BadFile(f"{path}: damaged in its header")
     if version != FORMAT:
         raise OtherFormat(f"{path}: of format {version}, not {FORMAT}; use the version of siag that wrote it")
-    return Scan(path, number, json.loads(text), salt, end=stream.tell())
+    return json.loads(text), salt
 
 
-def read_record(stream: BufferedReader, scan: Scan, size: int) -> bool:
+def read_record(stream: BufferedIOBase, scan: Scan, size: int) -> bool:
     """Take in the next record; True if it was the last. A record cut short at the end is what a crash leaves."""
     place = stream.tell()
     head = stream.read(HEAD_SIZE)
@@ -169,7 +182,7 @@ def read_record(stream: BufferedReader, scan: Scan, size: int) -> bool:
     return False
 
 
-def checksum_of(stream: BufferedReader, length: int, checksum: int) -> int:
+def checksum_of(stream: BufferedIOBase, length: int, checksum: int) -> int:
     """The checksum of so many bytes more."""
     while length > 0 and (chunk := stream.read(min(length, CHUNK))):
         checksum = zlib.crc32(chunk, checksum)
@@ -203,43 +216,37 @@ def join_entries(scans: Sequence[Scan]) -> tuple[list[bytes], int]:
     return entries, unused
 
 
+def _begin_save(stream: BufferedIOBase, place: int) -> tuple[dict[str, Any], int]:
+    """Go to the arrays of a save; what was saved with them, and how many rows there are."""
+    stream.seek(place)
+    length, count = SIZES.unpack(stream.read(SIZES.size))
+    return json.loads(stream.read(length)), count
+
+
 def fill_arrays(scan: Scan, arrays: Arrays, rowwise: set[str]) -> dict[str, Any]:
     """Put the saves of a verified file into the arrays, one after the other; return what was saved with the last."""
     names = in_order(arrays, rowwise)
     meta: dict[str, Any] = {}
-    try:
-        with open(scan.path, "rb") as stream:
-            for kind, place in scan.saves:
-                stream.seek(place)
-                length, count = SIZES.unpack(stream.read(SIZES.size))
-                meta = json.loads(stream.read(length))
-                for name in names:
-                    if kind == FULL or name not in rowwise:
-                        read_into(stream, arrays[name])
-                if kind == CHANGE:
-                    rows = np.empty(count, np.int64)
-                    read_into(stream, rows)
-                    for name in (name for name in names if name in rowwise):
-                        some = np.empty((count, *arrays[name].shape[1:]), arrays[name].dtype)
-                        read_into(stream, some)
-                        arrays[name][rows] = some
-    except OSError as error:
-        raise BadFile(f"{scan.path}: cannot be read: {reason_of(error)}") from None
+    with _opened(scan.disk, scan.path) as stream:
+        for kind, place in scan.saves:
+            meta, count = _begin_save(stream, place)
+            for name in names:
+                if kind == FULL or name not in rowwise:
+                    read_into(stream, arrays[name])
+            if kind == CHANGE:
+                rows = np.empty(count, np.int64)
+                read_into(stream, rows)
+                for name in (name for name in names if name in rowwise):
+                    some = np.empty((count, *arrays[name].shape[1:]), arrays[name].dtype)
+                    read_into(stream, some)
+                    arrays[name][rows] = some
     return meta
 
 
 def metas_of(scan: Scan) -> list[dict[str, Any]]:
     """What was saved with each save of a verified file, the arrays left on disk."""
-    metas: list[dict[str, Any]] = []
-    try:
-        with open(scan.path, "rb") as stream:
-            for _, place in scan.saves:
-                stream.seek(place)
-                length, _ = SIZES.unpack(stream.read(SIZES.size))
-                metas.append(json.loads(stream.read(length)))
-    except OSError as error:
-        raise BadFile(f"{scan.path}: cannot be read: {reason_of(error)}") from None
-    return metas
+    with _opened(scan.disk, scan.path) as stream:
+        return [_begin_save(stream, place)[0] for _, place in scan.saves]
 
 
 def read_last(scan: Scan, name: str) -> tuple[dict[str, Any], np.ndarray[Any, Any]]:
@@ -252,15 +259,10 @@ def read_last(scan: Scan, name: str) -> tuple[dict[str, Any], np.ndarray[Any, An
     skipped = sum(kind.itemsize * math.prod(shape) for kind, shape in (forms[other] for other in before))
     kind, shape = forms[name]
     array = np.empty(shape, kind)
-    try:
-        with open(scan.path, "rb") as stream:
-            stream.seek(scan.saves[-1][1])
-            length, _ = SIZES.unpack(stream.read(SIZES.size))
-            meta: dict[str, Any] = json.loads(stream.read(length))
-            stream.seek(skipped, os.SEEK_CUR)
-            read_into(stream, array)
-    except OSError as error:
-        raise BadFile(f"{scan.path}: cannot be read: {reason_of(error)}") from None
+    with _opened(scan.disk, scan.path) as stream:
+        meta, _ = _begin_save(stream, scan.saves[-1][1])
+        stream.seek(skipped, os.SEEK_CUR)
+        read_into(stream, array)
     return meta, array
 
 
@@ -278,7 +280,7 @@ def form_of(text: str) -> tuple[np.dtype[Any], tuple[int, ...]]:
     return found, tuple(int(side) for side in shape.strip("(").split(",") if side.strip())
 
 
-def read_into(stream: BufferedReader, array: np.ndarray[Any, Any]) -> None:
+def read_into(stream: BufferedIOBase, array: np.ndarray[Any, Any]) -> None:
     """Fill an array from the file."""
     whole = array if array.flags.c_contiguous else np.empty(array.shape, array.dtype)
     if stream.readinto(raw_bytes(whole)) != whole.nbytes:

@@ -11,6 +11,7 @@ import numpy as np
 
 from siag.foundations.errors import BadFile, reason_of
 from siag.foundations.types import Floats
+from siag.storage.disk import LOCAL, Disk
 from siag.storage.generations import (
     OtherFormat,
     Scan,
@@ -55,7 +56,7 @@ class SavedModel:
     remarks: tuple[str, ...]
 
 
-def read_model(folder: str | os.PathLike[str]) -> SavedModel:
+def read_model(folder: str | os.PathLike[str], *, disk: Disk = LOCAL) -> SavedModel:
     """Read w out of the folder in which a live run saves its state; its server may be at work, or have ended.
 
     A server saves about twice a second, so what is read is at most a second old. Of files that are damaged the newest
@@ -63,32 +64,37 @@ def read_model(folder: str | os.PathLike[str]) -> SavedModel:
 
     Args:
         folder: the `folder` of `siag.train` or `siag.serve`.
+        disk: where that folder is.
     """
     place = Path(folder)
-    read = _newest_of_all if (place / "shard-0").is_dir() else _newest
+    read = _newest_of_all if disk.stat(place / "shard-0") else _newest
     for _ in range(TRIES - 1):
-        there = _files(place)
+        there = _files(place, disk)
         try:
-            model = read(place)
+            model = read(place, disk)
         except BadFile:
-            if _files(place) == there:
+            if _files(place, disk) == there:
                 raise
         else:
-            if not model.remarks or _files(place) == there:
+            if not model.remarks or _files(place, disk) == there:
                 return model
-    return read(place)
+    return read(place, disk)
 
 
-def _files(folder: Path) -> set[Path]:
+def _files(folder: Path, disk: Disk) -> set[Path]:
     """All that may be replaced while it is read."""
-    return set(folder.glob("**/state-*"))
+    try:
+        names = disk.names(folder)
+    except OSError:
+        return set()
+    below = (_files(folder / name, disk) for name in names if name.startswith("shard-"))
+    return set().union(*below, (folder / name for name in names if name.startswith("state-")))
 
 
-def _generations(folder: Path) -> dict[int, Path]:
+def _generations(folder: Path, disk: Disk) -> dict[int, Path]:
     """The saves of a folder, of which there must be one."""
     try:
-        found = generations_in(folder)
-        names = {path.name for path in folder.iterdir()}
+        found, names = generations_in(folder, disk), disk.names(folder)
     except OSError as error:
         raise BadFile(f"{folder}: cannot be read: {reason_of(error)}") from None
     if found:
@@ -99,17 +105,17 @@ def _generations(folder: Path) -> dict[int, Path]:
     raise BadFile(f"{folder}: {what}; give the folder of a run: siag serve --folder, or siag.train(folder=…)")
 
 
-def _newest(folder: Path) -> SavedModel:
+def _newest(folder: Path, disk: Disk) -> SavedModel:
     """The newest good save."""
-    scans, refused = good_scans(_generations(folder), lambda scan: None, REMEDY)
+    scans, refused = good_scans(_generations(folder, disk), disk, lambda scan: None, REMEDY)
     return _model(scans[-1], len(join_entries(scans)[0]), remarks_on(scans[-1], refused))
 
 
-def _newest_of_all(folder: Path) -> SavedModel:
+def _newest_of_all(folder: Path, disk: Disk) -> SavedModel:
     """The newest save that all shards have."""
-    shards = [_numbered(folder / "shard-0")]
+    shards = [_numbered(folder / "shard-0", disk)]
     count = next((int(scan.header["identity"].get("shards", 1)) for scan in shards[0].values()), 1)
-    shards += [_numbered(folder / f"shard-{k}") for k in range(1, count)]
+    shards += [_numbered(folder / f"shard-{k}", disk) for k in range(1, count)]
     whole = set.intersection(*(set(saves) for saves in shards))
     if not whole:
         raise BadFile(f"{folder}: no save is intact in all {count} shards; {REMEDY}")
@@ -119,12 +125,12 @@ def _newest_of_all(folder: Path) -> SavedModel:
     return replace(model, w=np.concatenate([read_last(part, name)[1] for part in parts]))
 
 
-def _numbered(folder: Path) -> dict[int, Scan]:
+def _numbered(folder: Path, disk: Disk) -> dict[int, Scan]:
     """The intact saves of a shard, by the numbers that all shards know them by; each without those after it."""
     found = {}
-    for number, path in _generations(folder).items():
+    for number, path in _generations(folder, disk).items():
         try:
-            scan = scan_file(path, number)
+            scan = scan_file(path, number, disk)
         except OtherFormat:
             raise
         except BadFile:  # another may have it

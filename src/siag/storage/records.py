@@ -1,4 +1,4 @@
-"""What a generation is made of: a header and then records, all with checksums.
+"""What the files of a state are made of: a header and then records, all with checksums.
 
     header  magic, format, length, checksum, {"identity", "arrays", "generation", "birth"} as JSON
     record  mark, kind, sequence, length, checksum of the content, checksum of all that, content
@@ -6,33 +6,33 @@
     content of CHANGE  the same, but row numbers and only those rows at its end
     content of ENTRY   what was logged
 
-Entries are numbered. The sequence of a FULL or CHANGE is the number of the last entry it covers, so it does not matter
-whether an entry that was logged while the state was being written comes before or after it in the file.
+FULL and CHANGE are checkpoints, ENTRY is an entry of the write-ahead log. Entries are numbered. The sequence of a
+checkpoint is the number of the last entry it covers, so it does not matter whether an entry that was logged while the
+checkpoint was being written comes before or after it in the file.
 """
 
 from __future__ import annotations
 
 import errno
 import json
-import os
 import struct
 import sys
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from siag.foundations.errors import BadInput
 from siag.foundations.types import Integers
+from siag.storage.disk import File
 
 Arrays: TypeAlias = Mapping[str, np.ndarray[Any, Any]]
 Layout: TypeAlias = dict[str, str]
 Part: TypeAlias = bytes | memoryview
 
 MAGIC = b"\x89siag\r\n\x1a"
-FORMAT = 1
+FORMAT = 2
 HEADER = struct.Struct("<8sIII")  # magic, format, length of the JSON, checksum of magic to length and JSON
 HEAD = struct.Struct("<4sB3xQQI")  # mark, kind, sequence, length, checksum; its own checksum follows
 CHECKSUM = struct.Struct("<I")
@@ -42,18 +42,6 @@ FULL, CHANGE, ENTRY = 1, 2, 3
 HEAD_SIZE = HEAD.size + CHECKSUM.size
 BIG = 1 << 16  # smaller parts are gathered before they are written
 CHUNK = 1 << 20
-OPEN = os.O_RDWR | os.O_APPEND | getattr(os, "O_BINARY", 0)
-
-
-def force_folder(folder: Path) -> None:
-    """Force the names in a folder to disk."""
-    if sys.platform == "win32":
-        return  # which cannot open a folder
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def layout_of(arrays: Arrays) -> Layout:
@@ -92,9 +80,11 @@ def make_content(arrays: Arrays, rowwise: set[str], rows: Integers | None, meta:
     return parts
 
 
-def make_header(identity: dict[str, Any], layout: Layout, number: int) -> tuple[bytes, int]:
+def make_header(
+    identity: dict[str, Any], layout: Layout, number: int, entropy: Callable[[int], bytes]
+) -> tuple[bytes, int]:
     """The beginning of a file, and the number that ties records to it."""
-    about = {"identity": identity, "arrays": layout, "generation": number, "birth": os.urandom(8).hex()}
+    about = {"identity": identity, "arrays": layout, "generation": number, "birth": entropy(8).hex()}
     text = json.dumps(about).encode()
     salt = zlib.crc32(text, zlib.crc32(HEADER.pack(MAGIC, FORMAT, len(text), 0)))
     return HEADER.pack(MAGIC, FORMAT, len(text), salt) + text, salt
@@ -110,12 +100,7 @@ def make_record(kind: int, sequence: int, parts: Sequence[Part], salt: int) -> l
     return [head + CHECKSUM.pack(zlib.crc32(head, salt)), *parts]
 
 
-def make_entries(batch: Sequence[tuple[int, bytes]], salt: int) -> list[Part]:
-    """Entries as records."""
-    return [part for sequence, entry in batch for part in make_record(ENTRY, sequence, [entry], salt)]
-
-
-def write_parts(file: int, parts: Iterable[Part]) -> int:
+def write_parts(file: File, parts: Iterable[Part]) -> int:
     """Write all parts, small ones together; return how many bytes."""
     total, gathered = 0, bytearray()
     for part in parts:
@@ -127,11 +112,11 @@ def write_parts(file: int, parts: Iterable[Part]) -> int:
     return total + put(file, gathered)
 
 
-def put(file: int, part: Part | bytearray) -> int:
+def put(file: File, part: Part | bytearray) -> int:
     """Write all of a part, however often the system takes only some of it; return how much that was."""
     rest = memoryview(part)
     while rest:
-        done = os.write(file, rest)
+        done = file.write(rest)
         if done <= 0:
             raise OSError(errno.EIO, "a write made no progress")
         rest = rest[done:]

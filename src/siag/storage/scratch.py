@@ -15,8 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-if sys.platform != "win32":
-    import fcntl
+from siag.storage.disk import lock_file
 
 PREFIX = "siag-scratch-"  # of their names
 LOCK = "lock"
@@ -52,7 +51,7 @@ def _locked(folder: Path) -> int | None:
         return None
     guard = os.open(folder / f"{LOCK}.new", os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
     try:
-        fcntl.flock(guard, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        lock_file(guard)
         os.write(guard, _machine())
         os.rename(folder / f"{LOCK}.new", folder / LOCK)
     except OSError:  # a file system without locks
@@ -70,8 +69,9 @@ def _remove_dead(path: Path) -> None:
             return
         guard = os.open(LOCK, os.O_RDWR | os.O_NOFOLLOW, dir_fd=folder)
         try:
-            fcntl.flock(guard, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if os.read(guard, 1 << 10) == _machine():  # of another one's locks nothing may be known here
+            if (
+                lock_file(guard) and os.read(guard, 1 << 10) == _machine()
+            ):  # of another one's locks nothing may be known here
                 _remove(path, folder)
         finally:
             os.close(guard)

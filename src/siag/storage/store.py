@@ -1,50 +1,47 @@
 """The state of a live server on disk: saved while training goes on, found again after a crash, never half of it.
 
-A folder holds generations, plain files state-000001.siag, state-000002.siag, …: a header, then records. The first is
-the whole state; those after it are rows that changed since, and logged entries. Every record has checksums, which cover
-its head, its content and which file it belongs to. A file that has grown to a few times the state is followed by a new
-generation; the previous one is kept.
-`siag.storage.records` says what is in a file, `siag.storage.generations` reads it and `siag.storage.writer` writes it.
+A folder holds generations, plain files state-000001.siag, state-000002.siag, …: a header, then records. The first
+record is a checkpoint of the whole state. Those after it are checkpoints of what changed, and the write-ahead log: the
+entries since the last of them. Checksums cover a record's head, its content and which file it belongs to. A file that
+has grown to a few times the state is followed by a new generation; the previous one is kept.
+`siag.storage.records` says what is in a file, `generations` reads it and `checkpoint_writer` writes it.
 """
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import json
 import os
-import queue
-import sys
-import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from siag.foundations.errors import BadFile, BadInput, SiagError, reason_of
-from siag.foundations.files import writable_folder
 from siag.foundations.types import Integers
+from siag.storage.background import Background, Thread
+from siag.storage.checkpoint_writer import CheckpointWriter
+from siag.storage.disk import LOCAL, Disk, File
 from siag.storage.generations import Scan, compare, fill_arrays, generations_in, good_scans, join_entries, remarks_on
-from siag.storage.log import Log
 from siag.storage.records import (
     CHANGE,
+    ENTRY,
     FULL,
     Arrays,
     Layout,
     Part,
-    force_folder,
     layout_of,
     make_content,
-    make_entries,
     make_record,
     saved_by_rows,
 )
-from siag.storage.writer import Writer
 
-if sys.platform != "win32":
-    import fcntl
+NONE: Integers = np.empty(0, np.int64)
+NO_SAVE = "there is no save yet that entries could follow; save first"
 
 
 @dataclass(frozen=True)
@@ -63,10 +60,10 @@ class Recovery:
 
 
 @dataclass
-class _Job:
+class _Save:
     """One save on its way to disk."""
 
-    kind: int
+    full: bool
     covers: int  # the last entry that is part of the state
     rows: Integers  # to be saved once more if this fails
     parts: list[Part]
@@ -77,8 +74,8 @@ class _Job:
 class Store:
     """Keeps the state of one server in one folder.
 
-    One thread calls it, and never waits for the disk but in `sync` and with `wait`; a thread of its own writes. A write
-    that fails is told by `problem` and made good by the next save.
+    One thread calls it, and never waits for the disk but in `sync` and with `wait`; saves are written in the
+    background. A write that fails is told by `problem` and made good by the next save.
 
     Args:
         folder: where; made if need be. It belongs to one server at a time.
@@ -86,7 +83,10 @@ class Store:
             of two or more dimensions and n rows are saved by rows, all others whole.
         durable: whether entries are to be logged between saves.
         spare: a new generation begins when the file exceeds twice the state and so many bytes.
-        publish: called by the thread that writes, after each save, which counts as done when this returns.
+        publish: called in the background after each save, which counts as done when this returns.
+        disk: where the folder is.
+        background: who writes; by default a thread.
+        entropy: random bytes, so many; they tell a file from any other.
     """
 
     def __init__(
@@ -97,31 +97,28 @@ class Store:
         durable: bool = False,
         spare: int = 4 << 20,
         publish: Callable[[], None] | None = None,
+        disk: Disk = LOCAL,
+        background: Background | None = None,
+        entropy: Callable[[int], bytes] = os.urandom,
     ) -> None:
         try:
             self._identity: dict[str, Any] = json.loads(json.dumps(identity))
         except (TypeError, ValueError):
             raise BadInput("identity", identity, "numbers and text that JSON can hold") from None
-        made = [path for path in (Path(folder), *Path(folder).parents) if not path.exists()]
-        self._folder = writable_folder("folder", folder)
-        try:
-            for path in made:
-                force_folder(path.parent)
-        except OSError as error:
-            raise BadFile(f"{folder}: cannot be made sure of on disk: {reason_of(error)}") from None
+        self._folder, self._disk = Path(folder), disk
         self._durable, self._publish = durable, publish
-        self._guard: int | None = _lock(self._folder)  # the lock of the folder
-        self._disk = threading.Lock()  # the file: writing and forcing to disk, one at a time
-        self._writer, self._log = Writer(self._folder, self._identity, spare), Log()
-        self._idle = threading.Event()
-        self._idle.set()
-        self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
-        self._thread: threading.Thread | None = None
+        self._guard: File | None = _take(self._folder, disk)
+        self._background = Thread("siag-store") if background is None else background
+        self._writer = CheckpointWriter(disk, self._folder, self._identity, spare, entropy)
         self._layout: Layout | None = None
-        self._owed: Integers = np.empty(0, np.int64)  # rows of saves that failed
+        self._saves = 0
+        self._owed = NONE  # rows of saves that failed
         self._error: Exception | None = None
-        self._recovered = not generations_in(self._folder)
+        self._recovered = not generations_in(self._folder, disk)
         self._keep: int | None = None  # a generation not to be deleted, nor any after it
+        self._logged = self._covered = self._lost = 0  # the last entry: at all, in a save on disk, that could not be
+        self._pending: list[tuple[int, bytes]] = []  # entries that are not on disk
+        self._carried: list[tuple[int, bytes]] | None = None  # those that a new generation needs, too
 
     def __enter__(self) -> Store:
         return self
@@ -137,7 +134,12 @@ class Store:
     @property
     def busy(self) -> bool:
         """Whether a save is under way."""
-        return not self._idle.is_set()
+        return self._background.busy
+
+    @property
+    def logged(self) -> int:
+        """How many entries were logged since the state was first saved."""
+        return self._logged
 
     def recover(self, arrays: Arrays) -> Recovery | None:
         """Fill the arrays from the newest good save; None if nothing was ever saved here.
@@ -145,14 +147,15 @@ class Store:
         Raises `BadFile`, having touched no array, if what is there is of another server or damaged throughout.
         """
         self._check_open()
-        if self._thread is not None:
+        if self._saves:
             raise SiagError(f"{self._folder}: recover comes before the first save")
-        generations = generations_in(self._folder)
+        generations = generations_in(self._folder, self._disk)
         if not generations:
             return None
         layout = layout_of(arrays)
         scans, refused = good_scans(
             generations,
+            self._disk,
             lambda scan: compare(scan.path, scan.header, self._identity, layout),
             "put back a copy, or move what is there away to start afresh",
         )
@@ -172,8 +175,8 @@ class Store:
     def _go_on(self, scan: Scan, entries: int, arrays: Arrays) -> dict[str, Any]:
         """Fill the arrays, and write on after what they were filled from; what was saved with them."""
         meta = fill_arrays(scan, arrays, self._rowwise(arrays))
-        self._log.go_on(scan.covers, entries)
-        self._writer.follow(scan)
+        self._logged, self._covered = scan.covers + entries, scan.covers
+        self._writer.current = scan.number
         self._recovered = True
         return meta
 
@@ -192,27 +195,23 @@ class Store:
         if not self._recovered:
             raise BadFile(f"{self._folder}: holds a saved state; recover it, or choose another folder")
         if wait:
-            self._idle.wait()
-        elif not self._idle.is_set():
+            self._background.wait()
+        elif self.busy:
             return False
         layout = layout_of(arrays)
         if self._layout not in (None, layout):
             raise BadInput("arrays", layout, f"as in the saves before: {self._layout}")
         full = self._writer.full
-        covers = self._log.sequence  # this thread logs, too
         rows = np.union1d(self._owed, np.asarray(changed, dtype=np.int64))
         parts = make_content(arrays, self._rowwise(arrays), None if full else rows, meta)
-        job = _Job(FULL if full else CHANGE, covers, rows, parts, layout)
+        save = _Save(full, self._logged, rows, parts, layout)
         self._layout = layout
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._write_jobs, name="siag-store", daemon=True)
-            self._thread.start()
-        self._log.carry(full)
-        self._idle.clear()
-        self._jobs.put(job)
+        self._saves += 1
+        self._carried = [] if full else None
+        self._background.submit(partial(self._write, save))
         if wait:
-            self._idle.wait()
-            return job.done
+            self._background.wait()
+            return save.done
         return True
 
     def log(self, *parts: bytes | memoryview) -> None:
@@ -220,7 +219,8 @@ class Store:
         self._check_open()
         if not self._durable:
             raise BadInput("durable", False, "True to log entries")
-        self._log.add(b"".join(parts))
+        self._logged += 1
+        self._pending.append((self._logged, b"".join(parts)))
 
     def sync(self) -> None:
         """Return when all that was logged is on disk.
@@ -231,25 +231,24 @@ class Store:
         self._check_open()
         if self._flushed():
             return
-        self._idle.wait()  # a save under way may mend it
+        self._background.wait()  # a save under way may mend it
         if self._flushed():
             return
-        self._log.give_up()
+        self._pending.clear()
+        self._lost = self._logged
         if isinstance(self._error, OSError):
-            raise OSError(self._error.errno or errno.EIO, self.problem)
-        raise OSError(errno.EIO, self.problem or "there is no save yet that entries could follow; save first")
+            raise OSError(self._error.errno or errno.EIO, self._error.strerror or self.problem)
+        raise OSError(errno.EIO, self.problem or NO_SAVE)
 
     def close(self) -> None:
         """Wait for what is being written and release the folder; what was logged is written too, if possible."""
         if self._guard is None:
             return
-        if self._thread is not None:
-            self._jobs.put(None)
-            self._thread.join()
-        with contextlib.suppress(OSError):
+        self._background.close()
+        with suppress(OSError):
             self._flushed()
         self._writer.close()
-        os.close(self._guard)
+        self._guard.close()
         self._guard = None
 
     def _check_open(self) -> None:
@@ -261,68 +260,68 @@ class Store:
         return saved_by_rows({name: array.shape for name, array in arrays.items()}, self._identity.get("n"))
 
     def _flushed(self) -> bool:
-        """Force all entries to disk; False if the file is in no state to take them."""
-        with self._disk:
-            if not self._writer.ready or self._log.broken:
+        """Force all entries to disk; False if the file is in no state to take them, or lacks one before them."""
+        with self._background.turn:
+            if not self._writer.ready or self._lost > self._covered:
                 return False
-            batch = self._log.take()
+            batch, self._pending = self._pending, []
             if not batch:
                 return True
+            if self._carried is not None:
+                self._carried += batch
             try:
-                self._writer.extend(make_entries(batch, self._writer.salt))
+                self._writer.extend(_records(batch, self._writer.salt))
             except OSError as error:
-                self._error, self._log.lost = error, batch[-1][0]
+                self._error, self._lost = error, batch[-1][0]
                 raise
             return True
 
-    def _write_jobs(self) -> None:
-        """The thread that writes."""
-        while (job := self._jobs.get()) is not None:
-            try:
-                if job.kind == FULL:
-                    self._begin(job)
-                else:
-                    self._append(job)
-                if self._publish is not None:
-                    self._publish()
-                job.done, self._error = True, None
-                self._owed = np.empty(0, np.int64)
-            except Exception as error:
-                self._error, self._owed = error, job.rows
-            self._log.carry(False)
-            job.parts.clear()
-            self._idle.set()
+    def _write(self, save: _Save) -> None:
+        """In the background: write a save."""
+        try:
+            if save.full:
+                self._begin(save)
+            else:
+                self._append(save)
+            if self._publish is not None:
+                self._publish()
+            save.done, self._error, self._owed = True, None, NONE
+        except Exception as error:
+            self._error, self._owed = error, save.rows
+        with self._background.turn:
+            self._carried = None
+        save.parts.clear()
 
-    def _append(self, job: _Job) -> None:
+    def _append(self, save: _Save) -> None:
         """Add a save to the generation in use."""
-        with self._disk:
+        with self._background.turn:
             if not self._writer.ready:
                 raise self._error or OSError(errno.EIO, os.strerror(errno.EIO))
-            self._writer.extend(make_record(CHANGE, job.covers, job.parts, self._writer.salt))
-            self._log.covered = job.covers
+            self._writer.extend(make_record(CHANGE, save.covers, save.parts, self._writer.salt))
+            self._covered = save.covers
 
-    def _begin(self, job: _Job) -> None:
+    def _begin(self, save: _Save) -> None:
         """Write a new generation beside the old one, then go over to it."""
-        draft = self._writer.draft(job.layout, job.covers, job.parts)
-        with self._disk:  # entries logged meanwhile went to the old file, which may be gone one day
-            self._writer.adopt(draft, make_entries(self._log.carried, draft.salt))
-            self._log.covered = job.covers
-            self._log.carry(False)
+        draft = self._writer.draft(save.layout, save.covers, save.parts)
+        with self._background.turn:  # entries logged meanwhile went to the old file, which may be gone one day
+            self._writer.adopt(draft, _records(self._carried or [], draft.salt))
+            self._covered, self._carried = save.covers, None
         self._writer.tidy(self._keep)
 
 
-def _lock(folder: Path) -> int:
-    """Take the folder, or say that another has it."""
+def _records(entries: list[tuple[int, bytes]], salt: int) -> list[Part]:
+    """Entries as records."""
+    return [part for sequence, entry in entries for part in make_record(ENTRY, sequence, [entry], salt)]
+
+
+def _take(folder: Path, disk: Disk) -> File:
+    """Make and lock the folder, or say that another has it."""
     try:
-        guard = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o666)
+        disk.make_folder(folder)
+        guard = disk.append(folder / "lock")
     except OSError as error:
-        raise BadFile(f"{folder / 'lock'}: cannot be opened: {reason_of(error)}") from None
-    if sys.platform != "win32":
-        try:
-            fcntl.flock(guard, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(guard)
-            raise BadFile(f"{folder}: in use by another server; stop that one, or choose another folder") from None
-        except OSError:
-            pass  # a file system without locks
+        raise BadInput("folder", os.fspath(folder), "a folder that can be written", reason_of(error)) from None
+    if not guard.lock():
+        guard.close()
+        raise BadFile(f"{folder}: in use by another server; stop that one, or choose another folder")
     return guard

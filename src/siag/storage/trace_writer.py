@@ -1,7 +1,7 @@
 """Writing a trace while its run goes on, and going on with one; `siag.activity.trace` says what is in it.
 
-Training never waits for the disk: a thread forces to it what was written. What the disk has not confirmed is kept here,
-so that a full disk costs nothing once there is room again; what is too much to keep is given up.
+Training never waits for the disk: what was written is forced to it in the background. What the disk has not confirmed
+is kept here, so that a full disk costs nothing once there is room again; what is too much to keep is given up.
 """
 
 from __future__ import annotations
@@ -9,42 +9,57 @@ from __future__ import annotations
 import errno
 import json
 import os
-import re
-import sys
-import threading
 import zlib
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from io import FileIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from siag.activity.trace import BLOCK, COLUMNS, FORGOTTEN, FORMAT, GZIP, text_of
+from siag.activity.trace import BLOCK, COLUMNS, FORGOTTEN, FORMAT, GZIP
 from siag.foundations.errors import BadFile, BadInput, reason_of, shorten
-from siag.foundations.files import write_bytes
+from siag.storage.background import Background, Thread
+from siag.storage.disk import LOCAL, Disk, File
+from siag.storage.records import put
+from siag.storage.trace_file import check_new, kept_lines
 
-if sys.platform != "win32":
-    import fcntl
-
-TELLING = ("method", "step", "w0", "workers", "problem", "seed", "upload", "download")  # tell runs without ids apart
-NO_TRACE = "is no trace"
 TAIL = 1 << 20  # characters that a save of the state may carry for a trace
 ROOM = 64 << 20  # characters kept for a disk that does not take them; with more, the trace is given up
 
 
-class TraceWriter:
-    """Writes a trace while the run goes on.
+class TraceLines:
+    """The lines of a trace, kept as `lines`."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def report(self, version: int, worker: int, stamp: int, sample: int, seconds: float) -> None:
+        """Worker's `sample`-th sample, computed from w of version `stamp`, arrived at `version`."""
+        self.lines.append(f"{version},{worker},{stamp},{sample},{seconds:.6f},\n")
+
+    def fade(self, version: int, worker: int, factor: float, seconds: float) -> None:
+        """The row of a worker that has left counts for `factor` as much from now on."""
+        self.lines.append(f"{version},{worker},,,{seconds:.6f},{factor!r}\n")
+
+    def memory_lost(self, version: int, worker: int, seconds: float) -> None:
+        """A worker has lost what it remembered: it was started anew, or one of its reports was refused."""
+        self.lines.append(f"{version},{worker},,,{seconds:.6f},{FORGOTTEN!r}\n")
+
+
+class TraceWriter(TraceLines):
+    """Writes a trace while the run goes on; `lines` are those since the last flush.
 
     Args:
         path: of the file; one that exists is not overwritten, unless it is the trace of the run that goes on, or one
             without a report that nobody writes to.
         about: what was run, kept in the first line; its "run" is the id of the run, by which it knows its trace.
         keep: how many reports of an existing file belong to the run that goes on; those after them were lost.
-        fades: how many of its other lines do; needed only if some came after the last of the reports.
+        fades: how many of its other lines do.
         again: whether a run goes on at all, be it from its very start: then an existing file may be its own.
-        tail: the last lines of the run that goes on, as far as they are known; used if the file lacks them.
+        tail: the last lines of the run that goes on, as far as they are known; the file may lack them.
+        disk: where the file is.
+        background: who forces it to disk; by default a thread.
     """
 
     def __init__(
@@ -55,59 +70,56 @@ class TraceWriter:
         fades: int = 0,
         again: bool = False,
         tail: Sequence[str] = (),
+        *,
+        disk: Disk = LOCAL,
+        background: Background | None = None,
     ) -> None:
-        head = f"# {FORMAT} {_in_json(about)}\n{COLUMNS}\n"
-        packed = os.fspath(path).endswith(".gz")
-        again = again or keep + fades > 0
-        content = b""
-        if again:
-            kept = _own_lines(path, about, keep, fades, tail)
-            content = "".join([head, *kept]).encode()
-            content = _packed(content) if packed else content
-            write_bytes(Path(path), content)
-        try:
-            self._raw = _own_file(path) if again else _new_file(path)
-        except OSError as error:
-            raise BadFile(f"{os.fspath(path)}: cannot be written: {reason_of(error)}") from None
-        _force_folder(Path(path).parent)
-        self._pack: Any = zlib.compressobj(wbits=GZIP) if packed else None
-        self._lines: list[str] = []  # since the last flush
+        super().__init__()
+        self._path, self._disk = Path(path), disk
+        facts = json.dumps(dict(about), default=_plain)
+        head = f"# {FORMAT} {facts}\n{COLUMNS}\n"
+        packed = self._path.suffix == ".gz"
+        self._safe: int  # bytes that are on disk for certain
         self._texts: list[str] = []  # flushed, and not yet known to be on disk
         self._size = 0  # of these
-        self._doubtful = bytearray()  # the same as it is in the file, where it begins at `_safe`
+        self._doubtful = bytearray()  # the same as it is in the file, from `_safe` on
         self._written = 0  # how much of it the system has taken
-        self._safe = len(content)
+        self._pack: Any = zlib.compressobj(wbits=GZIP) if packed else None
+        self._background = Thread("siag-trace") if background is None else background
         self._forcing: _Forcing | None = None
         self._refusal: OSError | None = None  # why the system did not take all
         self._trouble: OSError | None = None  # why the disk did not keep what the system had taken
         self._given_up: OSError | None = None
+        self._file: File | None
+        again = again or keep + fades > 0
         if not again:
-            self._add("", head.encode())
-
-    def report(self, version: int, worker: int, stamp: int, sample: int, seconds: float) -> None:
-        """Worker's `sample`-th sample, computed from w of version `stamp`, arrived at `version`."""
-        self._lines.append(f"{version},{worker},{stamp},{sample},{seconds:.6f},\n")
-
-    def fade(self, version: int, worker: int, factor: float, seconds: float) -> None:
-        """The row of a worker that has left counts for `factor` as much from now on."""
-        self._lines.append(f"{version},{worker},,,{seconds:.6f},{factor!r}\n")
-
-    def memory_lost(self, version: int, worker: int, seconds: float) -> None:
-        """A worker has lost what it remembered: it was started anew, or what it sent was refused."""
-        self._lines.append(f"{version},{worker},,,{seconds:.6f},{FORGOTTEN!r}\n")
+            check_new(self._path, disk)
+        try:
+            old = _own_file(self._path, disk)
+            try:
+                if not again:
+                    check_new(self._path, disk)  # its writer may have gone on until now
+                kept = kept_lines(self._path, disk, json.loads(facts), keep + fades, tail) if again else []
+                content = "".join([head, *kept]).encode()
+                self._file, self._safe = self._replaced(_packed(content) if packed else content)
+            finally:
+                if old is not None:
+                    old.close()
+        except OSError as error:
+            raise BadFile(f"{os.fspath(path)}: cannot be written: {reason_of(error)}") from None
 
     @property
     def tail(self) -> str | None:
         """The lines that may not be on disk yet; none if they are too many, `None` if the trace is given up."""
         if self._given_up is not None:
             return None
-        text = "".join(self._texts + self._lines)
+        text = "".join(self._texts + self.lines)
         return text if len(text) <= TAIL else ""
 
     @property
     def settled(self) -> bool:
         """Whether nothing is on its way to disk."""
-        return self._forcing is None or not self._forcing.is_alive()
+        return self._forcing is None or self._forcing.done
 
     def flush(self) -> None:
         """Hand what there is to the operating system; what a full disk does not take is kept for the next time.
@@ -119,38 +131,65 @@ class TraceWriter:
 
     def sync(self, wait: bool = False) -> None:
         """Flush, and have it forced to disk in the background; with `wait`, return when it is there."""
-        if wait and self._forcing is not None:
-            self._forcing.join()
+        if wait:
+            self._background.wait()
         self._hand_over()
         self._force()
-        if wait and self._forcing is not None:
-            self._forcing.join()
+        if wait:
+            self._background.wait()
             self._settle()
         self._complain()
 
     def close(self, version: int) -> None:
         """End the file, the server being at `version`; one that was given up is left without an end."""
-        if self._raw.closed:
+        if self._file is None:
             return
         try:
             if self._given_up is None:
-                self._lines.append(f"# end {version}\n")
+                self.lines.append(f"# end {version}\n")
                 self.sync(wait=True)
                 if self._pack is not None:
                     self._doubtful += self._pack.flush()
                     self.sync(wait=True)
         finally:
-            self._raw.close()
+            self._close()
 
     def discard(self) -> None:
         """Remove the file of a run that was refused before it began, unless it has been closed."""
-        if self._raw.closed:
-            return
-        if self._forcing is not None:
-            self._forcing.join()
-        with self._raw as file, suppress(OSError):
-            if os.path.samestat(os.fstat(file.fileno()), os.stat(file.name)):
-                os.unlink(file.name)
+        if self._file is not None:
+            self._background.wait()
+            with suppress(OSError):
+                if self._file.is_at(self._path):
+                    self._disk.remove(self._path)
+            self._close()
+
+    def _close(self) -> None:
+        self._background.close()
+        if self._file is not None:
+            self._file.close()
+        self._file = None
+
+    def _replaced(self, content: bytes) -> tuple[File, int]:
+        """Put a file with this content in its place: a trace is never without a head. The file, and its size."""
+        part = self._path.with_name(f".{self._path.name}.part")
+        file = self._disk.append(part)
+        try:
+            if not file.lock() or not file.is_at(part):
+                raise _taken(self._path)
+            try:
+                file.truncate(0)
+                size = put(file, content)
+                file.force()
+                self._disk.replace(part, self._path)
+                self._disk.force_folder(self._path.parent)
+            except BaseException:
+                with suppress(OSError):
+                    self._disk.remove(part)
+                raise
+        except BaseException:
+            file.close()
+            raise
+        return file, size
 
     def _add(self, text: str, content: bytes) -> None:
         if self._pack is not None:
@@ -160,8 +199,8 @@ class TraceWriter:
         self._doubtful += content
 
     def _hand_over(self) -> None:
-        text = "".join(self._lines)
-        self._lines.clear()
+        text = "".join(self.lines)
+        self.lines.clear()
         if self._given_up is None:
             self._settle()
             if text:
@@ -170,10 +209,9 @@ class TraceWriter:
                 self._abandon(f"with {ROOM >> 20} MB waiting for the disk")
         if self._given_up is not None:
             raise OSError(self._given_up.errno, self._given_up.strerror)
-        while self._written < len(self._doubtful):
-            part = bytes(self._doubtful[self._written : self._written + BLOCK])
+        while self._file is not None and self._written < len(self._doubtful):
             try:
-                self._written += self._raw.write(part)
+                self._written += self._file.write(self._doubtful[self._written : self._written + BLOCK])
             except OSError as error:
                 self._refusal = error
                 raise
@@ -182,15 +220,15 @@ class TraceWriter:
             self._force()
 
     def _force(self) -> None:
-        """Force to disk what was written, in a thread, unless one is at it."""
-        if self._forcing is None and self._written == len(self._doubtful) > 0:
-            self._forcing = _Forcing(self._raw.fileno(), len(self._texts), self._written)
-            self._forcing.start()
+        """Have forced to disk what was written, unless some of it is on its way."""
+        if self._forcing is None and self._file is not None and self._written == len(self._doubtful) > 0:
+            self._forcing = _Forcing(self._file, len(self._texts), self._written)
+            self._background.submit(self._forcing.run)
 
     def _settle(self) -> None:
         """What came of forcing it to disk; if that failed, the system may have dropped all, so it is written anew."""
         done = self._forcing
-        if done is None or done.is_alive():
+        if done is None or not done.done or self._file is None:
             return
         self._forcing, self._trouble = None, done.error
         if done.error is None:
@@ -200,8 +238,7 @@ class TraceWriter:
             self._safe += done.size
             return
         try:
-            os.ftruncate(self._raw.fileno(), self._safe)
-            os.lseek(self._raw.fileno(), self._safe, os.SEEK_SET)
+            self._file.truncate(self._safe)
             self._written = 0
         except OSError:
             self._abandon("what the disk has of it is uncertain")
@@ -218,167 +255,41 @@ class TraceWriter:
         self._texts, self._size, self._doubtful, self._written = [], 0, bytearray(), 0
 
 
-class Unwritten(TraceWriter):
-    """Keeps lines that are not to be written, as `lines`."""
-
-    def __init__(self) -> None:
-        self._lines = []
-
-    @property
-    def lines(self) -> list[str]:
-        """One for each report, each fading and each memory that was lost."""
-        return self._lines
-
-
-class _Forcing(threading.Thread):
+class _Forcing:
     """Forces a file to disk, up to so many texts and bytes."""
 
-    def __init__(self, file: int, texts: int, size: int) -> None:
-        super().__init__(name="siag-trace", daemon=True)
+    def __init__(self, file: File, texts: int, size: int) -> None:
         self._file, self.texts, self.size = file, texts, size
         self.error: OSError | None = None
+        self.done = False
 
     def run(self) -> None:
         try:
-            os.fsync(self._file)
+            self._file.force()
         except OSError as error:
             self.error = error
+        self.done = True
 
 
-def check_new(path: str | os.PathLike[str]) -> None:
-    """Refuse a file that a new trace must not be written to: one that exists, unless it is a trace without a report."""
-    if os.path.lexists(path) and not _bare(path):
-        raise BadInput("trace", os.fspath(path), "a file that does not exist yet", "move the old one")
-
-
-def _bare(path: str | os.PathLike[str]) -> bool:
-    """Whether this is a trace that holds nothing that could be lost: its run was ended before the first report."""
-    if not os.path.isfile(path) or (size := os.path.getsize(path)) > TAIL:
-        return False
+def _own_file(path: Path, disk: Disk) -> File | None:
+    """A trace that is there, if no other run writes to it."""
     try:
-        text = text_of(path)
-    except BadFile:
-        return False
-    if _fault(text, {}, 0) == NO_TRACE:
-        return size == 0
-    body = text.partition("\n")[2]
-    return COLUMNS.startswith(body) or re.fullmatch(rf"{COLUMNS}\n(# end \d+\n)?", body) is not None
-
-
-def _new_file(path: str | os.PathLike[str]) -> FileIO:
-    """The file of a new trace, empty, and this run's alone."""
-    check_new(path)
-    while True:
-        file = _own_file(path)
-        try:
-            if os.path.samestat(os.fstat(file.fileno()), os.stat(path)):
-                check_new(path)  # its writer may have gone on until now
-                file.truncate(0)
-                return file
-        except FileNotFoundError:
-            pass
-        except BaseException:
-            file.close()
-            raise
-        file.close()  # its writer has removed it meanwhile
-
-
-def _own_file(path: str | os.PathLike[str]) -> FileIO:
-    """A file to append to, for as long as the run, which no other run writes to."""
-    file = open(path, "ab", buffering=0)  # noqa: SIM115  # whoever writes to it closes it
-    if not _locked(file.fileno()):
+        file = disk.append(path, create=False)
+    except FileNotFoundError:
+        return None
+    if not file.lock():
         file.close()
-        raise BadInput("trace", os.fspath(path), "a file that no other run writes to", "give another path")
+        raise _taken(path)
     return file
 
 
-def _locked(file: int) -> bool:
-    """Take a file for as long as it is open; whether nobody else has it. Not every system can tell."""
-    if sys.platform != "win32":
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        except OSError:
-            pass  # a file system without locks
-    return True
-
-
-def _own_lines(
-    path: str | os.PathLike[str], about: Mapping[str, Any], keep: int, fades: int, tail: Sequence[str]
-) -> list[str]:
-    """The lines of the run that goes on; a file that is not its trace is refused."""
-    if keep + fades == 0 and not os.path.exists(path):
-        return []
-    text = text_of(path)
-    fault = _fault(text, json.loads(_in_json(about)), keep + fades)
-    if fault and not (text == "" and os.path.getsize(path) == 0):  # an empty one holds nothing that could be lost
-        new, old = "give the path of a new file", "give the trace it began with, or go on without one"
-        allowed = f"the trace of the run that goes on, and this file {fault}"
-        raise BadInput("trace", os.fspath(path), allowed, old if keep + fades > 0 else new)
-    return _first_lines(path, text, keep, fades, tail) if keep + fades > 0 else []
-
-
-def _fault(text: str, about: Mapping[str, Any], lines: int) -> str:
-    """Why this text is not the trace of a run that has come to so many lines; nothing if it is."""
-    first, _, rest = text.partition("\n")
-    mark, _, head = first.partition(" {")
-    if mark != f"# {FORMAT}" or not rest.startswith(f"{COLUMNS}\n"):
-        torn = first.startswith(f"# {FORMAT} {{") and COLUMNS.startswith(rest)  # by a crash, before any report
-        return "" if torn else NO_TRACE
-    try:
-        found = json.loads("{" + head)
-    except (ValueError, RecursionError):
-        return NO_TRACE
-    if found.get("run") != about.get("run"):
-        return "is another run's"
-    return "" if "run" in about else _strange(found, about, rest.split("\n")[1:-1], lines)
-
-
-def _strange(found: Mapping[str, Any], about: Mapping[str, Any], body: Sequence[str], lines: int) -> str:
-    """The same for runs from before they had ids: what was run must agree, and the number of lines be likely."""
-    for what in set(TELLING) & set(found) & set(about):
-        if found[what] != about[what] and " at 0x" not in f"{found[what]} {about[what]}":
-            return f"is another run's, with another {what}"
-    ended = bool(body) and body[-1].startswith("#")
-    more = len(body) - ended > lines
-    return "is another run's, with more reports" if more and (ended or lines == 0) else ""
-
-
-def _first_lines(path: str | os.PathLike[str], text: str, keep: int, fades: int, tail: Sequence[str]) -> list[str]:
-    """The lines of an existing trace up to its `keep`-th report, and after it up to its `fades`-th other line."""
-    kept = []
-    for line in text.split("\n")[2:-1]:
-        report = line.endswith(",")
-        if line.startswith("#") or (keep <= 0 and (report or fades <= 0)):
-            break
-        kept.append(line + "\n")
-        keep, fades = keep - report, fades - (not report)
-    missing = max(0, keep) + max(0, fades)
-    if missing > len(tail):
-        remedy = "go on without a trace, or start anew with another folder and another trace"
-        raise BadFile(f"{os.fspath(path)}: lacks the last {missing} lines of the run that goes on; {remedy}")
-    return kept + list(tail[len(tail) - missing :])
-
-
-def _in_json(about: Mapping[str, Any]) -> str:
-    """What was run, as it is in the first line."""
-    return json.dumps(dict(about), default=_plain)
+def _taken(path: Path) -> BadInput:
+    return BadInput("trace", os.fspath(path), "a file that no other run writes to", "give another path")
 
 
 def _plain(value: Any) -> Any:
     """What JSON does not know, as something it does: NumPy's numbers as numbers, all else in words."""
     return value.item() if isinstance(value, np.generic) else shorten(value)
-
-
-def _force_folder(folder: Path) -> None:
-    """Make sure of a new file's name; not every system can."""
-    with suppress(OSError):
-        file = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(file)
-        finally:
-            os.close(file)
 
 
 def _packed(content: bytes) -> bytes:

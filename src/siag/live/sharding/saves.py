@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -55,17 +56,16 @@ class ShardStore(Store):
         """The numbers of all saves that are intact, and the last that was once known to be whole."""
         layout, common = layout_of(arrays), 0
         self._found.clear()
-        for number, path in sorted(generations_in(self._folder).items()):
+        for number, path in sorted(generations_in(self._folder, self._disk).items()):
             try:
-                scan = scan_file(path, number)
+                scan = scan_file(path, number, self._disk)
             except OtherFormat:
                 raise
             except BadFile:
                 continue
             compare(scan.path, scan.header, self._identity, layout)
             for count, meta in enumerate(metas_of(scan), start=1):
-                part = Scan(path, number, scan.header, scan.salt, scan.saves[:count], written=scan.written)
-                self._found[int(meta[NUMBER])] = part
+                self._found[int(meta[NUMBER])] = replace(scan, saves=scan.saves[:count], covers=0, entries=[])
                 common = max(common, int(meta[COMMON]))
         return sorted(self._found)[-MOST:], common
 
@@ -182,7 +182,7 @@ class LeadStore(ShardStore):
     def _finish(self) -> None:
         """Wait until all shards that were asked are done."""
         if 0 in self._asked:
-            self._idle.wait()
+            self._background.wait()
         for link in self._links:
             if link.k in self._asked:
                 link.wait_saved(self._number)

@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.live.peers import PATIENCE, wait_until
 
+from siag.activity.trace import text_in
 from siag.foundations.errors import BadInput, SiagError
 from siag.live import assembly as module
 from siag.live.assembly import Assembly, Options
@@ -27,7 +28,6 @@ from siag.storage.generations import generations_in
 from siag.storage.mirror import Mirror, check_url, is_url
 from siag.storage.remote import Remote
 from siag.storage.store import Store
-from siag.storage.trace_writer import text_of
 
 NEVER = 1e6  # seconds
 N, D = 3, 4
@@ -186,7 +186,7 @@ class Training:
     def stop(self):
         """Let go of the files, as a kill does."""
         if self.server.trace is not None:
-            self.server.trace._raw.close()
+            self.server.trace._close()
         self.session.store.close()
 
 
@@ -207,7 +207,7 @@ def fetched(system, history):
         folder = Path(name)
         places = (folder / "state", f"{system}://run/state"), (folder / "trace.csv", f"{system}://run/trace.csv")
         Mirror(folder=places[0], trace=places[1]).fetch()
-        lines = text_of(folder / "trace.csv").split("\n")[2:-1] if (folder / "trace.csv").exists() else []
+        lines = text_in("", found.read_bytes()).split("\n")[2:-1] if (found := folder / "trace.csv").exists() else []
         run = Training(folder, dict(history))
         try:
             assert len([line for line in lines if line.endswith(",")]) >= run.server.reports

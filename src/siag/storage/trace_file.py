@@ -1,0 +1,92 @@
+"""Traces as they are found: whether a new run may write there, and what a run that goes on has of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from siag.activity.trace import COLUMNS, FORMAT, good_lines, text_in
+from siag.foundations.errors import BadFile, BadInput, reason_of
+from siag.storage.disk import LOCAL, Disk
+
+NO_TRACE = "is no trace"
+BARE = 1 << 20  # a trace without a report is smaller
+
+
+def check_new(path: str | os.PathLike[str], disk: Disk = LOCAL) -> None:
+    """Refuse a file that a new trace must not be written to: one that exists, unless it is a trace without a report."""
+    found = disk.stat(Path(path))
+    if found is not None and not (found.regular and found.size <= BARE and _bare(Path(path), disk, found.size)):
+        raise BadInput("trace", os.fspath(path), "a file that does not exist yet", "move the old one")
+
+
+def _bare(path: Path, disk: Disk, size: int) -> bool:
+    """Whether this is a trace that holds nothing that could be lost: its run was ended before the first report."""
+    try:
+        text = _text(path, disk)
+    except BadFile:
+        return False
+    if _head(text) is None:
+        return size == 0
+    return re.fullmatch(rf"{COLUMNS}\n(# end \d+\n)?", text.partition("\n")[2]) is not None
+
+
+def kept_lines(path: Path, disk: Disk, about: Mapping[str, Any], count: int, tail: Sequence[str]) -> list[str]:
+    """The first lines of the run that goes on, so many; a file that is not its trace is refused.
+
+    Those of the tail may not have reached the disk, or only in part: the file is asked for the ones before them.
+    """
+    found = disk.stat(path)
+    if found is None and count == 0:
+        return []
+    text = _text(path, disk)
+    fault = "" if found is not None and found.size == 0 else _fault(text, about)  # that holds nothing to be lost
+    if fault:
+        new, old = "give the path of a new file", "give the trace it began with, or go on without one"
+        allowed = f"the trace of the run that goes on, and this file {fault}"
+        raise BadInput("trace", os.fspath(path), allowed, old if count > 0 else new)
+    known = list(tail[-count:]) if count else []
+    wanted = count - len(known)
+    there = text.split("\n")[2:-1][:wanted]
+    kept = [line + "\n" for line in there[: good_lines(there)]]
+    if len(kept) < wanted:
+        remedy = "go on without a trace, or start anew with another folder and another trace"
+        lacks = f"lacks the last {count - len(kept)} lines of the run that goes on"
+        raise BadFile(f"{os.fspath(path)}: {lacks}; {remedy}")
+    return kept + known
+
+
+def _text(path: Path, disk: Disk) -> str:
+    """What a trace holds."""
+    try:
+        with disk.read(path) as stream:
+            raw = stream.read()
+    except OSError as error:
+        raise BadFile(f"{path}: {reason_of(error)}; give the path of a trace") from None
+    return text_in(os.fspath(path), raw)
+
+
+def _fault(text: str, about: Mapping[str, Any]) -> str:
+    """Why this text is not the trace of a run; nothing if it is."""
+    head = _head(text)
+    if head is None:
+        return NO_TRACE
+    if "run" not in head:
+        return "has no id of a run"
+    return "" if head["run"] == about.get("run") else "is another run's"
+
+
+def _head(text: str) -> dict[str, Any] | None:
+    """What the first line says was run; `None` if this is no trace."""
+    first, _, rest = text.partition("\n")
+    mark, _, head = first.partition(" {")
+    if mark != f"# {FORMAT}" or not rest.startswith(f"{COLUMNS}\n"):
+        return None
+    try:
+        return dict(json.loads("{" + head))
+    except (ValueError, RecursionError):
+        return None

@@ -76,6 +76,8 @@ class Spec:
     forget: float | None = _option(None, "A worker that is away for so many seconds has left.", float)
     preload: Sequence[str] = _option((), "A module to import once, before worker processes start; repeat it.")
 
+    words: tuple[dict[str, Any], dict[str, Any]] | None = None  # `about` and `identity`, without the data they are of
+
     @property
     def n(self) -> int:
         """The number of workers."""
@@ -103,6 +105,8 @@ class Spec:
     @property
     def about(self) -> dict[str, Any]:
         """What is run, in words."""
+        if self.words is not None:
+            return self.words[0]
         kept = self.w0.tolist() if self.w0.size <= 1000 else "not kept"
         return {
             "method": repr(self.method),
@@ -118,6 +122,8 @@ class Spec:
     @property
     def identity(self) -> dict[str, Any]:
         """By which a folder knows its run."""
+        if self.words is not None:
+            return self.words[1]
         fixed = {"method": repr(self.method), "step": repr(self.step), "n": self.n, "d": int(self.w0.size)}
         fixed |= {"server": repr(self.server), "workers": list(self.names)}
         fixed |= {} if self.problem is not None and not prints_alike(self.problem) else {"problem": self._subject}
@@ -174,6 +180,11 @@ class Spec:
             record=check.integer("record", self.record),
             until=until_of(self.until, serving or self.streams is not None),
         )
+
+    def bare(self) -> Spec:
+        """The same for a server elsewhere, without the workers' data."""
+        words = self.about, self.identity
+        return replace(self, gradient=None, streams=None, problem=None, loss=self.measure, words=words)
 
     def sent(self) -> Iterator[tuple[str, Any, str]]:
         """What must reach workers in other processes: each parameter, its value, and the remedy if it cannot."""

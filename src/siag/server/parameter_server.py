@@ -346,6 +346,12 @@ class ParameterServer:
         if member.state in ("working", "expected"):
             member.state, member.reason = "away", reason
 
+    def readmit(self, row: int) -> None:
+        """Let a worker that was refused for good come again."""
+        member = self.members[row]
+        if member.state == "refused":
+            member.state, member.strikes, member.reason = "away", 0, ""
+
     def leave(self, row: int, now: float, reason: str = "") -> None:
         """A worker leaves for good; one that was refused for good stays so."""
         member = self.members[row]

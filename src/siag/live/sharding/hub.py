@@ -141,7 +141,7 @@ class LeadHub(Hub):
                 if not self.session.over:
                     self._noted(link.k, note)
             if link.beyond and not self.session.over:
-                self.session.hopeless()
+                self.session.diverged()
 
     def _flush_soon(self) -> None:
         """All orders of a turn of the loop go together."""

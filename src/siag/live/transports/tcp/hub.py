@@ -147,7 +147,7 @@ class Hub(Door):
             connection.refuse(str(busy), final=False)
             return
         self._seat(connection, row, hello)
-        self.session.watcher.event(f"worker {self.server.members[row].name} joined, row {row}")
+        self.session.event(f"worker {self.server.members[row].name} joined, row {row}")
         welcome = self._welcome(ticket)
         if self._share:
             welcome |= connection.offer_memory(hello, self.server.message_size, self.server.shown.size)
@@ -280,13 +280,13 @@ class Hub(Door):
         except OSError as error:
             trouble = reason_of(error)
             if trouble != self._trouble:
-                self.session.watcher.event(f"problem: {trouble}; nothing is acknowledged until it is on disk")
+                self.session.event(f"problem: {trouble}; nothing is acknowledged until it is on disk")
             self._trouble = trouble
             asyncio.get_running_loop().call_later(2 * PAUSE, self._commit)
             return
         if self._trouble:
             self._trouble = ""
-            self.session.watcher.event("what was reported is on disk again; training goes on")
+            self.session.event("what was reported is on disk again; training goes on")
         answers, self._answers = self._answers, []
         for connection, said, last in answers:
             connection.waits = False
@@ -319,7 +319,7 @@ class Hub(Door):
             self._remarked = now
             place = connection.transport.get_extra_info("peername")
             shown = f" from {place[0]}" if place else ""
-            self.session.watcher.event(f"a worker{shown} was turned away: {reason}")
+            self.session.event(f"a worker{shown} was turned away: {reason}")
 
 
 class _Busy(Exception):

@@ -13,6 +13,7 @@ from typing import Any
 
 from siag.activity import Tick
 from siag.foundations.errors import BadInput, reason_of
+from siag.live.reasons import Ending
 from siag.live.security import Tokens
 from siag.live.session import Session
 from siag.live.sharding.hub import LeadHub
@@ -91,7 +92,7 @@ async def serve_session(
         await _look_after(session, hub, stop)
         done = not stop
     finally:
-        session.end(f"stopped by {stop[0]}" if stop else "an error of the server's")
+        session.end(*((Ending.STOPPED, stop[0]) if stop else (Ending.SERVER_ERROR,)))
         for task in accepting:
             task.cancel()
         try:

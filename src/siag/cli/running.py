@@ -51,12 +51,13 @@ def terminable() -> Iterator[Begun]:
     It does so where Ctrl-C is ignored, too, as in the background of a script. What is yielded is to watch the run.
     """
     from siag.live.interrupt import end_in_order
+    from siag.live.reasons import Ending
 
     before, begun = signal.getsignal(signal.SIGTERM), Begun()
     told: list[int] = []
 
     def end(number: int, frame: FrameType | None) -> None:
-        if end_in_order("stopped by SIGTERM") or (begun.yet and not told):  # it may be about to end by itself
+        if end_in_order(Ending.STOPPED, "SIGTERM") or (begun.yet and not told):  # it may be about to end by itself
             told.append(number)
         elif callable(before) and not told:
             before(number, frame)

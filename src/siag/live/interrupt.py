@@ -77,6 +77,19 @@ def wakeable(wanted: Callable[[], bool]) -> Iterator[Callable[[], None]]:
         signal.signal(signal.SIGINT, before)
 
 
+@contextmanager
+def on_hangup(act: Callable[[], None]) -> Iterator[None]:
+    """Let SIGHUP mean this for a while; only the main thread can have it so, and not every system has it."""
+    if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "SIGHUP"):
+        yield
+        return
+    usual = signal.signal(signal.SIGHUP, lambda *_: act())
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGHUP, usual)
+
+
 def end_in_order(ending: Ending, detail: str = "") -> bool:
     """Let the run of the main thread end in order; False if there is none, or it was told before."""
     if not _running:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields, is_dataclass, replace
-from typing import Any
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import Annotated, Any, cast
 
 import numpy as np
 
@@ -26,57 +26,51 @@ from siag.steps import Step
 
 AnyPath = str | os.PathLike[str]
 LEFT_OUT: Any = None  # filled in, or refused, by `validate`
+AS_IN_PYTHON = "As in Python, or yours as module:attribute:"
 
 DEFINED = "define it with def at the top of a module, not as a lambda or inside a function"
 MADE_THERE = "give the function that makes it instead of a generator or an open file"
 IN_A_MODULE = "define its class in a module"
 
 
-def _option(default: Any, words: str, kind: type | None = None) -> Any:
-    """A field with its words for the shell; `kind` if its option there is simply of this type."""
-    return field(default=default, metadata={"help": words, "kind": kind})
-
-
 @dataclass(frozen=True, kw_only=True)
 class Spec:
-    """A run: `siag.train` and `siag.serve` say what each field means in Python, its words what it means in the shell.
+    """A run: `siag.train` and `siag.serve` say what each field means in Python, its note what it means in the shell.
 
     What was left out is filled in by `validate`, which returns a spec that is whole.
     """
 
     # What is trained
-    gradient: Gradient | None = _option(None, "module:function, called with w and a sample.", str)
-    streams: Sequence[Any] | None = _option(None, "module:attribute: a worker's samples; repeat it for each.")
-    problem: Problem | None = _option(None, "A TOML file with a table [problem], or module:attribute")
-    seed: int = _option(0, "Of the problem's samples.  [default: of the file's [run], or 0]", int)
-    pauses: Sequence[float] = _option(LEFT_OUT, "Seconds each worker of a problem waits before each gradient.")
-    names: Sequence[str] = _option(LEFT_OUT, "A worker's name; repeat it.")
-    w0: Floats = _option(LEFT_OUT, "A .npy file with the first parameters, instead of --dimension.")
-    method: Method = _option(
-        LEFT_OUT, "As in Python: SGD, SIAG(wait=1.0), Prox(SIAG(), l1=0.1), …; or yours, as module:attribute."
+    gradient: Annotated[Gradient | None, "module:function, called with w and a sample."] = None
+    streams: Annotated[Sequence[Any] | None, "module:attribute: a worker's samples; repeat it for each."] = None
+    problem: Annotated[Problem | None, "A TOML file with a table [problem], or module:attribute."] = None
+    seed: Annotated[int, "Of the problem's samples.  [default: of the file's [run], or 0]"] = 0
+    pauses: Sequence[float] = LEFT_OUT
+    names: Annotated[Sequence[str], "A worker's name; repeat it.  [default: 0, 1, …]"] = LEFT_OUT
+    w0: Annotated[Floats, "A .npy file with the first parameters, instead of --dimension."] = LEFT_OUT
+    method: Annotated[Method, f"{AS_IN_PYTHON} SGD, SIAG(wait=1.0), Prox(SIAG(), l1=0.1), …  [default: SIAG]"] = (
+        LEFT_OUT
     )
-    step: Step = _option(LEFT_OUT, "Any other step, as in Python: DelayAdaptive(gamma=0.1), …; or module:attribute.")
-    until: Until = _option(LEFT_OUT, "When to end.")
+    step: Annotated[Step, f"{AS_IN_PYTHON} DelayAdaptive(gamma=0.1), …; instead of --eta, --beta, --gamma."] = LEFT_OUT
+    until: Until = LEFT_OUT
     # How
-    server: EveryArrivals | Tick = _option(STEP_AT_ONCE, "When to step.")
-    guard: Guard | None = _option(None, "What reports must be like.")
-    departed: Departed = _option(KEEP, "Rows of those that left: keep, drop, or a half-life.")
+    server: EveryArrivals | Tick = STEP_AT_ONCE
+    guard: Guard | None = None
+    departed: Annotated[Departed, "Rows of those that left: keep, drop, or a half-life.  [default: keep]"] = KEEP
     # What is kept
-    loss: Callable[[Floats], float] | None = _option(None, "module:function, the loss of w to show and record.", str)
-    record: int = _option(200, "Points of the curve to keep, about.", int)
-    folder: AnyPath | None = _option(None, "Where the state is saved; the same command goes on from there.", str)
-    durable: bool = _option(False, "No acknowledged report is ever lost.", bool)
-    trace: AnyPath | None = _option(None, "A file for who reported when, for siag replay.", str)
+    loss: Annotated[Callable[[Floats], float] | None, "module:function, the loss of w to show and record."] = None
+    record: Annotated[int, "Points of the curve to keep, about.  [default: 200]"] = 200
+    folder: Annotated[AnyPath | None, "Where the state is saved; the same command goes on from there."] = None
+    durable: Annotated[bool, "No acknowledged report is ever lost."] = False
+    trace: Annotated[AnyPath | None, "A file for who reported when, for siag replay."] = None
     # Who is told, and who is waited for
-    progress: bool | Watcher | None = _option(None, "What is shown while it runs.")
-    linger: float | None = _option(None, "Seconds to wait when nobody is there; inf: for ever.", float)
-    patience: float | None = _option(
-        None, "Show a worker that is here as stalled so many seconds after its last report.  [default: 10]", float
-    )
-    forget: float | None = _option(None, "A worker that is away for so many seconds has left.", float)
-    preload: Sequence[str] = _option((), "A module to import once, before worker processes start; repeat it.")
+    progress: bool | Watcher | None = None
+    linger: Annotated[float | None, "Seconds to wait when nobody is there; inf: for ever.  [default: 600]"] = None
+    patience: Annotated[float | None, "Seconds after its last report that a worker is shown as stalled."] = None
+    forget: Annotated[float | None, "A worker that is away for so many seconds has left."] = None
+    preload: Annotated[Sequence[str], "A module to import once, before worker processes start; repeat it."] = ()
 
-    words: tuple[dict[str, Any], dict[str, Any]] | None = None  # `about` and `identity`, without the data they are of
+    spoken: tuple[dict[str, Any], dict[str, Any]] | None = None  # `about` and `identity`, without the data they are of
 
     @property
     def n(self) -> int:
@@ -105,8 +99,8 @@ class Spec:
     @property
     def about(self) -> dict[str, Any]:
         """What is run, in words."""
-        if self.words is not None:
-            return self.words[0]
+        if self.spoken is not None:
+            return self.spoken[0]
         kept = self.w0.tolist() if self.w0.size <= 1000 else "not kept"
         return {
             "method": repr(self.method),
@@ -122,8 +116,8 @@ class Spec:
     @property
     def identity(self) -> dict[str, Any]:
         """By which a folder knows its run."""
-        if self.words is not None:
-            return self.words[1]
+        if self.spoken is not None:
+            return self.spoken[1]
         fixed = {"method": repr(self.method), "step": repr(self.step), "n": self.n, "d": int(self.w0.size)}
         fixed |= {"server": repr(self.server), "workers": list(self.names)}
         fixed |= {} if self.problem is not None and not prints_alike(self.problem) else {"problem": self._subject}
@@ -183,8 +177,8 @@ class Spec:
 
     def bare(self) -> Spec:
         """The same for a server elsewhere, without the workers' data."""
-        words = self.about, self.identity
-        return replace(self, gradient=None, streams=None, problem=None, loss=self.measure, words=words)
+        spoken = self.about, self.identity
+        return replace(self, gradient=None, streams=None, problem=None, loss=self.measure, spoken=spoken)
 
     def sent(self) -> Iterator[tuple[str, Any, str]]:
         """What must reach workers in other processes: each parameter, its value, and the remedy if it cannot."""
@@ -204,7 +198,9 @@ class Spec:
                 raise BadInput("problem", problem, "given alone", "leave gradient and streams out, or the problem")
             return self._pauses(problem.n)
         if self.pauses is not None:
-            raise BadInput("pauses", self.pauses, "left out without a problem", "siag.streams.Paced slows a stream down")
+            raise BadInput(
+                "pauses", self.pauses, "left out without a problem", "siag.streams.Paced slows a stream down"
+            )
         if check.seed(self.seed) != 0:
             raise BadInput("seed", self.seed, "left out without a problem", "streams have samples of their own")
         if serving:
@@ -228,11 +224,12 @@ class Spec:
 
     def _start(self) -> Floats:
         problem = self.problem
-        if self.w0 is None:
+        w0: Any = self.w0
+        if w0 is None:
             if problem is None:
                 raise Missing("w0", "give the model's first parameters, an array of d numbers, or a problem")
             return np.zeros(problem.d)
-        return check.floats("w0", self.w0, (None if problem is None else problem.d,))
+        return check.floats("w0", w0, (None if problem is None else problem.d,))
 
     def _names(self, serving: bool) -> list[str]:
         """The workers' names; their numbers by default. A server may be told how many there are."""
@@ -267,7 +264,7 @@ class Spec:
             raise BadInput("preload", self.preload, "a list of names of modules")
 
 
-FIELDS = {each.name: each for each in fields(Spec)}
+FIELDS = tuple(each.name for each in fields(Spec))
 
 
 def _checked(method: Method | None, step: Step | None) -> tuple[Method, Step]:
@@ -323,6 +320,6 @@ def prints_alike(value: Any) -> bool:
         return all(prints_alike(each) for pair in value.items() for each in pair)
     if isinstance(value, list | tuple | set | frozenset):
         return all(map(prints_alike, value))
-    if callable(value) or type(value).__repr__ is object.__repr__:
+    if callable(value) or cast(Any, type(value)).__repr__ is object.__repr__:
         return False
     return not is_dataclass(value) or all(prints_alike(getattr(value, each.name)) for each in fields(value))

@@ -88,7 +88,11 @@ class Driver:
         self._known = 0  # remarks of the server's that were passed on
         self._nodes: dict[int, str] = {}  # where workers have come up
         self._why: Reason | None = None
-        self._told: tuple[str, Reason | None, int] = ("", None, 0)  # what the server was told: in which life, why to end, of how many workers
+        self._told: tuple[str, Reason | None, int] = (
+            "",
+            None,
+            0,
+        )  # what the server was told: in which life, why to end, of how many workers
         self._farewell: Any = None  # what the server was told last about the end
         self._deaf = 0.0  # since when it does not hear that the run is to end; 0: it does, or need not
         self._missed = False  # whether the server does not answer, because it is started again
@@ -417,7 +421,7 @@ class Driver:
         """Wait no longer for a server that does not hear that the run is to end."""
         now = time.monotonic()
         self._deaf = 0.0 if not self._why or self._hears() else self._deaf or now
-        if self._deaf and now - self._deaf > HEARING:
+        if self._why and self._deaf and now - self._deaf > HEARING:
             kept = self._spec.folder is not None
             rest = "start it again with the same folder to go on from its last save" if kept else "it has no result"
             self._say(f"problem: {self._why.text} while the server is away: the run ends at once; {rest}", True)

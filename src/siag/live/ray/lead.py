@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 
 from siag.foundations.errors import SiagError
 from siag.live.assembly import Assembly, Parts
+from siag.live.departures import GONE
 from siag.live.monitor.watch import Problems
 from siag.live.ray.actors import ASK, DIED, STALE, Actor, Charge, identity, loaded, started_again
 from siag.live.ray.places import Places
-from siag.live.departures import GONE
 from siag.live.reasons import Ended, Failure
 from siag.live.session import Session
 from siag.live.sharding import ShardLost

@@ -18,11 +18,11 @@ from siag.live.ray.reading import Reader, room_to_read
 from siag.live.ray.room import ONE_CPU, room_for, without_reader
 from siag.live.runtime import Runtime
 from siag.live.security import MOST_WORKERS
+from siag.live.session import Session
 from siag.live.sharding.slices import check_split
 from siag.live.spec import Spec
-from siag.live.wire import LARGEST
-from siag.live.session import Session
 from siag.live.task import Task
+from siag.live.wire import LARGEST
 from siag.simulation import Run
 from siag.storage.mirror import check_url, is_url
 from siag.streams import Part, Rows, split
@@ -114,7 +114,7 @@ class Ray(Runtime):
             nodes = self._check_room(workers, spare)
             where = f"on Ray, {nodes} node{'s' * (nodes > 1)}"
             about = spec.about | {"activity": f"{spec.about['activity']} {where}"}
-            spec = replace(spec, progress=False, words=(about, spec.identity))
+            spec = replace(spec, progress=False, spoken=(about, spec.identity))
             return Driver(self, spec, watcher, ours, reader, reads=bool(spare)).run()
 
     def _check_places(self, spec: Spec) -> Spec:
@@ -132,7 +132,8 @@ class Ray(Runtime):
                     raise BadInput(name, text, allowed, "give a path, or a URL of object storage")
                 check_url(name, text, file=name == "trace")
             else:
-                spec = replace(spec, **{name: os.path.abspath(text)})
+                changed: Any = {name: os.path.abspath(text)}
+                spec = replace(spec, **changed)
         durable = check.truth("durable", spec.durable)
         if durable and spec.folder is not None and is_url(str(spec.folder)):
             remedy = "give the path of a folder on storage that all nodes see"

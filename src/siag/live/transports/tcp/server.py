@@ -16,8 +16,6 @@ from siag.foundations.errors import BadInput, reason_of
 from siag.live.reasons import Ending
 from siag.live.security import Tokens
 from siag.live.session import Session
-from siag.live.sharding.hub import LeadHub
-from siag.live.sharding.lead import LeadServer
 from siag.live.transports.tcp.connection import Limits
 from siag.live.transports.tcp.hub import Hub
 from siag.live.transports.waiting import Spinner, event_loop
@@ -75,6 +73,9 @@ async def serve_session(
     With `share`, workers on this machine may share memory with the server; for workers that are trusted, see `Hub`.
     With `spinner`, which the event loop looks with, it looks before it sleeps while workers on this machine are there.
     """
+    from siag.live.sharding.hub import LeadHub
+    from siag.live.sharding.lead import LeadServer
+
     loop = asyncio.get_running_loop()
     kind = LeadHub if isinstance(session.server, LeadServer) else Hub
     hub = kind(session, tokens, limits, context, origin, share, spinner)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -36,7 +37,7 @@ class Curve:
         until: Until,
         record: int,
         measure: Callable[[Floats], float] | None,
-        clock: Callable[[], float],
+        clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self._measure, self._most, self._growth, self._clock = measure, 2 * record + 2, GROWTH, clock
         self._open = not until.iterations

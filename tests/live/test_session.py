@@ -672,7 +672,7 @@ def test_a_full_disk_is_reported_once_shown_and_its_end_is_reported(assembled, t
     session.look_after(4.1)
     problem = Problem(Trouble.SAVING, "no space left on device")
     assert session.notes.events == [problem.alarm]
-    assert session.notes.snapshots[-1].problems == (problem,)
+    assert session.notes.snapshots[-1].problems == (problem.text,)
     assert session.notes.snapshots[-1].saved is None
     disk.full = False
     session.finish(5.0)

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 from siag.cli.app import FAILED, _print_json, _print_run, _stop, tell
 from siag.cli.early import Terminated, meaning
 from siag.cli.files import MODEL, keep
-from siag.cli.given import named
 from siag.foundations.errors import BadInput, DivergenceWarning
 
 if TYPE_CHECKING:
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     from siag.server import Snapshot
     from siag.simulation import Run
 
-NOBODY = ("no worker is there", "no worker was there")  # how a session says so
 MOST_NUMBERS = 1000  # of w, in a line of JSON
 
 
@@ -70,6 +68,7 @@ def terminable() -> Iterator[Begun]:
 
 def watcher_of(quiet: bool, as_json: bool, metrics: str | None, insecure: bool) -> Watcher:
     """Whoever is to be told how the run goes."""
+    from siag.live.spec import renamed
     from siag.live.transports.tcp.worker import shown
     from siag.runtimes import JsonLines, Metrics, Quiet, Several, Terminal
 
@@ -79,18 +78,18 @@ def watcher_of(quiet: bool, as_json: bool, metrics: str | None, insecure: bool) 
     host, colon, port = metrics.rpartition(":")
     if not port.isascii() or not port.isdigit() or (colon and not host):
         raise BadInput("metrics", metrics, "a port, or host:port")
-    with named({"port": "metrics", "host": "metrics"}):
+    with renamed({"port": "metrics", "host": "metrics"}):
         measured = Metrics(host.removeprefix("[").removesuffix("]") or "127.0.0.1", int(port), insecure=insecure)
     view.event(f"metrics at http://{shown((reachable(measured.host), measured.port))}/metrics")
     return Several([view, measured])
 
 
-def plainly(watcher: Watcher, run: Callable[..., Run], **named: Any) -> Run:
+def plainly(watcher: Watcher, run: Callable[[], Run]) -> Run:
     """Run; close the watcher in any case, and say in a line what there is to be warned of."""
     try:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", DivergenceWarning)
-            result = run(**named)
+            result = run()
     finally:
         watcher.close()
     for warning in caught:
@@ -115,7 +114,7 @@ def finish(result: Run, folder: Path | None, as_json: bool, state: str | Path | 
             print(f"w           {np.array2string(result.w[0], precision=6, threshold=10)}")
             _print_run(result, folder, written)
         tell([*lost, *_elsewhere(state)] if lost else [])
-    if fruitless(result):
+    if no_progress(result):
         _stop(f"no worker has reported anything; {result.about['failed'][0]}", FAILED)
     if deserted(result):
         _stop(f"{result.about['ended']}; {result.about['failed'][0]}", FAILED)
@@ -142,14 +141,16 @@ def status(result: Run) -> int:
     return FAILED if (result.diverged >= 0).any() else 0
 
 
-def fruitless(result: Run) -> bool:
+def no_progress(result: Run) -> bool:
     """Whether a worker has failed, and none has reported anything since the server was started."""
     return bool(result.about.get("failed")) and bool(result.reads[0, -1] == result.about.get("before", 0))
 
 
 def deserted(result: Run) -> bool:
     """Whether it ended because nobody was there, and a worker had failed."""
-    return bool(result.about.get("failed")) and str(result.about.get("ended")).startswith(NOBODY)
+    from siag.live.reasons import Ending
+
+    return bool(result.about.get("failed")) and Ending(result.about["ending"]).deserted
 
 
 def reachable(host: str) -> str:

@@ -246,7 +246,7 @@ def check_binding(host: str, tls: bool, tokens: bool, insecure: bool) -> None:
     if insecure or (tls and tokens) or is_loopback(host):
         return
     lacking = " and no ".join(name for name, there in (("TLS", tls), ("tokens", tokens)) if not there)
-    options = " and ".join(name for name, there in (("--cert", tls), ("--tokens", tokens)) if not there)
+    options = " and ".join(name for name, there in (("--certificate", tls), ("--tokens", tokens)) if not there)
     remedy = f"give {options}, or --insecure if you trust everyone who can reach it"
     raise BadInput("host", host, f"a loopback address such as 127.0.0.1 for a server with no {lacking}", remedy)
 

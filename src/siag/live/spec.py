@@ -159,7 +159,7 @@ class Spec:
             ("forget", self.forget, {"low": 0}),
         ):
             if value is not None:
-                check.real(name, value, **limit, remedy="or None")
+                check.real(name, value, **limit, remedy="or leave it out")
         if check.truth("durable", self.durable) and self.folder is None:
             raise Missing("folder", "say where a durable run is to be kept")
         return replace(
@@ -193,14 +193,13 @@ class Spec:
     def _check_data(self, serving: bool) -> list[float]:
         """Refuse both, and neither, of a problem and a gradient on streams; return the pauses, if it is a problem."""
         gradient, streams, problem = self.gradient, self.streams, self.problem
+        pauses: Any = self.pauses
         if problem is not None:
             if gradient is not None or streams is not None:
                 raise BadInput("problem", problem, "given alone", "leave gradient and streams out, or the problem")
             return self._pauses(problem.n)
-        if self.pauses is not None:
-            raise BadInput(
-                "pauses", self.pauses, "left out without a problem", "siag.streams.Paced slows a stream down"
-            )
+        if pauses is not None:
+            raise BadInput("pauses", pauses, "left out without a problem", "siag.streams.Paced slows a stream down")
         if check.seed(self.seed) != 0:
             raise BadInput("seed", self.seed, "left out without a problem", "streams have samples of their own")
         if serving:

@@ -180,6 +180,7 @@ class ParameterServer:
         kept[0][0, ledger.HERE] = 1.0
         self._admit(small, *kept, 0, message, 0, 0, 0.0, 0, 0.0, GO, 0.0)
         rows, notes = np.zeros(1, np.int32), np.zeros((1, 2), np.int64)
+        rows.setflags(write=False)  # as those that are read from a pipe
         self._admit_all(small, *kept, rows, message[None], notes, one, 0, 0.0, 0, 1, one, 0)
         note_silence(*kept, 0, 0, 0, 0, 0.0)
         move(small, 0.0)

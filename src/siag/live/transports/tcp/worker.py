@@ -348,7 +348,7 @@ class Worker:
         if isinstance(error, ssl.SSLCertVerificationError):
             raise Dismissed(f"the server's certificate is not trusted: {error.verify_message}") from None
         if isinstance(error, ssl.SSLError) and error.reason in NO_TLS and self._task is None:
-            remedy = "leave out --ca and --tls, or start it with --cert and --key"
+            remedy = "leave out --ca and --tls, or start it with --certificate and --key"
             raise Dismissed(f"the server at {self._where} does not speak TLS; {remedy}") from None
 
     def _leave(self, reason: str, failed: bool = False) -> None:

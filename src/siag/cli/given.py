@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -59,7 +60,6 @@ class Described:
         self._typed, self._file, self._serving = typed(given), file, serving
         for name in self._typed.get("names", ()):
             check_name(name)
-        self._read: LiveRun | None = None
 
     @contextmanager
     def checked(self) -> Iterator[None]:
@@ -73,26 +73,26 @@ class Described:
         with renamed(names, MISSING if self._file is None else IN_FILE):
             yield
 
-    @property
+    @cached_property
     def file(self) -> LiveRun:
         """What the file says; nothing without one."""
         from siag.experiments.live_file import LiveRun, read_live
 
-        if self._read is None:
-            self._read = LiveRun() if self._file is None else read_live(self._file, self._serving)
-        return self._read
+        return LiveRun() if self._file is None else read_live(self._file, self._serving)
 
-    def spec(self, progress: Any) -> Spec:
-        """What to run, shown to this watcher."""
+    @cached_property
+    def spec(self) -> Spec:
+        """What to run."""
         from siag.live.network import LINGER
         from siag.live.spec import Spec
 
         usual = {"linger": LINGER} if self._serving else {}
-        return Spec(**{**usual, **self.file.spec, **self._fields(), "progress": progress})
+        return Spec(**{**usual, **self.file.spec, **self._fields()})
 
     def network(self, workers: int) -> Network:
         """Where to listen, and whom to trust."""
-        from siag.live.network import NETWORK, Limits, Network
+        from siag.live.network import NETWORK, Network
+        from siag.runtimes import Limits
 
         told = {name: self._typed[name] for name in NETWORK if name in self._typed}
         limits = self.file.limits | {name: self._typed[name] for name in LIMITS if name in self._typed}
@@ -118,7 +118,7 @@ class Described:
             if "names" in given:
                 raise BadInput("workers", given["workers"], "given alone", "leave out workers or names")
             made["names"] = given["workers"]
-        makers = {
+        makers: dict[str, Callable[[Any], Any]] = {
             "gradient": lambda text: reference("gradient", text, HERE),
             "streams": lambda texts: [reference("stream", text, HERE) for text in texts],
             "names": list,

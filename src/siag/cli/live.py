@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -62,11 +63,11 @@ def serve(file: Path | None, out: Path | None, as_json: bool, **given: Any) -> i
     folder = None if out is None else writable_folder("out", out, (*FILES, MODEL))
     run = Described(given, file, serving=True)
     with run.checked():
-        workers = run.spec(False).validate(serving=True).n
-        network = run.network(workers)
+        spec = run.spec.validate(serving=True)
+        network = run.network(spec.n)
         _allow_connections()
         watcher = watcher_of(given["quiet"], as_json, given["metrics"], network.insecure)
-        spec = run.spec(watcher)
+        spec = replace(spec, progress=watcher)
 
         def ready(host: str, port: int) -> None:
             command = f"siag work {shown((reachable(host), port))} {_workers_words(given, spec, network)}"
@@ -179,9 +180,8 @@ def _workers_words(given: dict[str, Any], spec: Spec, network: Network) -> str:
     if spec.problem is None:
         words = ["--gradient … --stream …"]
     else:
-        words = [f"--problem {given['problem'] or '…'}"] + (
-            [f"--seed {spec.seed}"] if given["seed"] is not None else []
-        )
+        words = [f"--problem {given['problem'] or '…'}"]
+        words += [f"--seed {spec.seed}"] if given["seed"] is not None else []
     words += ["--ca …"] if network.certificate is not None else []
     words += ["--token …"] if network.tokens is not None else []
     return " ".join(words)

@@ -9,10 +9,11 @@ from typing import Any, get_args, get_type_hints
 import click
 
 FILE = click.Path(path_type=Path)
+Words = tuple[str, type, str]  # an option, its type, its help
 PROBLEM = "A TOML file with a table [problem], or module:attribute"
 REPEATED = {"streams": "--stream", "names": "--name", "preload": "--preload"}  # one value each time
 SIMPLE = (bool, int, float)
-ABOVE = {  # options that say a part of a field, shown above the options of their fields
+ABOVE: dict[str, list[Words]] = {  # options that say a part of a field, shown above the options of their fields
     "w0": [("--dimension", int, "How many parameters the model has; it starts from 0.")],
     "step": [
         ("--eta", float, "A constant step."),
@@ -20,7 +21,7 @@ ABOVE = {  # options that say a part of a field, shown above the options of thei
         ("--gamma", float, "γ of the step β/(t+γ)."),
     ],
 }
-INSTEAD = {  # and those that a field has instead of one of its own
+INSTEAD: dict[str, list[Words]] = {  # and those that a field has instead of one of its own
     "server": [
         ("--every", int, "Step after every so many reports.  [default: 1]"),
         ("--tick", float, "Step every so many seconds, instead of --every."),
@@ -42,7 +43,19 @@ INSTEAD = {  # and those that a field has instead of one of its own
         ("--frame", float, "Seconds for a message to arrive whole; long ones have more.  [default: 30]"),
     ],
 }
-COMMON = ("w0", "problem", "seed", "method", "step", "server", "until", "forget", "patience", "folder", "durable")
+COMMON: tuple[str, ...] = (
+    "w0",
+    "problem",
+    "seed",
+    "method",
+    "step",
+    "server",
+    "until",
+    "forget",
+    "patience",
+    "folder",
+    "durable",
+)
 COMMON += ("trace", "departed", "guard", "loss", "record")
 TRAIN = ("gradient", "streams", "names", *COMMON, "preload")
 SERVE = ("names", *COMMON, "linger")
@@ -61,9 +74,7 @@ SHOWN = (
     click.Option(["--out"], type=FILE, help="Folder for w.npy, run.npz, run.csv, run.png and run.svg."),
     click.Option(["--metrics"], help="PORT or HOST:PORT for Prometheus metrics; only this machine, unless --insecure."),
     click.Option(["--quiet"], is_flag=True, help="Show nothing while it runs."),
-    click.Option(
-        ["--json", "as_json"], is_flag=True, help="Print lines of JSON instead of text; the last is the result."
-    ),
+    click.Option(["--json", "as_json"], is_flag=True, help="Print lines of JSON; the last is the result."),
 )
 
 
@@ -90,9 +101,7 @@ def train_options() -> list[click.Parameter]:
     """The options of `siag train`."""
     from siag.live.spec import Spec
 
-    where = click.Option(
-        ["--runtime"], help="Where to run: local, ray, or yours as module:attribute.  [default: local]"
-    )
+    where = _option("--runtime", str, "Where to run: local, ray, or yours as module:attribute.  [default: local]")
     insecure = click.Option(["--insecure"], is_flag=True, help="Let --metrics be read from beyond this machine.")
     return [*options_of(Spec, TRAIN), *SHOWN, insecure, where, *(_option(*each) for each in RAY)]
 

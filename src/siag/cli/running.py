@@ -8,6 +8,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from os import PathLike
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -98,7 +99,7 @@ def plainly(watcher: Watcher, run: Callable[[], Run]) -> Run:
     return result
 
 
-def finish(result: Run, folder: Path | None, as_json: bool, state: str | Path | None = None) -> int:
+def finish(result: Run, folder: Path | None, as_json: bool, state: str | PathLike[str] | None = None) -> int:
     """Write and print what came out; the exit status. `state` is where the run was saved.
 
     SIGTERM has nothing to end any more.
@@ -121,7 +122,7 @@ def finish(result: Run, folder: Path | None, as_json: bool, state: str | Path | 
     return FAILED if lost else status(result)
 
 
-def _elsewhere(state: str | Path | None) -> list[str]:
+def _elsewhere(state: str | PathLike[str] | None) -> list[str]:
     """Where the model is beside, in a line; none if it is nowhere."""
     from siag.storage.mirror import is_url
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -54,12 +55,12 @@ def train(file: Path | None, out: Path | None, as_json: bool, **given: Any) -> i
     run = Described(given, file)
     with run.checked():
         runtime = _runtime(given) or run.file.runtime
-        run.spec(False)  # what is wrong is said before anything is opened
+        spec = run.spec
         watcher = watcher_of(given["quiet"], as_json, given["metrics"], given["insecure"])
         try:
             with terminable() as begun:
-                spec = run.spec(Several([watcher, begun]))
-                result = plainly(watcher, lambda: run_spec(spec, runtime))
+                shown = replace(spec, progress=Several([watcher, begun]))
+                result = plainly(watcher, lambda: run_spec(shown, runtime))
         except NotBegun:
             raise
         except Terminated:

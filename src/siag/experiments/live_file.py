@@ -34,7 +34,19 @@ from siag.server import DROP, KEEP, Departed, Guard
 from siag.storage.remote import is_url
 
 PLAIN = ("seed", "record", "durable", "patience", "forget")
-COMMON = (*PLAIN, "names", "w0", "dimension", "problem", "method", "step", "until", "server", "guard", "departed")
+COMMON: tuple[str, ...] = (
+    *PLAIN,
+    "names",
+    "w0",
+    "dimension",
+    "problem",
+    "method",
+    "step",
+    "until",
+    "server",
+    "guard",
+    "departed",
+)
 COMMON += ("loss", "folder", "trace")
 TRAIN = ("gradient", "streams", "pauses", "preload", "ray", *COMMON)
 SERVE = ("workers", "linger", "network", *COMMON)

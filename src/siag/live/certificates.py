@@ -40,9 +40,9 @@ def make_certificates(
 ) -> list[Path]:
     """Make all a server and its workers need to trust each other; nothing that exists is overwritten.
 
-    Writes `ca.pem` (for every worker), `server.pem`, `server.key` and `tokens.json` (for the server), and
-    a token for each worker: `<name>.token`, or `worker-<number>.token` if they have no names. All but the two certificates are readable by their owner
-    only. Either all files are written or none.
+    Writes `ca.pem` (for every worker), `server.pem`, `server.key` and `tokens.json` (for the server), and a token for
+    each worker: `<name>.token`, or `worker-<number>.token` if they have no names. All but the two certificates are
+    readable by their owner only. Either all files are written or none.
 
     Args:
         folder: where to; made if need be.

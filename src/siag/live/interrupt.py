@@ -16,7 +16,7 @@ _running: list[End] = []  # the ways to end what runs, the innermost last, each 
 
 @contextmanager
 def interruptible(end: End) -> Iterator[None]:
-    """Let the first Ctrl-C end a run in order, by `end(ending, detail)`; the second does what the first would have done.
+    """Let the first Ctrl-C end a run in order, by `end`; the second does what the first would have done.
 
     Only the main thread can have it so, and a program that handles the signal itself keeps its way.
     """

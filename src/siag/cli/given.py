@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 HERE = Path()
 ENDS = ("iterations", "seconds", "reports")
 GUARD = {"max_age": "age", "max_norm": "norm", "max_jump": "jump", "strikes": "strikes"}
-PLAIN = ("seed", "record", "durable", "patience", "forget", "folder", "trace", "linger")
 LIMITS = ("connections", "hello", "frame")
 TYPED = {"k": "every", "age": "max-age", "norm": "max-norm", "jump": "max-jump", "give_up": "give-up"}
 MISSING = {  # what to type, where something is missing
@@ -104,12 +103,13 @@ class Described:
         """The fields of `Spec` of which something was typed."""
         from siag.experiments.live_file import departed, load_start, zeros
         from siag.experiments.references import Loss, reference
+        from siag.live.spec import fields_of
 
         given, before = self._typed, self.file.spec
-        made = {name: given[name] for name in PLAIN if name in given}
+        made = {name: given[name] for name in fields_of(self._serving) if name in given}
         if "problem" in given:
             made["problem"], usual = read_problem(given["problem"])
-            made.setdefault("seed", usual)
+            made = {"seed": usual} | made
         if "dimension" in given:
             made["w0"] = zeros(given["dimension"], "w0" in given)
         elif "w0" in given:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, get_args, get_type_hints
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import click
 
@@ -43,22 +43,6 @@ INSTEAD: dict[str, list[Words]] = {  # and those that a field has instead of one
         ("--frame", float, "Seconds for a message to arrive whole; long ones have more.  [default: 30]"),
     ],
 }
-COMMON: tuple[str, ...] = (
-    "w0",
-    "problem",
-    "seed",
-    "method",
-    "step",
-    "server",
-    "until",
-    "forget",
-    "patience",
-    "folder",
-    "durable",
-)
-COMMON += ("trace", "departed", "guard", "loss", "record")
-TRAIN = ("gradient", "streams", "names", *COMMON, "preload")
-SERVE = ("names", *COMMON, "linger")
 RAY = (
     ("--address", str, "Ray: its cluster: auto, or HOST:PORT.  [default: RAY_ADDRESS, or its own]"),
     ("--workers", int, "Ray: how many.  [default: one for each stream]"),
@@ -99,20 +83,20 @@ class LiveCommand(click.Command):
 
 def train_options() -> list[click.Parameter]:
     """The options of `siag train`."""
-    from siag.live.spec import Spec
+    from siag.live.spec import Spec, fields_of
 
     where = _option("--runtime", str, "Where to run: local, ray, or yours as module:attribute.  [default: local]")
     insecure = click.Option(["--insecure"], is_flag=True, help="Let --metrics be read from beyond this machine.")
-    return [*options_of(Spec, TRAIN), *SHOWN, insecure, where, *(_option(*each) for each in RAY)]
+    return [*options_of(Spec, fields_of(serving=False)), *SHOWN, insecure, where, *(_option(*each) for each in RAY)]
 
 
 def serve_options() -> list[click.Parameter]:
     """The options of `siag serve`."""
     from siag.live.network import NETWORK, Network
-    from siag.live.spec import Spec
+    from siag.live.spec import Spec, fields_of
 
     workers = click.Option(["--workers"], type=int, help="How many workers there are, instead of --name.")
-    return [workers, *options_of(Spec, SERVE), *options_of(Network, NETWORK), *SHOWN]
+    return [workers, *options_of(Spec, fields_of(serving=True)), *options_of(Network, NETWORK), *SHOWN]
 
 
 def options_of(owner: type, names: Sequence[str]) -> list[click.Parameter]:
@@ -121,7 +105,7 @@ def options_of(owner: type, names: Sequence[str]) -> list[click.Parameter]:
     made: list[click.Parameter] = []
     for name in names:
         made += [_option(*each) for each in (*ABOVE.get(name, ()), *INSTEAD.get(name, ()))]
-        if name not in INSTEAD:
+        if get_origin(hints[name]) is Annotated:  # a field without words has no option of its own
             made.append(_own(name, hints[name]))
     return made
 

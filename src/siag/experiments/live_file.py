@@ -29,27 +29,13 @@ from siag.foundations import check
 from siag.foundations.errors import BadFile, BadInput, Missing
 from siag.foundations.types import Floats
 from siag.live.network import NETWORK
+from siag.live.spec import fields_of
 from siag.runtimes import Limits, Ray, Runtime, Until
 from siag.server import DROP, KEEP, Departed, Guard
 from siag.storage.remote import is_url
 
-PLAIN = ("seed", "record", "durable", "patience", "forget")
-COMMON: tuple[str, ...] = (
-    *PLAIN,
-    "names",
-    "w0",
-    "dimension",
-    "problem",
-    "method",
-    "step",
-    "until",
-    "server",
-    "guard",
-    "departed",
-)
-COMMON += ("loss", "folder", "trace")
-TRAIN = ("gradient", "streams", "pauses", "preload", "ray", *COMMON)
-SERVE = ("workers", "linger", "network", *COMMON)
+HIDDEN = ("progress",)  # who watches a run is the shell's affair
+TRAIN, SERVE = ("dimension", "ray"), ("dimension", "workers", "network")  # keys that are no fields
 LIMITS = ("connections", "hello", "frame")
 FILES = ("certificate", "key", "tokens")
 
@@ -68,7 +54,8 @@ def read_live(path: str | os.PathLike[str], serving: bool = False) -> LiveRun:
     """Read a live run from a TOML file, as `siag serve` or as `siag train` takes it."""
     tables, folder = read_tables(path), Path(path).parent
     look_in(folder)
-    check_names("file", tables, SERVE if serving else TRAIN, needed=())
+    known = tuple(name for name in fields_of(serving) if name not in HIDDEN)
+    check_names("file", tables, (*known, *(SERVE if serving else TRAIN)), needed=())
     network, limits = _network(tables.get("network", {}), folder)
     ray = make_part("ray", "Ray", Ray, _table("ray", tables["ray"])) if "ray" in tables else None
     return LiveRun(_fields(tables, folder), network, limits, ray)
@@ -76,10 +63,10 @@ def read_live(path: str | os.PathLike[str], serving: bool = False) -> LiveRun:
 
 def _fields(tables: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     """The fields of `Spec`."""
-    found = {name: tables[name] for name in (*PLAIN, "names", "pauses", "preload", "linger") if name in tables}
+    found = {name: value for name, value in tables.items() if name not in (*TRAIN, *SERVE)}
     if "problem" in tables:
         found["problem"], usual = _problem(tables["problem"], folder)
-        found.setdefault("seed", usual)
+        found = {"seed": usual} | found
     for name, make in MAKERS.items():
         if name in tables:
             found[name] = make(tables[name], folder)

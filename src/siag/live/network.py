@@ -19,7 +19,7 @@ from siag.live.interrupt import on_hangup
 from siag.live.monitor.watch import Watcher
 from siag.live.security import Tokens, check_binding, client_context, is_loopback, read_token, server_context
 from siag.live.session import Session
-from siag.live.spec import FIELDS, AnyPath, Spec, prints_alike, renamed
+from siag.live.spec import AnyPath, Spec, fields_of, prints_alike, renamed
 from siag.live.task import FromProblem, FromStream, Gradient, Task, check_stream
 from siag.live.transports.tcp.server import Limits, listen, serve_eagerly
 from siag.live.transports.tcp.worker import Worker, made
@@ -147,11 +147,10 @@ def serve(
     given = dict(locals()) | {"names": workers}  # the fields of `Spec` and of `Network`, and the rest
     network = Network(**{name: given[name] for name in NETWORK})
     with renamed({"names": "workers"}, {"names": ("workers", "say how many there are, or give their names")}):
-        return serve_spec(Spec(**{name: given[name] for name in SERVED}), network, ready, about)
+        return serve_spec(Spec(**{name: given[name] for name in fields_of(serving=True)}), network, ready, about)
 
 
 NETWORK = tuple(each.name for each in fields(Network))
-SERVED = tuple(name for name in FIELDS if name not in ("gradient", "streams", "pauses", "preload", "spoken"))
 
 
 def serve_spec(

@@ -263,7 +263,13 @@ class Spec:
             raise BadInput("preload", self.preload, "a list of names of modules")
 
 
-FIELDS = tuple(each.name for each in fields(Spec))
+LOCAL, SERVED = ("gradient", "streams", "pauses", "preload"), ("linger",)  # fields of `train` and of `serve` alone
+
+
+def fields_of(serving: bool) -> tuple[str, ...]:
+    """The fields that the user of `serve`, or of `train`, may give."""
+    others = {*(LOCAL if serving else SERVED), "spoken"}
+    return tuple(each.name for each in fields(Spec) if each.name not in others)
 
 
 def _checked(method: Method | None, step: Step | None) -> tuple[Method, Step]:

@@ -64,6 +64,8 @@ def read_live(path: str | os.PathLike[str], serving: bool = False) -> LiveRun:
 def _fields(tables: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     """The fields of `Spec`."""
     found = {name: value for name, value in tables.items() if name not in (*TRAIN, *SERVE)}
+    if "dimension" in tables:
+        found["w0"] = zeros(tables["dimension"], "w0" in tables)
     if "problem" in tables:
         found["problem"], usual = _problem(tables["problem"], folder)
         found = {"seed": usual} | found
@@ -72,8 +74,6 @@ def _fields(tables: Mapping[str, Any], folder: Path) -> dict[str, Any]:
             found[name] = make(tables[name], folder)
     if "step" in tables:
         found["step"] = _step(tables["step"], found.get("problem"), folder)
-    if "dimension" in tables:
-        found["w0"] = zeros(tables["dimension"], "w0" in tables)
     if "workers" in tables:
         if "names" in tables:
             raise BadInput("workers", tables["workers"], "given alone", "leave out workers or names")

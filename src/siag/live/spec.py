@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, is_dataclass, replace
+from importlib.util import find_spec
 from typing import Annotated, Any, cast
 
 import numpy as np
@@ -259,8 +260,7 @@ class Spec:
             place = getattr(self, name)
             if place is not None and not isinstance(place, str | os.PathLike):
                 raise BadInput(name, place, "a path", "give it as text, or leave it out")
-        if isinstance(self.preload, str) or not all(isinstance(name, str) and name for name in self.preload):
-            raise BadInput("preload", self.preload, "a list of names of modules")
+        check_modules(self.preload)
 
 
 LOCAL, SERVED = ("gradient", "streams", "pauses", "preload"), ("linger",)  # fields of `train` and of `serve` alone
@@ -284,6 +284,15 @@ def _checked(method: Method | None, step: Step | None) -> tuple[Method, Step]:
     method.serve()  # before its step: another would be of no use
     method.pair(step)
     return method, step
+
+
+def check_modules(preload: Any) -> None:
+    """Refuse what are no names of modules that can be imported."""
+    if isinstance(preload, str | bytes) or not isinstance(preload, Iterable):
+        raise BadInput("preload", preload, "a list of names of modules")
+    for name in preload:
+        if not isinstance(name, str) or not name or find_spec(name.partition(".")[0]) is None:
+            raise BadInput("preload", name, "the name of a module that can be imported")
 
 
 @contextmanager

@@ -18,7 +18,6 @@ import time
 import types
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from importlib.util import find_spec
 from multiprocessing import connection, get_all_start_methods, get_context
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
@@ -32,6 +31,7 @@ from siag.foundations.types import Floats, Integers
 from siag.live.reasons import Ending
 from siag.live.runtime import Runtime
 from siag.live.session import Session
+from siag.live.spec import check_modules
 from siag.live.task import StreamEnded, Task, last_words
 from siag.live.transports.waiting import Waiter
 from siag.server.guard import Refused, square_norm
@@ -202,9 +202,7 @@ class SharedMemory(Runtime):
     """
 
     def __init__(self, *, preload: Sequence[str] = ()) -> None:
-        for name in preload:
-            if find_spec(name.partition(".")[0]) is None:
-                raise BadInput("preload", name, "the name of a module that can be imported")
+        check_modules(preload)
         self._preload = tuple(preload)
 
     def check_workers(self, workers: int) -> None:

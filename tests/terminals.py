@@ -9,6 +9,7 @@ import threading
 import time
 from contextlib import ExitStack
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -228,22 +229,55 @@ def wait_for(server, condition):
         time.sleep(0.02)
 
 
-def run(words, desk, monkeypatch):
+class Outcome(NamedTuple):
+    """How a command in this process ended."""
+
+    status: int
+    out: list[str]
+    err: list[str]
+
+    @property
+    def documents(self):
+        """Its output as JSON, strictly."""
+        return [json.loads(line, parse_constant=pytest.fail) for line in self.out]
+
+    @property
+    def result(self):
+        """The last document."""
+        return self.documents[-1]
+
+    @property
+    def events(self):
+        """The remarks."""
+        return [document["event"] for document in self.documents if "event" in document]
+
+
+class Shell:
     """The command line, in this process: so many more would take their time to start."""
-    from siag.cli import main
 
-    monkeypatch.chdir(desk.folder)
-    monkeypatch.delitem(sys.modules, "job", raising=False)
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    monkeypatch.setattr(sys, "argv", ["siag", *words.split()])
-    main()
+    def __init__(self, desk, monkeypatch, capsys):
+        self.desk, self.folder, self._patch, self._captured = desk, desk.folder, monkeypatch, capsys
+        monkeypatch.chdir(desk.folder)
+        monkeypatch.delenv("SIAG_TOKEN", raising=False)
+        monkeypatch.setattr(sys, "path", list(sys.path))
+        for name in ("job", "helper"):
+            monkeypatch.delitem(sys.modules, name, raising=False)
 
+    def __call__(self, *words):
+        """Run a command; how it ended."""
+        from siag.cli import main
 
-def mistake(words, desk, monkeypatch, capsys):
-    """The line a mistake is answered with."""
-    with pytest.raises(SystemExit) as ended:
-        run(words, desk, monkeypatch)
-    assert ended.value.code == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith("siag: ")
-    return line
+        typed = [str(word) for word in words]
+        self._patch.setattr(sys, "argv", ["siag", *(typed if len(typed) > 1 else typed[0].split())])
+        self._captured.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            main()
+        printed = self._captured.readouterr()
+        return Outcome(ended.value.code or 0, printed.out.splitlines(), printed.err.splitlines())
+
+    def mistake(self, *words):
+        """The line a mistake is answered with."""
+        ended = self(*words)
+        assert ended.status == 2
+        (line,) = ended.err
+        return line.removeprefix("siag: ")

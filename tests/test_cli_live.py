@@ -273,7 +273,7 @@ def test_tls_and_tokens_from_certs_to_goodbye(desk):
     made = desk.siag("certs", "secrets", "--host", "localhost", "--workers", 2)
     assert made.end() == 0
     assert {line.strip() for line in made.out} >= {"secrets/ca.pem", "secrets/tokens.json", "secrets/worker-1.token"}
-    keys = ("--cert", "secrets/server.pem", "--key", "secrets/server.key", "--tokens", "secrets/tokens.json")
+    keys = ("--certificate", "secrets/server.pem", "--key", "secrets/server.key", "--tokens", "secrets/tokens.json")
     server = desk.serve("--workers", 2, "--host", "0.0.0.0", *keys)
     address = server.address.replace("0.0.0.0", "localhost")
     stranger = desk.work(address, "--ca", "secrets/ca.pem")
@@ -474,7 +474,7 @@ POSED = "serve --problem problem.toml --eta 0.1"
         ("work ::1 --gradient job:gradient --stream job:few", "write an IPv6 address in brackets, as in [::1]:7460"),
         ("serve --workers 2 --dimension 3 --eta 0.1 --departed x", "departed = 'x': must be keep, drop, or"),
         ("serve --workers 2 --dimension 3 --eta 0.1 --host 0.0.0.0", "or --insecure if you trust everyone"),
-        ("serve --workers 2 --dimension 3 --eta 0.1 --cert job.py", "key is missing; TLS needs both"),
+        ("serve --workers 2 --dimension 3 --eta 0.1 --certificate job.py", "key is missing; TLS needs both"),
         ("serve --workers 2 --dimension 3 --eta 0.1 --durable", "folder is missing"),
         ("serve --workers 2 --w0 job.py --eta 0.1", "job.py: not a .npy file"),
         ("serve --workers 2 --dimension 3 --eta 0.1 --loss job:nothing", "importing it raised AttributeError"),

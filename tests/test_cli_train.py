@@ -1,17 +1,22 @@
-"""`siag train` as users meet it: one command, here or on Ray."""
+"""`siag train` as users meet it; in this process, on a runtime that waits for nothing, unless a signal is the point."""
 
 import os
+import pickle
 import shutil
 import signal
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import siag
+from siag.live import train as module
 from siag.methods import Averaged, Prox
+from siag.runtimes import Ending, Ray
 from siag.steps import Constant, DelayAdaptive
-from terminals import Desk, mistake, run, wait_for
+from terminals import Desk, Shell, wait_for
 
+EXAMPLES = Path(__file__).parent.parent / "examples"
 MORE = """
 
 def hopeless(w):
@@ -27,9 +32,9 @@ def summing():
 
 
 def lenient():
-    from siag.streams import Buffered, Follow
+    from siag.streams import Follow
 
-    return Buffered(Follow(name, wait=False, bad="skip"))
+    return Follow(name, wait=False, bad="skip")
 
 
 from siag.methods import SGD
@@ -38,7 +43,11 @@ from siag.methods import SGD
 class Own(SGD):
     pass
 """
-STREAMS = ("--gradient", "job:gradient", "--stream", "job:slow_ones", "--stream", "job:slow_threes", "--dimension", 3)
+DATA = "--gradient job:gradient --stream job:ones --stream job:threes --dimension 3"
+TRAIN = f"train {DATA} --eta 0.05"
+INSTANT = "--runtime instant:Instant"
+POSED = "train --problem problem.toml --seed 4 --eta 0.05 --reports 300 --trace run.trace.gz --out out --json"
+RAY = f"{TRAIN} --runtime ray"
 
 
 @pytest.fixture
@@ -47,125 +56,118 @@ def desk(tmp_path):
         yield made
 
 
-def test_streams_are_trained_on_by_one_command(desk):
-    trained = desk.siag(
-        "train", *STREAMS, "--eta", 0.05, "--iterations", 2000, "--name", "one", "--name", "three", "--out", "out"
-    )
-    assert trained.end() == 0, trained.err
-    assert trained.err  # a line of summary
-    assert trained.out[-1] == "Written: out/w.npy, run.npz, run.csv, run.png, run.svg\n"
-    assert np.abs(np.load(desk.folder / "out" / "w.npy") - 2.0).max() < 0.5
-    assert siag.load(desk.folder / "out" / "run.npz").t[-1] == 2000
+@pytest.fixture
+def shell(desk, monkeypatch, capsys):
+    return Shell(desk, monkeypatch, capsys)
 
 
-def replayed(desk):
-    """The model that the trace gives, and the one that was trained."""
-    again = desk.siag("replay", "run.trace.gz", "--out", "again", "--json")
-    assert again.end() == 0, again.err
-    return siag.load(desk.folder / "again" / "run.npz").w[0], np.load(desk.folder / "out" / "w.npy")
+def test_streams_are_trained_on_by_one_command(shell):
+    ended = shell(f"{TRAIN} {INSTANT} --iterations 2000 --name one --name three --out out")
+    assert ended.status == 0, ended.err
+    assert ended.err  # a line of summary
+    assert ended.out[-1] == "Written: out/w.npy, run.npz, run.csv, run.png, run.svg"
+    assert np.abs(np.load("out/w.npy") - 2.0).max() < 0.5
+    assert siag.load("out/run.npz").t[-1] == 2000
 
 
-def posed(desk, *more):
-    """Train on the problem; the last line."""
-    model = ("--problem", "problem.toml", "--seed", 4, "--eta", 0.05)
-    kept = ("--trace", "run.trace.gz", "--out", "out", "--json")
-    trained = desk.siag("train", *model, "--reports", 300, *kept, *more)
-    assert trained.end() == 0, trained.err
-    return trained.documents()
-
-
-def test_a_problem_is_replayed_from_the_trace_bit_for_bit(desk):
-    *lines, result = posed(desk)
-    assert all(set(line) in ({"seconds", "event"}, {"seconds", "snapshot"}) for line in lines)
-    assert (result["result"], result["seed"], result["samples"][-1]) == (True, 4, 300)
-    assert result["activity"] == "live, 2 processes on one machine"
-    again, w = replayed(desk)
-    assert np.array_equal(again, w)
-    assert result["w"] == w.tolist()
-    assert w.any()
-
-
-def test_the_same_on_a_ray_cluster_that_the_command_starts(desk, monkeypatch):
-    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
-    monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    result = posed(desk, "--runtime", "ray", "--workers", 2, "--resources", "CPU=0.5", "--folder", "state")[-1]
-    assert (result["result"], result["seed"], result["samples"][-1]) == (True, 4, 300)
-    assert "2 workers on Ray" in result["activity"]
-    again, w = replayed(desk)
-    assert np.array_equal(again, w)
-    assert w.any()
-
-
-def test_the_same_command_goes_on_from_its_folder(desk):
-    words = ("train", "--problem", "problem.toml", "--eta", 0.05, "--folder", "state", "--json")
-    first = desk.siag(*words, "--iterations", 200)
-    assert first.end() == 0, first.err
-    second = desk.siag(*words, "--iterations", 500)
-    assert second.end() == 0, second.err
-    assert second.says("went on from version 200", second.out)
-    assert second.documents()[-1]["t"][-1] == 500
-
-
-@pytest.mark.parametrize(
-    ("usual", "number", "why"),
-    [
-        (signal.default_int_handler, signal.SIGINT, "interrupted"),
-        (signal.default_int_handler, signal.SIGTERM, "stopped by SIGTERM"),
-        (signal.SIG_IGN, signal.SIGTERM, "stopped by SIGTERM"),  # in the background of a script
-    ],
-    ids=["INT", "TERM", "TERM where INT is ignored"],
-)
-def test_it_is_stopped_in_order_by_a_signal(desk, usual, number, why):
-    before = signal.signal(signal.SIGINT, usual)
-    trained = desk.siag("train", *STREAMS, "--eta", 0.05, "--json", "--out", "out")
+def test_processes_of_this_machine_and_a_signal_that_stops_them_in_order(desk):
+    streams = ("--gradient", "job:gradient", "--stream", "job:slow_ones", "--stream", "job:slow_threes")
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # as in the background of a script
+    trained = desk.siag("train", *streams, "--dimension", 3, "--eta", 0.05, "--json", "--out", "out")
     signal.signal(signal.SIGINT, before)
     wait_for(trained, lambda snapshot: snapshot["reports"] > 20)
-    trained.process.send_signal(number)
+    trained.process.send_signal(signal.SIGTERM)
     assert trained.end() == 0, trained.err
-    assert trained.documents()[-1]["ended"] == why
+    result = trained.documents()[-1]
+    assert (result["ending"], result["ended"]) == (Ending.STOPPED, "stopped by SIGTERM")
+    assert "processes on one machine" in result["activity"]
     assert (desk.folder / "out" / "run.npz").exists()
     assert trained.err == []
 
 
-def stopped(desk, change, *more):
-    """A run whose folder for results is changed meanwhile, and that is stopped then; the terminal, and its result."""
-    trained = desk.siag("train", *STREAMS, "--eta", 0.05, "--json", "--out", "out", *more)
+def test_ctrl_c_stops_it_in_order(desk):
+    trained = desk.siag("train", "--problem", "problem.toml", "--eta", 0.05, "--seconds", 50, "--json")
     wait_for(trained, lambda snapshot: snapshot["reports"] > 20)
-    change(desk.folder / "out")
-    trained.process.send_signal(signal.SIGTERM)
-    trained.end()
-    return trained, trained.documents()[-1]
+    trained.process.send_signal(signal.SIGINT)
+    assert trained.end() == 0, trained.err
+    assert trained.documents()[-1]["ending"] == Ending.INTERRUPTED
 
 
-def test_a_folder_for_results_that_vanished_is_made_again(desk):
-    trained, result = stopped(desk, shutil.rmtree)
-    assert (trained.process.returncode, trained.err) == (0, [])
-    assert result["w"] == np.load(desk.folder / "out" / "w.npy").tolist()
-    assert (desk.folder / "out" / "run.svg").exists()
+def test_a_problem_is_replayed_from_the_trace_bit_for_bit(shell):
+    ended = shell(f"{POSED} {INSTANT}")
+    assert ended.status == 0, ended.err
+    *lines, result = ended.documents
+    assert all(set(line) in ({"seconds", "event"}, {"seconds", "snapshot"}) for line in lines)
+    assert (result["result"], result["seed"], result["samples"][-1]) == (True, 4, 300)
+    assert shell("replay run.trace.gz --out again --json").status == 0
+    w = np.load("out/w.npy")
+    assert np.array_equal(siag.load("again/run.npz").w[0], w)
+    assert result["w"] == w.tolist()
+    assert w.any()
 
 
-def test_a_model_that_cannot_be_written_is_printed_and_can_be_exported(desk):
-    def replace(folder):
-        shutil.rmtree(folder)
-        folder.write_text("")
+@pytest.mark.ray
+def test_the_same_on_a_ray_cluster_that_the_command_starts(desk, monkeypatch):
+    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    more = ("--runtime", "ray", "--workers", 2, "--resources", "CPU=0.5", "--folder", "state")
+    trained = desk.siag(*POSED.split(), *more)
+    assert trained.end() == 0, trained.err
+    result = trained.documents()[-1]
+    assert (result["result"], result["seed"], result["samples"][-1]) == (True, 4, 300)
+    assert "2 workers on Ray" in result["activity"]
 
-    trained, result = stopped(desk, replace, "--folder", "state")
-    assert trained.process.returncode == 1
-    *lines, last = trained.err
+
+def test_the_same_command_goes_on_from_its_folder(shell):
+    words = f"train --problem problem.toml --eta 0.05 --folder state --json {INSTANT}"
+    assert shell(f"{words} --iterations 200").status == 0
+    second = shell(f"{words} --iterations 500")
+    assert "went on from version 200, 200 reports" in second.events
+    assert second.result["t"][-1] == 500
+
+
+def test_a_folder_for_results_that_vanished_is_made_again(shell, monkeypatch):
+    after(monkeypatch, lambda: shutil.rmtree("out"))
+    ended = shell(f"{TRAIN} {INSTANT} --reports 50 --json --out out")
+    assert (ended.status, ended.err) == (0, [])
+    assert ended.result["w"] == np.load("out/w.npy").tolist()
+    assert os.path.exists("out/run.svg")
+
+
+def test_a_model_that_cannot_be_written_is_printed_and_can_be_exported(shell, monkeypatch):
+    def replace():
+        shutil.rmtree("out")
+        Path("out").write_text("")
+
+    after(monkeypatch, replace)
+    ended = shell(f"{TRAIN} {INSTANT} --reports 50 --json --out out --folder state")
+    assert ended.status == 1
+    *lines, last = ended.err
     names = ("w.npy", "run.npz", "run.csv", "run.png", "run.svg")
     assert [line.split(": ")[:3] for line in lines] == [["siag", f"out/{name}", "cannot be written"] for name in names]
-    assert last == "siag: state: siag export reads the model from it: siag export state w.npy\n"
-    assert desk.siag("export", "state", "w.npy").end() == 0
-    assert np.load(desk.folder / "w.npy").tolist() == result["w"]
-    assert any(result["w"])
+    assert last == "siag: state: siag export reads the model from it: siag export state w.npy"
+    assert shell("export state w.npy").status == 0
+    assert np.load("w.npy").tolist() == ended.result["w"]
+    assert any(ended.result["w"])
 
 
-def test_one_file_that_cannot_be_written_is_named_and_the_others_are_there(desk):
-    trained, result = stopped(desk, lambda folder: (folder / "run.npz").mkdir())
-    assert trained.process.returncode == 1
-    assert trained.err == ["siag: out/run.npz: cannot be written: is a directory\n"]
-    assert result["w"] == np.load(desk.folder / "out" / "w.npy").tolist()
-    assert (desk.folder / "out" / "run.svg").exists()
+def test_one_file_that_cannot_be_written_is_named_and_the_others_are_there(shell, monkeypatch):
+    after(monkeypatch, lambda: os.mkdir("out/run.npz"))
+    ended = shell(f"{TRAIN} {INSTANT} --reports 50 --json --out out")
+    assert (ended.status, ended.err) == (1, ["siag: out/run.npz: cannot be written: is a directory"])
+    assert os.path.exists("out/run.svg")
+
+
+def after(monkeypatch, change):
+    """Have something done when the run has ended, before its files are written."""
+    real = module.run_spec
+
+    def changed(spec, runtime=None):
+        result = real(spec, runtime)
+        change()
+        return result
+
+    monkeypatch.setattr(module, "run_spec", changed)
 
 
 def test_sigterm_after_the_end_of_a_run_loses_nothing_but_a_second_one_ends_at_once():
@@ -185,102 +187,86 @@ def test_sigterm_after_the_end_of_a_run_loses_nothing_but_a_second_one_ends_at_o
     assert not isinstance(second.value, NotBegun)
 
 
-def test_a_run_whose_workers_have_all_failed_ends_with_status_1(desk):
-    streams = ("--stream", "job:bad", "--stream", "job:bad")
-    trained = desk.siag("train", "--gradient", "job:gradient", *streams, "--dimension", 3, "--eta", 1, "--quiet")
-    assert trained.end() == 1
-    (line,) = trained.err
-    assert line.startswith("siag: no worker is there: 2 away; worker ")
-    assert "failed: RuntimeError: torn cable (job.py, line" in line
-    assert trained.out[0].startswith("w  ")
+# Exit statuses
 
 
-def test_a_run_in_which_one_of_two_has_failed_goes_on_to_its_end(desk):
-    streams = ("--stream", "job:bad", "--stream", "job:ones")
-    words = ("--dimension", 3, "--eta", 0.05, "--iterations", 500, "--quiet")
-    assert desk.siag("train", "--gradient", "job:gradient", *streams, *words).end() == 0
+def test_a_run_whose_workers_have_all_failed_ends_with_status_1(shell):
+    ended = shell(f"train --gradient job:gradient --stream job:bad --dimension 3 --eta 1 --quiet {INSTANT}")
+    assert ended.status == 1
+    (line,) = ended.err
+    assert "1 away; worker 0 failed: RuntimeError: torn cable (job.py, line" in line
+    assert ended.out[0].startswith("w  ")
 
 
-def test_lines_that_are_left_out_are_told_with_the_name_of_the_worker(desk):
-    (desk.folder / "readings.csv").write_text("1\nx\n2\ny\n")
-    streams = ("--stream", "job:lenient", "--name", "edge", "--dimension", 1)
-    trained = desk.siag("train", "--gradient", "job:gradient", *streams, "--eta", 0.05, "--json")
-    assert trained.end() == 0, trained.err
+def test_a_run_in_which_one_of_two_has_failed_goes_on_to_its_end(shell):
+    data = "--gradient job:gradient --stream job:bad --stream job:ones --dimension 3"
+    assert shell(f"train {data} --eta 0.05 --iterations 100 --quiet {INSTANT}").status == 0
+
+
+def test_a_run_that_diverges_ends_with_status_1(shell):
+    words = "train --gradient job:explodes --stream job:ones --dimension 3 --eta 100 --quiet --out out"
+    ended = shell(f"{words} {INSTANT}")
+    assert ended.status == 1
+    (line,) = ended.err
+    assert line.startswith("siag: w left the range of numbers")
+    assert line.endswith("what was recorded until then is kept")
+    assert os.path.exists("out/w.npy")
+
+
+def test_a_run_in_which_nobody_reported_ends_with_status_1(shell):
+    ended = shell(f"train --gradient job:fails --stream job:ones --dimension 3 --eta 1 --quiet {INSTANT}")
+    assert (ended.status, ended.out) == (1, [])
+    (line,) = ended.err
+    assert "worker 0 failed: OSError: [Errno 5] no sensor (job.py, line" in line
+
+
+def test_lines_that_are_left_out_are_told_with_the_name_of_the_worker(shell):
+    Path("readings.csv").write_text("1\nx\n2\ny\n")
+    words = "train --gradient job:gradient --stream job:lenient --name edge --dimension 1 --eta 0.05 --json"
     told = [
         "worker edge: readings.csv, line 2: 'x' is not a finite number; it is left out",
         "worker edge: readings.csv: 2 bad lines were left out in all",
     ]
-    events = [document["event"] for document in trained.documents() if "event" in document]
-    assert [event for event in events if "readings" in event] == told
+    assert [event for event in shell(f"{words} {INSTANT}").events if "readings" in event] == told
 
 
-def test_a_method_of_ones_own_reaches_the_workers(desk):
-    trained = desk.siag("train", *STREAMS, "--eta", 0.05, "--reports", 50, "--method", "job:summing", "--json")
-    assert trained.end() == 0, trained.err
-    assert trained.documents()[-1]["method"] == "Own(normalization='sum')"
-
-
-@pytest.mark.parametrize("method", ["Prox(SIAG(), l1=0.01)", "Averaged(method=Prox(SIAG(wait=0.5), l1=0.01), start=3)"])
-def test_a_method_around_another_is_replayed_from_the_trace_alone(desk, method):
-    assert posed(desk, "--method", method)[-1]["method"].startswith(method.partition("(")[0])
-    again, w = replayed(desk)
-    assert np.array_equal(again, w)
-    assert w.any()
-
-
-def test_a_run_that_diverges_ends_with_status_1(desk):
-    streams = ("--gradient", "job:explodes", "--stream", "job:ones", "--dimension", 3)
-    trained = desk.siag("train", *streams, "--eta", 100, "--quiet", "--out", "out")
-    assert trained.end() == 1
-    (line,) = trained.err
-    assert line.startswith("siag: w left the range of numbers")
-    assert (desk.folder / "out" / "w.npy").exists()
-
-
-def test_a_run_in_which_nobody_reported_ends_with_status_1(desk):
-    trained = desk.siag(
-        "train", "--gradient", "job:fails", "--stream", "job:ones", "--dimension", 3, "--eta", 1, "--quiet"
-    )
-    assert trained.end() == 1
-    (line,) = trained.err
-    assert line.startswith("siag: no worker has reported anything; worker 0 failed: OSError: [Errno 5] no sensor (job")
+# What is typed, and what is in a file
 
 
 class Seen(Exception):
-    """What train would have been called with."""
+    """What would have been run, and where."""
 
 
-def called(words, desk, monkeypatch):
-    """What `siag.runtimes.train` is called with."""
-    from siag import runtimes
+@pytest.fixture
+def called(shell, monkeypatch):
+    """What is run by some words."""
+    from siag.cli import main
 
-    def fake(**options):
-        raise Seen(options)
+    def fake(spec, runtime=None):
+        raise Seen(spec.validate(), runtime)
 
-    with monkeypatch.context() as patched:
-        patched.setattr(runtimes, "train", fake)
-        with pytest.raises(Seen) as seen:
-            run(words, desk, patched)
-    return seen.value.args[0]
+    def call(words):
+        with monkeypatch.context() as patched:
+            patched.setattr(module, "run_spec", fake)
+            patched.setattr("sys.argv", ["siag", *words.split()])
+            with pytest.raises(Seen) as seen:
+                main()
+        return seen.value.args
+
+    return call
 
 
-TRAIN = "train --gradient job:gradient --stream job:ones --dimension 3 --eta 0.1"
-RAY = f"{TRAIN} --runtime ray"
-
-
-def test_what_is_typed_reaches_python(desk, monkeypatch):
-    from siag.runtimes import Ray
-
-    usual = called(TRAIN, desk, monkeypatch)
-    assert usual.get("runtime") is None
-    assert (usual["until"], usual["guard"]) == (siag.Until(), siag.server.Guard())
-    assert called(RAY, desk, monkeypatch)["runtime"] == Ray()
-    words = "--address auto --workers 1 --resources CPU=2,GPU=0.5 --server-resources CPU=4 --shards 2 --fewest 1"
-    words += " --tls --port 7460 --wait 5 --folder s3://bucket/state --reports 7 --patience 3"
-    full = called(f"{RAY} {words}", desk, monkeypatch)
-    assert full["runtime"] == Ray(
+def test_what_is_typed_reaches_python(called):
+    usual, runtime = called(TRAIN)
+    assert runtime is None
+    assert (usual.until, usual.guard, usual.names) == (siag.Until(), None, ["0", "1"])
+    assert called(RAY)[1] == Ray()
+    words = "--address auto --workers 2 --resources CPU=2,GPU=0.5 --server-resources CPU=4 --shards 2 --fewest 1"
+    words += " --tls --port 7460 --wait 5 --folder s3://bucket/state --reports 7 --patience 3 --preload json"
+    full, runtime = called(f"{RAY} {words}")
+    assert runtime == Ray(
         address="auto",
-        workers=1,
+        workers=2,
         resources={"CPU": 2.0, "GPU": 0.5},
         server_resources={"CPU": 4.0},
         shards=2,
@@ -289,7 +275,8 @@ def test_what_is_typed_reaches_python(desk, monkeypatch):
         port=7460,
         patience=5.0,
     )
-    assert (full["folder"], full["until"].reports, full["patience"]) == ("s3://bucket/state", 7, 3.0)
+    assert (full.folder, full.until.reports, full.patience) == ("s3://bucket/state", 7, 3.0)
+    assert full.preload == ("json",)
 
 
 @pytest.mark.parametrize(
@@ -301,18 +288,156 @@ def test_what_is_typed_reaches_python(desk, monkeypatch):
         ("--step siag.steps:Constant(eta=2.0)", siag.methods.SIAG(), Constant(2.0)),
         ("--method siag.methods:SGD --eta 1", siag.methods.SGD(), Constant(1.0)),
         ("--method siag.methods:SGD(normalization='sum') --eta 1", siag.methods.SGD(normalization="sum"), Constant(1)),
+        ("--beta 2 --gamma 5", siag.methods.SIAG(), siag.steps.Harmonic(2, 5)),
     ],
 )
-def test_methods_and_steps_are_written_as_in_python(words, method, step, desk, monkeypatch):
-    seen = called(f"{TRAIN.removesuffix('--eta 0.1')} {words}", desk, monkeypatch)
-    assert (seen["method"], seen["step"]) == (method, step)
+def test_methods_and_steps_are_written_as_in_python(words, method, step, called):
+    spec, _ = called(f"train {DATA} {words}")
+    assert (spec.method, spec.step) == (method, step)
 
 
-def test_a_loss_can_be_sent_to_another_process(desk, monkeypatch):
-    import pickle
+def test_a_method_of_ones_own_is_run(shell):
+    ended = shell(f"{TRAIN} {INSTANT} --reports 50 --method job:summing --json")
+    assert ended.result["method"] == "Own(normalization='sum')"
 
-    loss = called(f"{TRAIN} --loss math:fsum", desk, monkeypatch)["loss"]
+
+def test_a_loss_can_be_sent_to_another_process(called):
+    loss = called(f"{TRAIN} --loss math:fsum")[0].loss
     assert pickle.loads(pickle.dumps(loss))(np.full(3, -2.0)) == -6.0
+
+
+FILE = """
+gradient = "job:gradient"
+streams = ["job:ones", "job:threes"]
+names = ["one", "three"]
+dimension = 3
+loss = "job:size"
+folder = "state"
+departed = "drop"
+forget = 5.0
+
+[method]
+kind = "Prox"
+l1 = 0.1
+method = { kind = "SIAG" }
+
+[step]
+kind = "Harmonic"
+beta = 2.0
+gamma = 100
+
+[until]
+iterations = 50
+seconds = 60
+
+[guard]
+age = 7
+
+[server]
+kind = "EveryArrivals"
+k = 2
+"""
+
+
+def test_a_file_says_all_of_it_and_what_is_typed_overrides_it(shell, called, monkeypatch):
+    os.mkdir("jobs")
+    for name in ("job.py", "helper.py"):
+        os.rename(name, f"jobs/{name}")
+    Path("jobs/run.toml").write_text(FILE)
+    spec, runtime = called("train jobs/run.toml")
+    assert (spec.names, spec.w0.tolist(), spec.folder) == (["one", "three"], [0.0] * 3, Path("jobs/state"))
+    assert (spec.method, spec.step) == (Prox(siag.methods.SIAG(), l1=0.1), siag.steps.Harmonic(2.0, 100))
+    assert (spec.until, spec.guard) == (siag.Until(iterations=50, seconds=60), siag.server.Guard(age=7))
+    assert (spec.server, spec.departed, spec.forget) == (siag.activity.EveryArrivals(2), siag.server.DROP, 5.0)
+    assert (spec.loss(np.ones(3)), runtime) == (3.0, None)
+    over, _ = called("train jobs/run.toml --seconds 1 --max-norm 3 --eta 1 --name a --name b --folder here")
+    assert over.until == siag.Until(iterations=50, seconds=1)
+    assert over.guard == siag.server.Guard(age=7, norm=3)
+    assert (over.step, over.names, over.folder) == (Constant(1.0), ["a", "b"], "here")
+    assert shell(f"train jobs/run.toml {INSTANT} --quiet --json").result["t"][-1] == 50
+
+
+def test_the_example_of_a_file_runs(shell):
+    for name in ("live.toml", "shops.py"):
+        shutil.copy(EXAMPLES / name, name)
+    assert shell(f"train live.toml {INSTANT} --reports 40 --quiet").status == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (("names", "nmaes"), "nmaes = ['one', 'three']: must be one of"),
+        (("forget", "forgte"), "did you mean forget?"),
+        (("age = 7", "aeg = 7"), "did you mean age?"),
+        (("age = 7", "age = -1"), "guard.age = -1: must be"),
+        (('kind = "Harmonic"', 'kind = "Harmonc"'), "did you mean Harmonic?"),
+        (('kind = "EveryArrivals"', 'kind = "WaitForAll"'), "a live server waits for nobody"),
+        (("iterations = 50", "iterations = 0"), "until.iterations = 0: must be"),
+        (('"job:threes"', '"job:fours"'), "streams[1] = 'job:fours': must be something that can be imported"),
+        (
+            ("dimension = 3", 'dimension = 3\nw0 = "w.npy"'),
+            "dimension = 3: must be given alone; leave out dimension or w0",
+        ),
+        (('departed = "drop"', 'departed = "dorp"'), "departed = 'dorp': must be keep, drop, or a half-life"),
+        (('[step]\nkind = "Harmonic"\nbeta = 2.0\ngamma = 100', ""), "step is missing; add the table [step]"),
+        (("dimension = 3", ""), "dimension is missing; write dimension = D"),
+        (("gradient =", "# gradient ="), 'gradient is missing; write gradient = "module:function"'),
+        (("[guard]", "[linger]"), "linger = {'age': 7}: must be one of"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_mistake_in_a_file_is_named_as_it_is_there(change, says, shell):
+    Path("run.toml").write_text(FILE.replace(*change))
+    assert says in shell.mistake("train run.toml")
+
+
+CONTRADICTIONS = {  # the same as a file, as options, and in Python, and the line all of them get
+    "problem and streams": (
+        'gradient = "job:gradient"\nstreams = ["job:few"]\nproblem = "problem.toml"',
+        "--gradient job:gradient --stream job:few --problem problem.toml",
+        lambda posed: {"gradient": abs, "streams": [[1.0]], "problem": posed},
+        "problem = LeastSquares.random(n=2, d=3, p=2, noise=0.1, seed=0, sampl…: must be given alone; "
+        "leave gradient and streams out, or the problem",
+    ),
+    "durable without a folder": (
+        'problem = "problem.toml"\ndurable = true',
+        "--problem problem.toml --durable",
+        lambda posed: {"problem": posed, "durable": True},
+        "folder is missing; say where a durable run is to be kept",
+    ),
+    "a seed without a problem": (
+        'gradient = "job:gradient"\nstreams = ["job:few"]\ndimension = 3\nseed = 1',
+        "--gradient job:gradient --stream job:few --dimension 3 --seed 1",
+        lambda posed: {"gradient": abs, "streams": [[1.0]], "w0": np.zeros(3), "seed": 1},
+        "seed = 1: must be left out without a problem; streams have samples of their own",
+    ),
+    "another dimension": (
+        'problem = "problem.toml"\nw0 = [0.0, 0.0]',
+        "--problem problem.toml --dimension 2",
+        lambda posed: {"problem": posed, "w0": np.zeros(2)},
+        "w0 = array([0., 0.]): must be an array of finite real numbers of shape (3); its shape is (2,)",
+    ),
+    "names": (
+        'problem = "problem.toml"\nnames = ["a"]',
+        "--problem problem.toml --name a",
+        lambda posed: {"problem": posed, "names": ["a"]},
+        "names = ['a']: must be 2 different texts, one for each worker",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CONTRADICTIONS)
+def test_a_contradiction_is_the_same_line_in_python_in_the_shell_and_in_a_file(case, shell):
+    file, words, given, line = CONTRADICTIONS[case]
+    Path("run.toml").write_text(f"until = 5\n{file}\n[step]\nkind = 'Constant'\neta = 1.0\n")
+    posed = siag.problems.LeastSquares.random(n=2, d=3, p=2, noise=0.1)
+    with pytest.raises(siag.BadInput) as caught:
+        siag.train(**given(posed), until=5, step=Constant(1.0))
+    assert str(caught.value) == shell.mistake("train run.toml") == line
+    typed = {"w0 =": "dimension =", "names =": "name ="}
+    for name, other in typed.items():
+        line = line.replace(name, other)
+    assert shell.mistake(f"train {words} --iterations 5 --eta 1") == line
 
 
 @pytest.mark.parametrize(
@@ -322,11 +447,6 @@ def test_a_loss_can_be_sent_to_another_process(desk, monkeypatch):
         ("train --gradient job:gradient --dimension 3 --eta 1", "stream is missing; give --stream for each worker"),
         ("train --gradient job:gradient --stream job:ones --eta 1", "dimension is missing; give --dimension D"),
         ("train --gradient job:gradient --stream job:ones --dimension 3", "eta is missing; give --eta"),
-        (f"{TRAIN} --problem problem.toml", "gradient = 'job:gradient': must be left out with --problem"),
-        (
-            "train --problem problem.toml --stream job:ones --eta 1",
-            "stream = 'job:ones': must be left out with --problem",
-        ),
         (
             "train --problem problem.toml --eta 1",
             "iterations is missing; say when to end, with --iterations, --seconds or --reports",
@@ -337,29 +457,27 @@ def test_a_loss_can_be_sent_to_another_process(desk, monkeypatch):
         (f"{TRAIN} --method job:nothing", "method = 'job:nothing': must be one of"),
         (f"{TRAIN} --method job:problem", "method = 'job:problem': must be the name of a Method"),
         (f"{TRAIN} --step Constant(1)", "step = 'Constant(1)': must be given without --eta, --beta and --gamma"),
-        (f"{TRAIN.removesuffix('--eta 0.1')} --step Constant", "step.eta is missing; write Constant(eta=…)"),
-        (f"{TRAIN.removesuffix('--eta 0.1')} --step Konstant", "step = 'Konstant': must be one of Constant, Harmonic"),
-        ("train --problem problem.toml --eta 1 --dimension 3", "dimension = 3: must be left out with --problem"),
+        (f"train {DATA} --step Constant", "step.eta is missing; write Constant(eta=…)"),
+        (f"train {DATA} --step Konstant", "step = 'Konstant': must be one of Constant, Harmonic"),
         (f"{TRAIN} --stream job:name", "must be a stream, not a name"),
-        (f"{TRAIN} --name a --name b", "name = ['a', 'b']: must be"),
         (f"{TRAIN} --name=", "name = '': must be not empty"),
-        (f"{TRAIN} --seed 1", "seed = 1: must be given with --problem"),
         (f"{TRAIN} --every 2 --tick 1", "tick = 1.0: must be given without --every"),
         (f"{TRAIN} --reports 0", "reports = 0: must be"),
         (f"{TRAIN} --max-age -1", "max-age = -1: must be"),
-        (f"{TRAIN} --durable", "folder is missing"),
         (
-            f"{TRAIN} --loss job:hopeless --reports 5",
+            f"{TRAIN} --loss job:hopeless --reports 5 {INSTANT}",
             "loss = 'job:hopeless': must be a function of w; it raised",
         ),
         (f"{TRAIN} --method SAG", "SAG draws one sample per iteration"),
+        (f"{TRAIN} --preload no_such", "preload = 'no_such': must be the name of a module that can be imported"),
         (f"{TRAIN} --shards 2", "shards = 2: must be given with --runtime ray"),
         (f"{TRAIN} --workers 2", "workers = 2: must be given with --runtime ray"),
         (f"{TRAIN} --tls", "tls = True: must be given with --runtime ray"),
         (f"{TRAIN} --address auto", "address = 'auto': must be given with --runtime ray"),
         (f"{TRAIN} --server-resources CPU=1", "server-resources = 'CPU=1': must be given with --runtime ray"),
-        (f"{TRAIN} --folder s3://bucket/x", "folder = 's3://bucket/x': must be a path, or given with --runtime ray"),
-        (f"{TRAIN} --runtime slurm", "'slurm' is not one of 'local', 'ray'"),
+        (f"{TRAIN} --folder s3://bucket/x {INSTANT}", "folder = 's3://bucket/x': must be a path; a URL goes with"),
+        (f"{TRAIN} --runtime slurm", "runtime = 'slurm': must be local, ray, or yours as module:attribute"),
+        (f"{TRAIN} --runtime job:few", "must be a siag.runtimes.Runtime"),
         (f"{RAY} --resources CPU", "resources = 'CPU': must be each once, like CPU=1,GPU=0.5"),
         (f"{RAY} --resources CPU=1,CPU=2", "resources = 'CPU=1,CPU=2': must be each once"),
         (f"{RAY} --server-resources CPU=x", "server-resources = 'CPU=x': must be each once"),
@@ -368,7 +486,8 @@ def test_a_loss_can_be_sent_to_another_process(desk, monkeypatch):
         (f"{RAY} --fewest 0", "fewest = 0: must be"),
         (f"{RAY} --wait 0", "wait = 0.0: must be"),
         (f"{RAY} --workers 3", "workers = 3: must be"),
+        ("train nowhere.toml", "nowhere.toml: no such file or directory"),
     ],
 )
-def test_a_mistake_is_one_line_and_exit_status_2(words, says, desk, monkeypatch, capsys):
-    assert says in mistake(words, desk, monkeypatch, capsys)
+def test_a_mistake_is_one_line_and_exit_status_2(words, says, shell):
+    assert says in shell.mistake(words)

@@ -1,5 +1,6 @@
 """Train one model from many data streams on unequal, unreliable workers, without letting the fast ones bias it."""
 
+import logging
 from typing import TYPE_CHECKING, Any
 
 from siag.foundations.errors import BadFile, BadInput, DivergenceWarning, SiagError, Unsuitable
@@ -34,7 +35,10 @@ NAMES = {
     "compare": "siag.experiments.comparison",
     "compiled": "siag.foundations.dispatch",
     "replay": "siag.experiments.replay",
+    "Simulated": "siag.live.transports.simulated",
 }
+
+logging.getLogger("siag").addHandler(logging.NullHandler())  # who wants to hear what it says, adds another
 
 __all__ = [
     "BadFile",

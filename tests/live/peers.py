@@ -12,11 +12,13 @@ from contextlib import suppress
 from unittest import mock
 
 import numpy as np
+from specs import spec_of
 
 from siag.live import wire
-from siag.live.assembly import Assembly, Options
+from siag.live.assembly import Assembly
 from siag.live.monitor.watch import Quiet
 from siag.live.network import work
+from siag.live.reasons import Ending
 from siag.live.security import Tokens
 from siag.live.transports.tcp import hub as tcp_hub
 from siag.live.transports.tcp import server as tcp_server
@@ -114,7 +116,7 @@ class InThread:
 
     def stop(self, why="as the test says"):
         """End the run, and say goodbye."""
-        self.session.end(why)
+        self.session.end(Ending.STOPPED, why)
         self.wait()
 
     def wait(self):
@@ -160,15 +162,8 @@ class Served(InThread):
         self.notes = Notes()
         names = [str(i) for i in range(workers)] if isinstance(workers, int) else workers
         options = {"linger": None, "guard": Guard(norm=1e6, jump=None), "progress": self.notes, **options}
-        assembly = Assembly(
-            SIAG() if method is None else method,
-            Constant(step),
-            np.zeros(d),
-            names,
-            until or Until(),
-            Options(**options),
-            {"problem": "pulls", "seed": 0},
-        )
+        options |= {"method": SIAG() if method is None else method, "step": Constant(step), "until": until or Until()}
+        assembly = Assembly(spec_of(names, d, **options), about={"problem": "pulls", "seed": 0})
         given = {"tokens": tokens or Tokens.none(), "limits": limits or Limits(), "context": context, "share": share}
         super().__init__(assembly, port, **given)
         self.address = f"127.0.0.1:{self.port}"

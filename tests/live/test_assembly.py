@@ -10,19 +10,17 @@ import numpy as np
 import pytest
 from jobs import Notes
 from peers import wait_until
+from specs import assembly_of
 
 import siag
 from siag.activity import Trace
-from siag.live.assembly import Assembly, Options
 from siag.storage import TraceWriter
 
-METHOD, STEP, D = siag.methods.SIAG(), siag.steps.Constant(0.1), 3
-FACTS = {"problem": "a test", "seed": 0}
+STEP, D = siag.steps.Constant(0.1), 3
 
 
 def assemble(**options):
-    made = Options(**{"progress": Notes()} | options)
-    return Assembly(METHOD, STEP, np.zeros(D), ["a", "b"], siag.Until(), made, FACTS)
+    return assembly_of(**{"progress": Notes()} | options)
 
 
 @pytest.fixture
@@ -36,7 +34,7 @@ def assembled():
 
     yield session_of
     for assembly in made:
-        assembly._stack.close()
+        assembly.close()
 
 
 @pytest.fixture

@@ -3,8 +3,9 @@
 import numpy as np
 
 import siag
+from siag.live.curve import Curve
 from siag.live.session import Session
-from siag.live.until import Curve, Until
+from siag.live.until import Until
 from siag.server import Guard, ParameterServer
 from siag.storage import Store
 

@@ -15,20 +15,20 @@ from peers import PATIENCE
 from test_mirror import D, N, Training
 
 from siag.foundations.errors import BadFile, BadInput, SiagError
-from siag.live.assembly import Options
 from siag.live.ray.places import Places
+from siag.live.spec import Spec
 from siag.storage import scratch as module
 from siag.storage.mirror import Mirror
 from siag.storage.store import Store
 
 OWNER = """
 import sys
-from siag.live.assembly import Options
+from siag.live.spec import Spec
 from siag.live.ray.places import Places
-places = Places(Options(folder=sys.argv[1]))
+places = Places(Spec(folder=sys.argv[1]))
 places.start()
-(places.options.folder / "state-000009.siag").write_text("newer than all at the URL")
-print(places.options.folder.parent, flush=True)
+(places.spec.folder / "state-000009.siag").write_text("newer than all at the URL")
+print(places.spec.folder.parent, flush=True)
 sys.stdin.read()
 """
 
@@ -69,10 +69,10 @@ def test_what_a_killed_process_leaves_is_removed_and_never_used(tmp_path, tempor
         os.symlink(kept, dead / "state" / "link")
         os.symlink(kept, dead / "link")
         kill(killed)
-        with Places(Options(folder=url)) as places:
+        with Places(Spec(folder=url)) as places:
             assert not dead.exists()
             assert (alive / "state" / "state-000009.siag").exists()
-            assert not list(places.options.folder.iterdir())
+            assert not list(places.spec.folder.iterdir())
         assert sorted(temporary.iterdir()) == [alive]
     assert (kept / "file").read_text() == "a user's"
     assert not list((tmp_path / "run").glob("*.siag"))
@@ -88,7 +88,7 @@ def test_what_is_not_certainly_dead_and_ones_own_stays(tmp_path, temporary):
     (temporary / f"{module.PREFIX}file").touch()
     (temporary / f"{module.PREFIX}unlocked").mkdir()
     before = {*temporary.iterdir()}
-    Places(Options(folder=url)).__exit__(None, None, None)
+    Places(Spec(folder=url)).__exit__(None, None, None)
     assert {*temporary.iterdir()} == before
     assert (elsewhere / "state" / "state-000009.siag").exists()
 
@@ -98,9 +98,9 @@ def test_what_is_not_certainly_dead_and_ones_own_stays(tmp_path, temporary):
         mock.patch.object(module.socket, "gethostname", return_value="another"),
     ):
         with foreign:
-            Places(Options(folder=url)).__exit__(None, None, None)
+            Places(Spec(folder=url)).__exit__(None, None, None)
         assert (dead / "state" / "state-000009.siag").exists()
-    Places(Options(folder=url)).__exit__(None, None, None)
+    Places(Spec(folder=url)).__exit__(None, None, None)
     assert not dead.exists()
 
 
@@ -113,11 +113,11 @@ def test_all_temporary_files_of_a_run_are_in_its_scratch_folder(tmp_path, tempor
 
     with (
         mock.patch.object(Mirror, "_round", note),
-        Places(Options(folder=f"file://{tmp_path}/run", trace=f"file://{tmp_path}/state")) as places,
+        Places(Spec(folder=f"file://{tmp_path}/run", trace=f"file://{tmp_path}/state")) as places,
     ):
-        own = places.options.folder.parent
-        assert places.options.trace.parent.parent == own
-        places.options.trace.touch()
+        own = places.spec.folder.parent
+        assert places.spec.trace.parent.parent == own
+        places.spec.trace.touch()
         places.start()
         assert places.finish()
         assert not places.copying
@@ -132,15 +132,15 @@ def test_a_url_that_cannot_be_read_leaves_nothing_behind(tmp_path, temporary):
         mock.patch("siag.storage.remote.Remote.sizes", side_effect=PermissionError(13, "Permission denied")),
         pytest.raises(SiagError, match="cannot be read: Permission denied"),
     ):
-        Places(Options(folder=f"file://{tmp_path}/run"))
+        Places(Spec(folder=f"file://{tmp_path}/run"))
     assert not list(temporary.iterdir())
 
 
 def test_where_there_are_no_locks_a_scratch_folder_goes_with_its_owner(tmp_path, temporary):
     with mock.patch.object(module.fcntl, "flock", side_effect=OSError(37, "No locks available")):
-        with Places(Options(folder=f"file://{tmp_path}/run")) as places:
-            scratch = places.options.folder.parent
-            with Places(Options(folder=f"file://{tmp_path}/run")):
+        with Places(Spec(folder=f"file://{tmp_path}/run")) as places:
+            scratch = places.spec.folder.parent
+            with Places(Spec(folder=f"file://{tmp_path}/run")):
                 assert scratch.exists()
         assert not list(temporary.iterdir())
 
@@ -151,8 +151,8 @@ def test_errors_name_the_url(tmp_path, temporary, shard):
     saved.mkdir(parents=True)
     (saved / "state-000001.siag").write_text("something else")
     own = "" if shard is None else "/shard-1"
-    with pytest.raises(BadFile) as caught, Places(Options(folder=f"file://{tmp_path}/run/"), shard) as places:
-        Store(Path(f"{places.options.folder}{own}"), {"n": N, "d": D}).recover({})
+    with pytest.raises(BadFile) as caught, Places(Spec(folder=f"file://{tmp_path}/run/"), shard) as places:
+        Store(Path(f"{places.spec.folder}{own}"), {"n": N, "d": D}).recover({})
     assert str(caught.value).startswith(f"file://{tmp_path}/run{own}/state-000001.siag: not written by this package; ")
     assert str(temporary) not in str(caught.value)
 
@@ -164,14 +164,14 @@ def test_a_split_run_does_not_go_on_where_one_was_not_split_nor_the_other_way_ro
         store.save({"w": np.zeros(D)}, np.arange(N), {}, wait=True)
     was = "a server whose model was not split" if before is None else "a model that was split over several servers"
     with pytest.raises(BadFile, match=rf"^file://{tmp_path}/run: holds the state of {was}; choose another folder"):
-        Places(Options(folder=f"file://{tmp_path}/run"), now)
+        Places(Spec(folder=f"file://{tmp_path}/run"), now)
     assert not list(temporary.iterdir())
 
 
 def test_what_is_wrong_with_a_trace_at_a_url_names_that(tmp_path, temporary):
     trace = f"file://{tmp_path}/{'long' * 20}/trace.csv"
-    with pytest.raises(BadInput) as caught, Places(Options(trace=trace)) as places:
-        raise BadInput("trace", str(places.options.trace), "a file that does not exist yet", "move the old one")
+    with pytest.raises(BadInput) as caught, Places(Spec(trace=trace)) as places:
+        raise BadInput("trace", str(places.spec.trace), "a file that does not exist yet", "move the old one")
     expected = BadInput("trace", trace, "a file that does not exist yet", "move the old one")
     assert str(caught.value) == str(expected)
     assert pickle.loads(pickle.dumps(caught.value)).value == trace
@@ -179,37 +179,37 @@ def test_what_is_wrong_with_a_trace_at_a_url_names_that(tmp_path, temporary):
 
 def test_other_errors_are_left_as_they_are(tmp_path, temporary):
     for error in (SiagError("nothing about files"), OSError(28, "No space left on device", str(temporary / "x"))):
-        with pytest.raises(type(error)) as caught, Places(Options(folder=f"file://{tmp_path}/run")):
+        with pytest.raises(type(error)) as caught, Places(Spec(folder=f"file://{tmp_path}/run")):
             raise error
         assert caught.value is error
 
 
 def test_another_servers_scratch_folder_is_named_by_the_url(tmp_path, temporary):
-    with Places(Options(folder="file:///data/run", trace="file:///data/trace.csv.gz"), 0) as places:
+    with Places(Spec(folder="file:///data/run", trace="file:///data/trace.csv.gz"), 0) as places:
         other = f"/var/tmp/{module.PREFIX}abc_1234/state"
         assert places.named(f"shard 1: {other}/shard-1: holds no save 3") == (
             "shard 1: file:///data/run/shard-1: holds no save 3"
         )
-        assert places.named(f"{places.options.folder}: x; {places.options.trace}: y") == (
+        assert places.named(f"{places.spec.folder}: x; {places.spec.trace}: y") == (
             "file:///data/run: x; file:///data/trace.csv.gz: y"
         )
         assert places.named("/data/state: x") == "/data/state: x"
-    with Places(Options(folder=tmp_path / "run")) as places:
+    with Places(Spec(folder=tmp_path / "run")) as places:
         assert places.named(f"{other}: x") == f"{other}: x"
 
 
 def test_a_run_in_places_is_found_again(tmp_path, temporary):
-    options = Options(folder=f"file://{tmp_path}/run", trace=f"file://{tmp_path}/trace.csv")
+    options = Spec(folder=f"file://{tmp_path}/run", trace=f"file://{tmp_path}/trace.csv")
     with Places(options) as places:
-        run = Training(places.options.folder.parent, trace=False)
+        run = Training(places.spec.folder.parent, trace=False)
         run.report(5)
         run.save()
-        places.options.trace.touch()
+        places.spec.trace.touch()
         places.start()
         assert places.finish()
         run.stop()
     with Places(options) as places:
-        again = Training(places.options.folder.parent, run.history, trace=False)
+        again = Training(places.spec.folder.parent, run.history, trace=False)
         assert again.server.reports == 5
         again.stop()
 
@@ -217,9 +217,9 @@ def test_a_run_in_places_is_found_again(tmp_path, temporary):
 def test_a_url_belongs_to_the_run_that_is_alive(tmp_path, temporary):
     url = f"file://{tmp_path}/run"
     words = f"^{url}: another run is writing there; stop it, or choose another URL$"
-    with mock.patch("siag.storage.mirror.PULSE", 0.1), Places(Options(folder=url)) as first:
+    with mock.patch("siag.storage.mirror.PULSE", 0.1), Places(Spec(folder=url)) as first:
         first.start()
-        with Places(Options(folder=url)) as second:
+        with Places(Spec(folder=url)) as second:
             for _ in range(2):  # whoever saves may have been the first to hear
                 with pytest.raises(SiagError, match=words):
                     second.start()
@@ -227,7 +227,7 @@ def test_a_url_belongs_to_the_run_that_is_alive(tmp_path, temporary):
                 second.publish()
         assert first.finish()
         assert first.lost is None
-    with Places(Options(folder=url)) as third:
+    with Places(Spec(folder=url)) as third:
         third.start()
 
 
@@ -238,17 +238,17 @@ def test_a_killed_servers_url_is_taken_over_and_at_once_by_the_same_run(tmp_path
         kill(process)
     (tmp_path / "run" / "owner").write_text("one before")
     seconds = 0.1 if run is None else 1e6
-    with mock.patch("siag.storage.mirror.PULSE", seconds), Places(Options(folder=url), run=run) as places:
+    with mock.patch("siag.storage.mirror.PULSE", seconds), Places(Spec(folder=url), run=run) as places:
         places.start()
         assert places.finish()
 
 
 def test_a_run_that_was_taken_over_says_so_at_its_end(tmp_path, temporary):
     url = f"file://{tmp_path}/run"
-    with Places(Options(folder=url)) as first:
+    with Places(Spec(folder=url)) as first:
         first.start()
         assert first.lost is None
-        with mock.patch("siag.storage.mirror.PULSE", 0.01), Places(Options(folder=url)) as second:
+        with mock.patch("siag.storage.mirror.PULSE", 0.01), Places(Spec(folder=url)) as second:
             second.start()  # the first one's pulse is too slow for it
             assert not first.finish()
             assert first.lost == f"{url}: another run has taken it over; what is there is not this run's"

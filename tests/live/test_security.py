@@ -563,7 +563,7 @@ def test_other_machines_need_tls_and_tokens_or_a_word(host):
         with pytest.raises(BadInput, match=r"^host = .*loopback.* or --insecure") as error:
             check_binding(host, tls=tls, tokens=tokens, insecure=False)
         line = one_line(error)
-        assert ("--cert" in line) != tls
+        assert ("--certificate" in line) != tls
         assert ("--tokens" in line) != tokens
 
 

@@ -9,17 +9,20 @@ import time
 import numpy as np
 import pytest
 from jobs import FullDisk, Notes
+from specs import assembly_of
 
 import siag
 from siag.activity import EveryArrivals, Tick, Trace
-from siag.live.assembly import Assembly, Options, worker_names
+from siag.live.checkpoints import SAVE
+from siag.live.reasons import Ended, Ending, Failure, Problem, Trouble
 from siag.live.recovery import ENTRY, REPORTED
-from siag.live.session import LOOK, SAVE, SHOW
+from siag.live.session import LOOK, SHOW
 from siag.server import Departed, Guard, Refused
 from siag.server.ledger import LARGEST
 from siag.storage import Store
 
-METHOD, STEP, D = siag.methods.SIAG(), siag.steps.Constant(0.1), 3
+STEP, D = siag.steps.Constant(0.1), 3
+POSED = siag.problems.LeastSquares.random(n=2, d=D, p=2, noise=0.1)
 
 
 @pytest.fixture
@@ -27,18 +30,17 @@ def assembled():
     """Assembles sessions, and takes them apart at the end."""
     made = []
 
-    def assemble(until=None, workers=("a", "b"), step=STEP, about=None, **options):
+    def assemble(until=None, workers=("a", "b"), step=STEP, **options):
         watcher = Notes()
-        facts = {"problem": "a test", "seed": 0} | (about or {})
-        options = Options(**{"progress": watcher} | options)
-        assembly = Assembly(METHOD, step, np.zeros(D), workers, until or siag.Until(), options, facts)
+        options = {"progress": watcher, "step": step, "until": until} | options
+        assembly = assembly_of(workers, **options)
         made.append(assembly)
         assembly.session.notes = watcher
         return assembly.session
 
     yield assemble
     for assembly in made:
-        assembly._stack.close()
+        assembly.close()
 
 
 def report(session, row, now, value=1.0, stamp=None, sample=None):
@@ -53,13 +55,15 @@ def join(session, now=0.0):
         session.server.join(row, now)
 
 
+def failures(session):
+    return [(failure.name, failure.kind, failure.reason) for failure in session.failures]
+
+
 def crash(session):
     """What is left of a killed process: files, and no lock on them."""
     session.store._check_open()
-    session.store._guard.close()
+    os.close(session.store._guard)
     session.store._guard = None
-    if session.trace is not None and session.trace._file is not None:
-        session.trace._file.close()
 
 
 def test_the_end_comes_with_the_last_iteration_and_with_the_last_report(assembled):
@@ -71,7 +75,7 @@ def test_the_end_comes_with_the_last_iteration_and_with_the_last_report(assemble
             assert not session.over
             report(session, 0, 0.1 * k)
         assert session.over
-        assert session.why == "as many iterations or reports as asked"
+        assert session.ended == Ended(Ending.REACHED)
 
 
 def test_seconds_are_counted_from_the_first_report(assembled):
@@ -85,7 +89,7 @@ def test_seconds_are_counted_from_the_first_report(assembled):
     assert not session.over
     session.look_after(108.1)
     assert session.over
-    assert session.why == "2 seconds have passed"
+    assert session.ended == Ended(Ending.TIME, "2")
 
 
 def test_a_server_that_lingers_waits_a_minute_for_the_first_report_of_a_worker_that_is_there(assembled):
@@ -99,7 +103,7 @@ def test_a_server_that_lingers_waits_a_minute_for_the_first_report_of_a_worker_t
     assert not session.over
     session.look_after(1062.1)
     assert session.over
-    assert session.why == "2 seconds have passed"
+    assert session.ended == Ended(Ending.TIME, "2")
 
 
 def test_seconds_are_counted_from_a_first_report_that_comes_within_a_minute(assembled):
@@ -140,7 +144,7 @@ def test_a_worker_that_leaves_is_noticed_at_the_next_look_however_soon(assembled
     session.left(1, 1.0, "its stream ended")
     session.look_after(1.0 + LOOK / 10)
     assert session.over
-    assert session.why == "all workers have left"
+    assert session.ended == Ended(Ending.ALL_LEFT)
 
 
 def test_the_server_ticks_in_time_whoever_has_arrived(assembled):
@@ -192,10 +196,10 @@ def test_a_tick_is_no_later_than_the_end(assembled):
 @pytest.mark.parametrize(
     ("ends", "why"),
     [
-        ([], "no worker is there: 2 working"),
-        (["left", "left"], "all workers have left"),
-        (["left", "failed"], "no worker is there: 1 away, 1 left"),
-        (["refused", "died"], "no worker is there: 1 away, 1 refused"),
+        ([], Ended(Ending.NOBODY, "2 working")),
+        (["left", "left"], Ended(Ending.ALL_LEFT)),
+        (["left", "failed"], Ended(Ending.NOBODY, "1 away, 1 left")),
+        (["refused", "died"], Ended(Ending.NOBODY, "1 away, 1 refused")),
     ],
 )
 def test_a_session_that_is_over_because_nobody_is_there_says_so(assembled, ends, why):
@@ -214,18 +218,18 @@ def test_a_session_that_is_over_because_nobody_is_there_says_so(assembled, ends,
                 report(session, row, 1.0, math.nan)
             session.refused(row, refusal.value)
     session.finish(2.0)
-    assert session.why == why
+    assert session.ended == why
 
 
-def test_a_session_is_fruitless_if_all_failed_and_nobody_reported(assembled):
+def test_a_session_is_without_progress_if_all_failed_and_nobody_reported(assembled):
     session = assembled()
     session.begin(0.0)
     join(session)
     session.failed(0, "ValueError: no")
-    assert not session.fruitless  # the other may still report
+    assert not session.no_progress  # the other may still report
     session.left(1, 1.0, "its stream ended")
-    assert session.fruitless
-    assert session.failures == ["worker a failed: ValueError: no"]
+    assert session.no_progress
+    assert failures(session) == [("a", Failure.OWN_CODE, "ValueError: no")]
 
 
 def test_a_worker_that_is_gone_has_one_line_until_it_reports_again_or_leaves(assembled):
@@ -235,14 +239,14 @@ def test_a_worker_that_is_gone_has_one_line_until_it_reports_again_or_leaves(ass
         join(session, float(k))
         session.died(0, f"loss {k}")
         session.died(1, "killed")
-    assert session.failures == ["worker a is gone: loss 99", "worker b is gone: killed"]
+    assert failures(session) == [("a", Failure.GONE, "loss 99"), ("b", Failure.GONE, "killed")]
     join(session, 200.0)
     assert len(session.failures) == 2
     report(session, 0, 200.1)
-    assert session.failures == ["worker b is gone: killed"]
+    assert failures(session) == [("b", Failure.GONE, "killed")]
     session.died(0, "killed too")
     session.left(1, 200.2, "its stream ended")
-    assert session.failures == ["worker a is gone: killed too"]
+    assert failures(session) == [("a", Failure.GONE, "killed too")]
 
 
 def test_of_very_many_workers_that_are_gone_a_run_names_some():
@@ -254,14 +258,12 @@ def test_of_very_many_workers_that_are_gone_a_run_names_some():
             session.died(row, "killed")
         session.finish(1.0)
 
-    about = {"problem": "a test", "seed": 0}
-    names = [str(k) for k in range(150)]
-    run = Assembly(METHOD, STEP, np.zeros(D), names, siag.Until(), Options(progress=Notes()), about).run(carry)
+    run = assembly_of(150, progress=Notes()).run(carry)
     assert len(run.about["failed"]) == 101
     assert run.about["failed"][-2:] == ["worker 99 is gone: killed", "and 50 more"]
 
 
-def test_a_session_with_reports_or_in_which_all_left_in_order_is_not_fruitless(assembled):
+def test_a_session_with_reports_or_in_which_all_left_in_order_is_not_without_progress(assembled):
     reports, empty = assembled(), assembled()
     for session in (reports, empty):
         session.begin(0.0)
@@ -270,8 +272,8 @@ def test_a_session_with_reports_or_in_which_all_left_in_order_is_not_fruitless(a
     for row in range(2):
         reports.failed(row, "ValueError: no")
         empty.left(row, 1.0, "its stream ended")
-    assert not reports.fruitless
-    assert not empty.fruitless
+    assert not reports.no_progress
+    assert not empty.no_progress
 
 
 def test_nobody_there_is_waited_for_as_long_as_stated(assembled):
@@ -287,7 +289,7 @@ def test_nobody_there_is_waited_for_as_long_as_stated(assembled):
     assert not session.over
     session.look_after(13.1)
     assert session.over
-    assert session.why == "no worker was there for 5 seconds"
+    assert session.ended == Ended(Ending.LINGERED, "5")
 
 
 def test_a_worker_that_is_away_for_too_long_counts_as_having_left(assembled):
@@ -305,7 +307,7 @@ def test_a_worker_that_is_away_for_too_long_counts_as_having_left(assembled):
     assert session.server.members[0].state == "left"
     assert not session.server.state.rows[0].any()
     assert session.notes.events[-1] == "worker a left: not heard of for 30 seconds"
-    assert session.failures == ["worker a is gone: its connection was lost"]
+    assert failures(session) == [("a", Failure.GONE, "its connection was lost")]
     session.server.join(0, 40.0)
     report(session, 0, 40.1)
     assert session.server.state.rows[0].any()
@@ -358,7 +360,7 @@ def test_forgotten_workers_are_waited_for_until_all_have_truly_left(assembled):
     session.left(0, 62.0, "its stream ended")
     session.look_after(63.0)
     assert session.over
-    assert session.why == "all workers have left"
+    assert session.ended == Ended(Ending.ALL_LEFT)
 
 
 def test_a_server_that_lingers_ends_when_all_are_forgotten_for_long_enough(assembled):
@@ -373,8 +375,8 @@ def test_a_server_that_lingers_ends_when_all_are_forgotten_for_long_enough(assem
         assert not session.over
     session.look_after(101.1)
     assert session.over
-    assert session.why == "no worker was there for 100 seconds"
-    assert session.whereabouts() == "no worker is there: 2 forgotten"
+    assert session.ended == Ended(Ending.LINGERED, "100")
+    assert session.whereabouts() == Ended(Ending.NOBODY, "2 forgotten")
 
 
 def test_a_worker_that_was_forgotten_is_so_after_a_crash_too(assembled, tmp_path):
@@ -397,10 +399,18 @@ def test_a_worker_that_was_forgotten_is_so_after_a_crash_too(assembled, tmp_path
 
 
 @pytest.mark.parametrize("name", ["linger", "patience", "forget"])
-@pytest.mark.parametrize("value", [-1, -0.5, math.nan, math.inf, "10", True])
+@pytest.mark.parametrize("value", [-1, -0.5, math.nan, "10", True])
 def test_times_to_wait_are_finite_and_not_below_zero(assembled, name, value):
     with pytest.raises(siag.BadInput, match=rf"^{name} = .*: must be a finite number (at least|above) 0; or None"):
         assembled(**{name: value})
+
+
+def test_a_server_may_linger_for_ever(assembled):
+    session = assembled(linger=math.inf)
+    session.begin(0.0)
+    session.look_after(1e9)
+    session.look_after(2e9)
+    assert not session.over
 
 
 def test_whoever_watches_an_open_end_sees_a_loss_that_is_a_second_old_at_most(assembled):
@@ -427,7 +437,7 @@ def test_after_a_divergence_the_error_is_not_a_number_and_the_session_is_over(as
             report(session, 0, 1.0, 1e3)
     session.finish(2.0)
     assert session.over
-    run = session.curve.run(session.server.w, session.diverged, {})
+    run = session.curve.run(session.server.w, session.diverged_at, {})
     assert run.diverged[0] == run.t[-1]
     assert np.isnan(run.error[0, -1])
     assert np.isfinite(run.error[0, 0])
@@ -461,7 +471,7 @@ def diverged(session, good=5):
         if not session.over:
             report(session, k % 2, 0.01 * k, 1.0 if k < good else 1e18)
             session.commit()
-    assert session.diverged > good + 1
+    assert session.diverged_at > good + 1
     return w
 
 
@@ -517,12 +527,12 @@ def test_a_report_at_which_a_divergence_is_seen_is_neither_logged_nor_acknowledg
     join(session)
     report(session, 0, 0.1)
     report(session, 0, 0.2, 1e18)
-    before = session.store.logged
+    before = session.store._log.sequence
     with pytest.raises(Refused, match="w left the range of numbers at version 2; use a smaller step") as caught:
         act(session)
     assert not caught.value.final
-    assert (session.over, session.diverged) == (True, 2)
-    assert session.store.logged == before
+    assert (session.over, session.diverged_at) == (True, 2)
+    assert session.store._log.sequence == before
     assert (session.server.reports, session.server.members[0].refused) == (2, 0)
     session.commit()
     crash(session)
@@ -572,7 +582,7 @@ def test_an_end_that_was_reached_before_is_reached_at_once(assembled, tmp_path):
     again = assembled(until, folder=tmp_path)
     again.begin(0.0)
     assert again.over
-    assert again.why == "it had been reached before"
+    assert again.ended == Ended(Ending.REACHED_BEFORE)
     again.finish(0.1)
     assert again.curve.run(again.server.w, -1, {}).t.tolist() == [0, 1]
 
@@ -582,26 +592,17 @@ def test_an_end_that_was_reached_before_is_reached_at_once(assembled, tmp_path):
     [
         ({"step": siag.steps.Constant(0.2)}, "step"),
         ({"workers": ("a", "b", "c")}, "n"),
-        ({"about": {"problem": "another"}}, "problem"),
-        ({"about": {"seed": 1}}, "seed"),
+        ({"problem": POSED}, "problem"),
+        ({"problem": POSED, "seed": 1}, "seed"),
     ],
 )
 def test_a_folder_of_another_run_is_refused_with_what_differs(assembled, tmp_path, change, what):
-    first = assembled(folder=tmp_path)
+    first = assembled(folder=tmp_path, **{"problem": POSED} if what == "seed" else {})
     first.begin(0.0)
     first.finish(1.0)
     first.store.close()
     with pytest.raises(siag.BadFile, match=f": {what} is .* there and .* here"):
         assembled(folder=tmp_path, **change)
-
-
-def test_a_problem_without_a_lasting_description_can_still_be_gone_on_with(assembled, tmp_path):
-    for place in ("0x7f01", "0x7f02"):
-        session = assembled(folder=tmp_path, about={"problem": f"<Own object at {place}>"})
-        session.begin(0.0)
-        session.finish(1.0)
-        session.store.close()
-    assert session.notes.heard("went on from version 0")
 
 
 @pytest.mark.parametrize("server", [EveryArrivals(1), EveryArrivals(3), Tick(0.1)])
@@ -648,10 +649,10 @@ def test_in_durable_mode_nothing_is_committed_while_the_disk_is_full_and_all_onc
     join(session)
     disk = FullDisk(monkeypatch)
     report(session, 0, 0.1)
-    with pytest.raises(OSError, match="No space left"):
+    with pytest.raises(OSError, match="(?i)no space left"):
         session.commit()
     session.look_after(SAVE + 0.1)
-    with pytest.raises(OSError, match="No space left"):
+    with pytest.raises(OSError, match="(?i)no space left"):
         session.commit()
     disk.full = False
     session.save(1.0, wait=True)
@@ -669,9 +670,9 @@ def test_a_full_disk_is_reported_once_shown_and_its_end_is_reported(assembled, t
         report(session, 0, float(k))
         session.save(float(k), wait=True)
     session.look_after(4.1)
-    problem = "saving: no space left on device"
-    assert session.notes.events == [f"problem: {problem}; training goes on"]
-    assert session.notes.snapshots[-1].problems == (problem,)
+    problem = Problem(Trouble.SAVING, "no space left on device")
+    assert session.notes.events == [problem.alarm]
+    assert session.notes.snapshots[-1].problems == (problem.text,)
     assert session.notes.snapshots[-1].saved is None
     disk.full = False
     session.finish(5.0)
@@ -685,19 +686,24 @@ class NoRoom:
     """The file of a trace, on a disk that is full as long as it is said to be."""
 
     def __init__(self, trace):
-        self.file, self.full = trace._file, True
-        trace._file = self
+        self.raw, self.full = trace._raw, True
+        trace._raw = self
+
+    closed = property(lambda self: self.raw.closed)
 
     def write(self, content):
         if self.full:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        return self.file.write(content)
+        return self.raw.write(content)
 
-    def __getattr__(self, name):
-        return getattr(self.file, name)
+    def fileno(self):
+        return self.raw.fileno()
+
+    def close(self):
+        self.raw.close()
 
 
-FULL_TRACE = "the trace: No space left on device"
+FULL_TRACE = Problem(Trouble.TRACE, "no space left on device")
 
 
 def test_a_trace_that_cannot_be_written_does_not_hide_that_saving_works_nor_end_the_run(assembled, tmp_path):
@@ -708,12 +714,12 @@ def test_a_trace_that_cannot_be_written_does_not_hide_that_saving_works_nor_end_
     for k in range(4):
         report(session, 0, float(k))
         session.save(float(k), wait=True)
-    assert session.troubles == (FULL_TRACE,)
-    assert session.notes.events == [f"problem: {FULL_TRACE}; training goes on"]
+    assert session.problems == (FULL_TRACE,)
+    assert session.notes.events == [FULL_TRACE.alarm]
     disk.full = False
     session.finish(5.0)
     assert session.notes.events[1:] == ["the trace: works again"]
-    assert session.troubles == ()
+    assert session.problems == ()
     assert Trace.read(tmp_path / "trace.csv").length == 4
 
 
@@ -724,10 +730,10 @@ def test_a_trace_that_is_whole_at_the_end_is_no_trouble_whatever_was_before(asse
     disk = NoRoom(session.server.trace)
     report(session, 0, 0.1)
     session.look_after(SAVE)
-    assert session.troubles == (FULL_TRACE,)
+    assert session.problems == (FULL_TRACE,)
     disk.full = False
     session.finish(SAVE + LOOK)
-    assert session.troubles == ()
+    assert session.problems == ()
     assert Trace.read(tmp_path / "trace.csv").length == 1
 
 
@@ -772,6 +778,7 @@ def test_a_durable_run_whose_trace_was_lost_with_the_power_finds_it_in_its_log(a
         first.commit()
     whole = path.read_text()
     crash(first)
+    first.server.trace._raw.close()
     os.truncate(path, on_disk)
     second = assembled(**options)
     assert path.read_text().splitlines()[1:] == whole.splitlines()[1:]
@@ -788,7 +795,7 @@ def test_the_trace_is_on_disk_before_the_state_and_nobody_waits_for_it(assembled
     report(session, 0, 0.1)
     session.look_after(SAVE)
     assert not saved
-    session.server.trace._background.wait()
+    session.server.trace._forcing.join()
     report(session, 0, SAVE + 0.01)
     session.look_after(SAVE + LOOK)
     assert saved == ["1,0,1,1,0.410000,\n"]  # only what came meanwhile
@@ -800,7 +807,7 @@ def test_a_state_does_not_wait_for_ever_for_the_disk_of_the_trace(assembled, tmp
     session.begin(0.0)
     join(session)
     report(session, 0, 0.1)
-    place = session.server.trace._file._file
+    place = session.server.trace._raw.fileno()
     monkeypatch.setattr(os, "fsync", lambda file: (go_on.wait(20) if file == place else None, real(file)))
     saved = []
     monkeypatch.setattr(session.store, "save", lambda *given, **_: saved.append(given[2]["trace"]) or True)
@@ -828,7 +835,7 @@ def test_after_a_trace_was_given_up_the_run_goes_on_without_one_as_the_message_s
     first.finish(5.0)
     given_up = "given up, with 0 MB waiting for the disk"
     assert first.notes.events == [f"problem: the trace: {given_up}; training goes on"]
-    assert first.troubles == (f"the trace: {given_up}",)
+    assert first.problems == (Problem(Trouble.TRACE, given_up),)
     first.store.close()
     words = "has gone on without a trace, or had to give it up; go on without one, or start anew with another folder"
     with pytest.raises(siag.BadInput, match=words):
@@ -931,6 +938,27 @@ def test_a_run_that_goes_on_leaves_the_trace_of_another_alone(assembled, tmp_pat
         assert len(Trace.read(options["trace"]).version) == count
 
 
+def test_a_state_from_before_runs_had_ids_goes_on_with_its_trace_as_often_as_wanted(assembled, tmp_path, monkeypatch):
+    options = {"folder": tmp_path / "state", "trace": tmp_path / "trace.csv"}
+    with monkeypatch.context() as patch:
+        patch.setattr("secrets.token_hex", lambda size: "")
+        first = assembled(**options)
+    keep = first.store.save
+
+    def without(arrays, rows, meta, wait=False):
+        del meta["run"]
+        return keep(arrays, rows, meta, wait=wait)
+
+    first.store.save = without
+    stopped(first, 3)
+    assert "run" not in Trace.read(options["trace"]).about
+    for count in (3, 5):
+        again = assembled(**options)
+        assert again.server.reports == count
+        stopped(again, 2)
+    assert Trace.read(options["trace"]).length == 7
+
+
 def test_a_loss_that_fails_in_the_middle_is_told_once_and_training_goes_on(assembled):
     """What is raised may change from time to time; it is told again when it works, and when it fails anew."""
     fails = []
@@ -953,7 +981,7 @@ def test_a_loss_that_fails_in_the_middle_is_told_once_and_training_goes_on(assem
     line = loss.__code__.co_firstlineno + 2
     well = "the loss: works again"
     assert session.notes.events == [problem.format(2, line), well, problem.format(8, line), well]
-    assert session.why == "as many iterations or reports as asked"
+    assert session.ended == Ended(Ending.REACHED)
 
 
 def test_a_loss_that_fails_when_it_is_refreshed_or_at_the_end_is_a_trouble_too(assembled):
@@ -969,10 +997,11 @@ def test_a_loss_that_fails_when_it_is_refreshed_or_at_the_end_is_a_trouble_too(a
     report(session, 0, 0.2)
     broken.append("none")
     session.look_after(5.0)
-    (trouble,) = session.troubles
-    assert trouble.startswith("the loss: ValueError: could not convert string to float: 'none' (test_session.py")
+    (problem,) = session.problems
+    assert problem.what is Trouble.LOSS
+    assert problem.reason.startswith("ValueError: could not convert string to float: 'none' (test_session.py")
     session.look_after(6.0)
-    assert session.notes.snapshots[-1].problems == (trouble,)
+    assert session.notes.snapshots[-1].problems == (problem.text,)
     assert session.notes.snapshots[-1].loss is None
     session.finish(7.0)
     assert len(session.notes.events) == 1
@@ -985,10 +1014,9 @@ def test_what_was_recorded_before_an_error_is_kept(assembled, tmp_path):
         report(session, 0, 0.1)
         raise KeyboardInterrupt
 
-    options = Options(trace=tmp_path / "trace.csv", progress=(watcher := Notes()))
-    about = {"problem": "a test", "seed": 0}
+    assembly = assembly_of(["a"], trace=tmp_path / "trace.csv", progress=(watcher := Notes()))
     with pytest.raises(KeyboardInterrupt):
-        Assembly(METHOD, STEP, np.zeros(D), ["a"], siag.Until(), options, about).run(carry)
+        assembly.run(carry)
     assert Trace.read(tmp_path / "trace.csv").length == 1
     assert watcher.closed == 1
 
@@ -1005,14 +1033,3 @@ def test_a_refused_assembly_leaves_nothing_locked(assembled, tmp_path):
     with pytest.raises(siag.BadInput, match="record"):
         assembled(folder=tmp_path, record=0)
     Store(tmp_path, {}).close()
-
-
-@pytest.mark.parametrize("names", ["ab", b"ab", ["a"], ["a", "a"], ["a", ""], ["a", 1], 2, 3.5, []])
-def test_names_are_as_many_different_texts_as_there_are_workers(names):
-    with pytest.raises(siag.BadInput, match=r"names = .*2 different texts, one for each worker"):
-        worker_names("names", names, 2)
-
-
-def test_names_are_numbers_by_default():
-    assert worker_names("names", None, 2) == ["0", "1"]
-    assert worker_names("workers", 3) == ["0", "1", "2"]

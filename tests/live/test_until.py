@@ -5,7 +5,8 @@ import pytest
 
 import siag
 from siag.foundations.errors import Missing
-from siag.live.until import Curve, until_of
+from siag.live.curve import Curve
+from siag.live.until import until_of
 
 
 def curve_of(until, last, record=20, measure=lambda w: float(w[0])):

@@ -15,15 +15,12 @@ import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from specs import assembly_of
 from tests.live.peers import PATIENCE, wait_until
 
 from siag.activity.trace import text_in
 from siag.foundations.errors import BadInput, SiagError
 from siag.live import assembly as module
-from siag.live.assembly import Assembly, Options
-from siag.live.until import Until
-from siag.methods import SIAG
-from siag.steps import Constant
 from siag.storage.generations import generations_in
 from siag.storage.mirror import Mirror, check_url, is_url
 from siag.storage.remote import Remote
@@ -145,15 +142,7 @@ class Training:
         self.history = {} if history is None else history
         small = functools.partial(Store, spare=0)  # generations follow each other soon
         with mock.patch.object(module, "Store", small):
-            self.assembly = Assembly(
-                SIAG(),
-                Constant(0.1),
-                np.zeros(D),
-                [str(i) for i in range(N)],
-                Until(),
-                Options(folder=self.folder, trace=self.trace),
-                {"problem": "numbers", "seed": 0},
-            )
+            self.assembly = assembly_of(N, D, folder=self.folder, trace=self.trace)
         self.session, self.server = self.assembly.session, self.assembly.server
         self.session.begin(0.0)
         for row in range(N):

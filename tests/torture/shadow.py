@@ -129,7 +129,7 @@ class Shadow:
     def _check_sum(self, server: ParameterServer) -> None:
         """The sum is that of the rows, up to rounding since it was last summed."""
         rows = server.state.rows
-        size = max(1.0, max(float(np.abs(point.arrays["rows"]).max()) for point in self._recent()))
+        size = max(1.0, *(float(np.abs(point.arrays["rows"]).max()) for point in self._recent()))
         error = float(np.abs(server.state.total - rows.sum(axis=0)).max())
         require(error <= 1e-13 * size * self.n, f"the sum is off by {error}, with rows of size {size}")
 

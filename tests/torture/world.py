@@ -12,12 +12,13 @@ import numpy as np
 from tests.torture.options import Options
 from tests.torture.shadow import ETA, FAR, Broken, Shadow, require
 
-from siag.activity import Clock, EveryArrivals, Exponential, Tick, Trace
+from siag.activity import Clock, EveryArrivals, Exponential, Tick
 from siag.foundations.errors import SiagError
 from siag.live import wire
-from siag.live.assembly import Assembly, Parts
+from siag.live.assembly import Assembly
 from siag.live.connection import Actions, Limits, Reception
 from siag.live.connections import Connections
+from siag.live.parts import Parts
 from siag.live.reasons import Ending
 from siag.live.security import Tokens
 from siag.live.spec import Spec
@@ -306,8 +307,10 @@ class Torture:
         if session.recovered:
             self.shadow.recovered(server, self.options.durable)
         else:
-            require(self.shadow.saved == 0 and max(self.shadow.acknowledged, default=-1) < 0 or not self.options.durable,
-                    "what was saved or acknowledged is gone")
+            require(
+                (self.shadow.saved == 0 and max(self.shadow.acknowledged, default=-1) < 0) or not self.options.durable,
+                "what was saved or acknowledged is gone",
+            )
             self.shadow.begin_afresh()
         self._touch(server)
         server.trace = Tap(self.shadow, session.trace)

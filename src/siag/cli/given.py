@@ -1,50 +1,154 @@
-"""What live commands were given on the command line, as the objects that Python takes; mistakes as they were typed."""
+"""What live commands were given, in a file and on the command line, as the objects that Python takes."""
 
 from __future__ import annotations
 
-import importlib
-import os
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from siag.foundations.errors import BadInput, Missing
 
 if TYPE_CHECKING:
-    from siag.live.connection import Limits
+    from siag.experiments.live_file import LiveRun
+    from siag.live.network import Network
+    from siag.live.spec import Spec
     from siag.problems import Problem
-    from siag.server import Departed
     from siag.steps import Step
 
+HERE = Path()
 ENDS = ("iterations", "seconds", "reports")
-TYPED = {  # what has another name in Python
-    "k": "every",
-    "age": "max-age",
-    "norm": "max-norm",
-    "jump": "max-jump",
-    "certificate": "cert",
-    "give_up": "give-up",
+GUARD = {"max_age": "age", "max_norm": "norm", "max_jump": "jump", "strikes": "strikes"}
+LIMITS = ("connections", "hello", "frame")
+TYPED = {"k": "every", "age": "max-age", "norm": "max-norm", "jump": "max-jump", "give_up": "give-up"}
+MISSING = {  # what to type, where something is missing
+    "gradient": ("gradient", "give --gradient and --stream, or --problem"),
+    "streams": ("stream", "give --stream for each worker, or --problem"),
+    "w0": ("dimension", "give --dimension D, or --w0 FILE.npy, or --problem"),
+    "names": ("workers", "give --workers N, or --name A --name B …, or --problem"),
+    "step": ("eta", "give --eta for a constant step, --beta and --gamma for β/(t+γ), or --step"),
+    "until": ("iterations", "say when to end, with --iterations, --seconds or --reports"),
+}
+IN_FILE = {  # what to write, where something is missing from a file
+    "gradient": ("gradient", 'write gradient = "module:function", and streams; or a table [problem]'),
+    "streams": ("streams", 'write streams = ["module:attribute", …], or a table [problem]'),
+    "w0": ("dimension", 'write dimension = D, or w0 = "FILE.npy", or a table [problem]'),
+    "names": ("workers", 'write workers = N, or names = ["A", "B", …], or a table [problem]'),
+    "step": ("step", "add the table [step]"),
+    "until": ("until", "add the table [until], with iterations, seconds or reports"),
 }
 
 
-@contextmanager
-def named(names: dict[str, str]) -> Iterator[None]:
-    """Let a mistake have the name the user typed, where that is another in Python; nobody can type None."""
-    try:
-        yield
-    except BadInput as error:
-        if hasattr(error, "__notes__"):  # it is of the user's own code
-            raise
-        typed = names.get(error.parameter, error.parameter)
-        remedy = "or leave it out" if error.remedy == "or None" else error.remedy
-        if (typed, remedy) == (error.parameter, error.remedy):
-            raise
-        if isinstance(error, Missing):
-            raise Missing(typed, remedy) from None
-        raise BadInput(typed, error.value, error.allowed, remedy) from None
+def typed(given: dict[str, Any]) -> dict[str, Any]:
+    """The options that were typed."""
+    return {name: value for name, value in given.items() if value is not None and value is not False and value != ()}
+
+
+class Described:
+    """A live run, from a file and from options, which override it.
+
+    Args:
+        given: all options of the command.
+        file: of the run, if there is one.
+        serving: whether it is for `siag serve`.
+    """
+
+    def __init__(self, given: dict[str, Any], file: Path | None, serving: bool = False) -> None:
+        self._typed, self._file, self._serving = typed(given), file, serving
+        for name in self._typed.get("names", ()):
+            check_name(name)
+
+    @contextmanager
+    def checked(self) -> Iterator[None]:
+        """Let mistakes in what was typed have the names that were typed."""
+        names = dict(TYPED)
+        names |= {field: name for field, name in (("names", "name"), ("streams", "stream")) if field in self._typed}
+        names |= {"names": "workers"} if "workers" in self._typed and self._serving else {}
+        names |= {"w0": "dimension"} if "dimension" in self._typed else {}
+        from siag.live.spec import renamed
+
+        with renamed(names, MISSING if self._file is None else IN_FILE):
+            yield
+
+    @cached_property
+    def file(self) -> LiveRun:
+        """What the file says; nothing without one."""
+        from siag.experiments.live_file import LiveRun, read_live
+
+        return LiveRun() if self._file is None else read_live(self._file, self._serving)
+
+    @cached_property
+    def spec(self) -> Spec:
+        """What to run."""
+        from siag.live.network import LINGER
+        from siag.live.spec import Spec
+
+        usual = {"linger": LINGER} if self._serving else {}
+        return Spec(**{**usual, **self.file.spec, **self._fields()})
+
+    def network(self, workers: int) -> Network:
+        """Where to listen, and whom to trust."""
+        from siag.live.network import NETWORK, Network
+        from siag.runtimes import Limits
+
+        told = {name: self._typed[name] for name in NETWORK if name in self._typed}
+        limits = self.file.limits | {name: self._typed[name] for name in LIMITS if name in self._typed}
+        if limits:
+            told["limits"] = Limits(**{"connections": max(Limits.connections, 2 * workers)} | limits)
+        return Network(**{**self.file.network, **told})
+
+    def _fields(self) -> dict[str, Any]:
+        """The fields of `Spec` of which something was typed."""
+        from siag.experiments.live_file import departed, load_start, zeros
+        from siag.experiments.references import Loss, reference
+        from siag.live.spec import fields_of
+
+        given, before = self._typed, self.file.spec
+        made = {name: given[name] for name in fields_of(self._serving) if name in given}
+        if "problem" in given:
+            made["problem"], usual = read_problem(given["problem"])
+            made = {"seed": usual} | made
+        if "dimension" in given:
+            made["w0"] = zeros(given["dimension"], "w0" in given)
+        elif "w0" in given:
+            made["w0"] = load_start(Path(given["w0"]))
+        if "workers" in given and self._serving:
+            if "names" in given:
+                raise BadInput("workers", given["workers"], "given alone", "leave out workers or names")
+            made["names"] = given["workers"]
+        makers: dict[str, Callable[[Any], Any]] = {
+            "gradient": lambda text: reference("gradient", text, HERE),
+            "streams": lambda texts: [reference("stream", text, HERE) for text in texts],
+            "names": list,
+            "preload": tuple,
+            "method": lambda text: part("method", text),
+            "departed": departed,
+            "loss": lambda text: Loss(text, reference("loss", text, HERE)),
+        }
+        made |= {name: make(given[name]) for name, make in makers.items() if name in given}
+        if given.keys() & {"step", "eta", "beta", "gamma"}:
+            made["step"] = step(*(given.get(name) for name in ("step", "eta", "beta", "gamma")))
+        if given.keys() & {"every", "tick"}:
+            made["server"] = server(given.get("every"), given.get("tick"))
+        return made | self._over(before)
+
+    def _over(self, before: dict[str, Any]) -> dict[str, Any]:
+        """Ends and guard: parts of those of the file may be overridden."""
+        from siag.live.until import Until, until_of
+        from siag.server import Guard
+
+        ends = {name: self._typed[name] for name in ENDS if name in self._typed}
+        rules = {field: self._typed[name] for name, field in GUARD.items() if name in self._typed}
+        found: dict[str, Any] = {}
+        if ends:
+            found["until"] = (
+                replace(until_of(before.get("until"), True), **ends) if "until" in before else Until(**ends)
+            )
+        if rules:
+            found["guard"] = replace(before.get("guard") or Guard(), **rules)
+        return found
 
 
 def check_name(name: str | None) -> None:
@@ -53,58 +157,16 @@ def check_name(name: str | None) -> None:
         raise BadInput("name", name, "not empty")
 
 
-def check_clock(given: dict[str, Any]) -> None:
-    """Refuse what says twice when to step."""
-    if given["tick"] is not None and given["every"] is not None:
-        raise BadInput("tick", given["tick"], "given without --every")
-
-
-def check_crowd(given: dict[str, Any], problem: Problem | None) -> None:
-    """Refuse what says twice, or not at all, how many workers there are, and when to step."""
-    for name in given["names"]:
-        check_name(name)
-    if given["names"] and given["workers"] is not None:
-        raise BadInput("workers", given["workers"], "given alone", "leave out --workers or --name")
-    if problem is not None:
-        for name in ("workers", "dimension"):
-            if given[name] is not None:
-                raise BadInput(name, given[name], "left out with --problem, which knows it")
-    elif not given["names"] and given["workers"] is None:
-        raise Missing("workers", "give --workers N, or --name A --name B …, or --problem")
-    check_clock(given)
-
-
-def start(file: Path | None, dimension: int | None, problem: Problem | None) -> Any:
-    """The first parameters; None if a problem has them."""
-    import numpy as np
-
-    from siag.foundations import check
-    from siag.foundations.errors import BadFile
-
-    if file is not None and dimension is not None:
-        raise BadInput("dimension", dimension, "given alone", "leave out --dimension or --w0")
-    if file is None and problem is not None:
-        return None
-    if file is None and dimension is None:
-        raise Missing("dimension", "give --dimension D, or --w0 FILE.npy, or --problem")
-    if file is None:
-        return np.zeros(check.integer("dimension", dimension))
-    try:
-        return check.floats("w0", np.load(file, allow_pickle=False), (None,))
-    except (OSError, ValueError, EOFError) as error:
-        if isinstance(error, BadInput):
-            raise
-        raise BadFile(f"{file}: not a .npy file of numbers; write it with numpy.save") from None
-
-
 def part(role: str, text: str) -> Any:
     """A method or a step: by its name alone, as Python prints it, or one of the user's own as module:attribute."""
     from siag.experiments.config import KINDS, own, written
+    from siag.experiments.references import look_in
+    from siag.live.spec import renamed
 
     if ":" in text.partition("(")[0]:
-        look_here()
-        with named({f"{role}.kind": role}):
-            return own(role, text, Path())
+        look_in(HERE)
+        with renamed({f"{role}.kind": role}):
+            return own(role, text, HERE)
     return written(role, f"{text}()" if text in KINDS[role] else text)
 
 
@@ -120,132 +182,37 @@ def step(text: str | None, eta: float | None, beta: float | None, gamma: float |
         return Constant(eta)
     if eta is None and beta is not None and gamma is not None:
         return Harmonic(beta, gamma)
-    raise Missing("eta", "give --eta for a constant step, --beta and --gamma for β/(t+γ), or --step")
+    raise Missing(*MISSING["step"])
 
 
 def server(every: int | None, tick: float | None) -> Any:
     """When to step."""
     from siag.activity import EveryArrivals, Tick
+    from siag.live.spec import renamed
 
     if tick is None:
         return EveryArrivals(1 if every is None else every)
-    with named({"seconds": "tick"}):
+    if every is not None:
+        raise BadInput("tick", tick, "given without --every")
+    with renamed({"seconds": "tick"}):
         return Tick(tick)
-
-
-def departed(text: str) -> Departed:
-    """What becomes of the rows of those that left."""
-    from siag.server import DROP, KEEP, Departed
-
-    words = {"keep": KEEP, "drop": DROP}
-    if text in words:
-        return words[text]
-    try:
-        return Departed(half_life=float(text))
-    except ValueError:
-        raise BadInput("departed", text, "keep, drop, or a half-life in iterations") from None
-
-
-def limits(given: dict[str, Any], problem: Problem | None) -> Limits | None:
-    """What connections may take; None if nothing is said of it."""
-    from siag.live.connection import Limits
-
-    told = {name: given[name] for name in ("connections", "hello", "frame") if given[name] is not None}
-    if not told:
-        return None
-    workers = problem.n if problem is not None else len(given["names"]) or given["workers"]
-    return Limits(**{"connections": max(Limits.connections, 2 * workers), **told})
-
-
-def look_here() -> None:
-    """Let modules be found in the current folder, for good: what they import later is found as well."""
-    if (here := os.getcwd()) not in sys.path:
-        sys.path.insert(0, here)
-
-
-def reference(parameter: str, text: str) -> Any:
-    """What "module:attribute" names; modules are looked for in the current folder too."""
-    module, colon, name = text.partition(":")
-    if not (module and colon and name):
-        raise BadInput(parameter, text, 'of the form "module:attribute"')
-    look_here()
-    try:
-        found: Any = importlib.import_module(module)
-        for part in name.split("."):
-            found = getattr(found, part)
-    except (Exception, SystemExit) as error:  # a module of the user's may do anything
-        raise BadInput(parameter, text, "something that can be imported", f"importing it raised {error!r}") from error
-    return found
 
 
 def read_problem(text: str) -> tuple[Problem, int]:
     """The problem of a TOML file, or "module:attribute", which may be a function that makes it; and the file's seed."""
-    from siag.experiments import config
-    from siag.problems import Problem
+    from siag.experiments.references import problem_named
 
-    if os.path.exists(text) or ":" not in text:
-        return config.read_problem(text)
-    found = reference("problem", text)
-    if not isinstance(found, Problem) and callable(found):
-        try:
-            found = found()
-        except Exception as error:  # whatever the user's code raises
-            remedy = f"it raised {type(error).__name__}: {error}"
-            raise BadInput("problem", text, "a Problem, or a function that makes it", remedy) from error
-    if not isinstance(found, Problem):
-        raise BadInput("problem", text, "a Problem, or a function that makes it")
-    return found, 0
+    return problem_named(text, HERE)
 
 
 def problem_of(text: str | None, seed: int | None) -> tuple[Problem | None, int]:
-    """The problem and the seed of its samples."""
+    """The problem of a worker, and the seed of its samples."""
     if text is None:
         if seed is not None:
-            raise BadInput("seed", seed, "given with --problem")
+            raise BadInput("seed", seed, "left out without a problem", "streams have samples of their own")
         return None, 0
     problem, usual = read_problem(text)
     return problem, usual if seed is None else seed
-
-
-@dataclass(frozen=True)
-class Loss:
-    """The user's loss, which can be sent to other processes; what it raises becomes one line.
-
-    Args:
-        text: how the user named it.
-        function: what is called with w.
-    """
-
-    text: str
-    function: Callable[[Any], Any]
-
-    def __call__(self, w: Any) -> float:
-        """The loss of w."""
-        try:
-            return float(self.function(w))
-        except Exception as error:  # whatever the user's code raises
-            remedy = f"it raised {type(error).__name__}: {error}"
-            raise BadInput("loss", self.text, "a function of w", remedy) from error
-
-
-def training(given: dict[str, Any], problem: Problem | None, seed: int) -> dict[str, Any]:
-    """What a run takes wherever it runs."""
-    from siag.runtimes import Until
-    from siag.server import Guard
-
-    return {
-        "w0": start(given["w0"], given["dimension"], problem),
-        "method": part("method", given["method"]),
-        "step": step(given["step"], given["eta"], given["beta"], given["gamma"]),
-        "until": Until(**{name: given[name] for name in ENDS}),
-        "server": server(given["every"], given["tick"]),
-        "guard": Guard(age=given["max_age"], norm=given["max_norm"], jump=given["max_jump"], strikes=given["strikes"]),
-        "departed": departed(given["departed"]),
-        "loss": None if given["loss"] is None else Loss(given["loss"], reference("loss", given["loss"])),
-        "problem": problem,
-        "seed": seed,
-        **{name: given[name] for name in ("folder", "durable", "trace", "record", "forget", "patience")},
-    }
 
 
 def resources(parameter: str, text: str) -> dict[str, float]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -23,89 +24,58 @@ from siag.cli.app import (
 )
 from siag.cli.early import Terminated
 from siag.cli.files import FILES, MODEL, keep
-from siag.cli.given import (
-    TYPED,
-    check_crowd,
-    check_name,
-    limits,
-    named,
-    problem_of,
-    read_problem,
-    reference,
-    training,
-)
-from siag.cli.options import ABSENCE, CURVE, DURABLE, END, FILE, GUARD, METHOD, PROBLEM, SEED, SHOWN, START, takes
+from siag.cli.given import HERE, TYPED, Described, check_name, problem_of, read_problem
+from siag.cli.options import FILE, PROBLEM, LiveCommand, serve_options
 from siag.cli.running import document, finish, plainly, reachable, status, terminable, watcher_of
-from siag.foundations.errors import SiagError
+from siag.foundations.errors import BadInput, Missing, SiagError
+
+if TYPE_CHECKING:
+    from siag.live.network import Network
+    from siag.live.spec import Spec
 
 DESCRIPTORS = 1 << 16  # files and connections a server may have open, if the system agrees
-NETWORK = ("host", "port", "key", "tokens", "insecure", "linger")
 STAYS = "what was reported stays with the server"
 
 
-@siag.command(epilog="Example: siag serve --workers 2 --dimension 3 --eta 0.05 --iterations 10000 --out out")
-@click.option("--workers", type=int, help="How many workers there are.")
-@click.option("--name", "names", multiple=True, help="A worker's name; repeat it, instead of --workers.")
-@takes(START)
-@click.option("--problem", help=f"{PROBLEM}; instead of --workers and --dimension.")
-@takes(SEED, METHOD, END)
-@click.option(
-    "--linger",
-    type=float,
-    default=600.0,
-    show_default=True,
-    help="Seconds to wait when nobody is there; inf: for ever.",
+@siag.command(
+    cls=LiveCommand,
+    more=serve_options,
+    epilog="Example: siag serve --workers 2 --dimension 3 --eta 0.05 --iterations 10000 --out out",
 )
-@takes(ABSENCE)
-@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
-@click.option("--port", type=int, default=7460, show_default=True, help="Port to listen on; 0: any.")
-@click.option("--cert", type=FILE, help="TLS: the server's certificate (PEM).")
-@click.option("--key", type=FILE, help="TLS: its private key (PEM).")
-@click.option("--tokens", type=FILE, help="tokens.json: who may write which row.")
-@click.option("--insecure", is_flag=True, help="Listen beyond this machine without TLS or tokens.")
-@click.option("--folder", type=FILE, help="Where the state is saved; a server started again goes on from there.")
-@takes(DURABLE)
-@click.option("--trace", type=FILE, help="A file for who reported when, for siag replay.")
-@takes(GUARD)
-@click.option("--connections", type=int, help="At most so many at a time.  [default: 2000, or twice the workers]")
-@click.option("--hello", type=float, help="Seconds for a new connection to say who it is.  [default: 10]")
-@click.option("--frame", type=float, help="Seconds for a message to arrive whole; long ones have more.  [default: 30]")
-@takes(CURVE, SHOWN)
-def serve(out: Path | None, as_json: bool, **given: Any) -> int:
+@click.argument("file", type=FILE, required=False)
+def serve(file: Path | None, out: Path | None, as_json: bool, **given: Any) -> int:
     """Serve workers that connect over a network.
 
+    FILE is a TOML file that describes the run (see docs/experiments.md); options override what it says.
+
     With --json, a line for each look at the server ("snapshot") and each remark ("event"); the last has "result": true,
-    the curve, and w unless it has more than 1000 numbers.
+    the curve, and w unless it has more than 1000 numbers. SIGHUP lets it read the tokens again, and workers that were
+    refused for good come again.
 
     Exit status 0 at the end, and also if it is stopped with Ctrl-C or SIGTERM, which is how a server without an end is
     stopped; 1 if it diverges, if a worker has failed and no report was accepted or nobody was there in the end, or if a
     file cannot be written; 2 if there is a mistake.
     """
     from siag.foundations.files import writable_folder
+    from siag.live.network import serve_spec
     from siag.live.transports.tcp.worker import shown
-    from siag.runtimes import serve as run_server
 
     folder = None if out is None else writable_folder("out", out, (*FILES, MODEL))
-    problem, seed = problem_of(given["problem"], given["seed"])
-    check_crowd(given, problem)
-    with named(TYPED | ({"workers": "name"} if given["names"] else {})):
-        options: dict[str, Any] = {
-            **training(given, problem, seed),
-            "workers": list(given["names"]) or given["workers"],
-            "limits": limits(given, problem),
-            "certificate": given["cert"],
-            **{name: given[name] for name in NETWORK},
-        }
+    run = Described(given, file, serving=True)
+    with run.checked():
+        spec = run.spec.validate(serving=True)
+        network = run.network(spec.n)
         _allow_connections()
-        watcher = watcher_of(given["quiet"], as_json, given["metrics"], given["insecure"])
+        watcher = watcher_of(given["quiet"], as_json, given["metrics"], network.insecure)
+        spec = replace(spec, progress=watcher)
 
         def ready(host: str, port: int) -> None:
-            command = f"siag work {shown((reachable(host), port))} {_workers_words(given, seed)}"
+            command = f"siag work {shown((reachable(host), port))} {_workers_words(given, spec, network)}"
             watcher.event(f"listening on {shown((host, port))}; start workers with: {command}")
 
         with terminable():
-            result = plainly(watcher, run_server, **options, progress=watcher, ready=ready)
-    return finish(result, folder, as_json, given["folder"])
+            result = plainly(watcher, lambda: serve_spec(spec, network, ready))
+    return finish(result, folder, as_json, spec.folder)
 
 
 @siag.command(epilog="Example: siag work 192.168.0.7:7460 --gradient job:gradient --stream job:stream")
@@ -132,6 +102,8 @@ def work(address: str, gradient: str | None, stream: str | None, quiet: bool, **
     --give-up says; 2 if there is a mistake on the command line, or the server does not want this worker; 130 if it is
     interrupted with Ctrl-C, and 143 with SIGTERM. In either case it tells the server that it leaves.
     """
+    from siag.experiments.references import reference
+    from siag.live.spec import renamed
     from siag.live.task import last_words
     from siag.live.worker import GaveUp
     from siag.runtimes import work as run_worker
@@ -141,12 +113,12 @@ def work(address: str, gradient: str | None, stream: str | None, quiet: bool, **
             print(f"siag: {text}", file=sys.stderr, flush=True)
 
     check_name(given["name"])
-    compute = None if gradient is None else reference("gradient", gradient)
-    samples = None if stream is None else reference("stream", stream)
+    compute = None if gradient is None else reference("gradient", gradient, HERE)
+    samples = None if stream is None else reference("stream", stream, HERE)
     problem, seed = problem_of(given.pop("problem"), given.pop("seed"))
     on_interrupt(STAYS)
     try:
-        with named(TYPED), terminable():
+        with renamed(TYPED), terminable():
             run_worker(address, compute, samples, problem=problem, seed=seed, say=say, **given)
     except Terminated:
         _stop(f"ended by SIGTERM; {STAYS}", TERMINATED)
@@ -182,29 +154,36 @@ def replay(trace: Path, problem: str | None, seed: int | None, out: Path | None,
     return FAILED if lost else status(result)
 
 
-@siag.command(epilog="Example: siag certs secrets --host server.example --workers 8")
+@siag.command(epilog="Example: siag certs secrets --host server.example --name north --name south")
 @click.argument("folder", type=FILE)
 @click.option("--host", "hosts", multiple=True, help="A name or address of the server; may be repeated.")
-@click.option("--workers", type=int, required=True, help="How many tokens to make.")
+@click.option("--name", "names", multiple=True, help="A worker's name; repeat it, one token is made for each.")
+@click.option("--workers", type=int, help="How many tokens to make, instead of --name.")
 @click.option("--days", type=int, default=365, show_default=True, help="How long the certificate is valid.")
-def certs(folder: Path, hosts: tuple[str, ...], workers: int, days: int) -> None:
+def certs(folder: Path, hosts: tuple[str, ...], names: tuple[str, ...], workers: int | None, days: int) -> None:
     """Make a certificate for the server and a token for every worker, in FOLDER."""
     from siag.live.certificates import make_certificates
+    from siag.live.spec import renamed
 
-    with named({"hosts": "host"}):
-        written = make_certificates(folder, hosts=hosts, workers=workers, days=days)
+    if names and workers is not None:
+        raise BadInput("workers", workers, "given alone", "leave out workers or names")
+    if not names and workers is None:
+        raise Missing("workers", "give --workers N, or --name A --name B …")
+    with renamed({"hosts": "host"} | ({"workers": "name"} if names else {})):
+        written = make_certificates(folder, hosts=hosts, workers=list(names) or workers or 0, days=days)
     for path in written:
         print(path)
 
 
-def _workers_words(given: dict[str, Any], seed: int) -> str:
+def _workers_words(given: dict[str, Any], spec: Spec, network: Network) -> str:
     """What `siag work` is to be started with."""
-    if given["problem"] is None:
+    if spec.problem is None:
         words = ["--gradient … --stream …"]
     else:
-        words = [f"--problem {given['problem']}"] + ([f"--seed {seed}"] if given["seed"] is not None else [])
-    words += ["--ca …"] if given["cert"] is not None else []
-    words += ["--token …"] if given["tokens"] is not None else []
+        words = [f"--problem {given['problem'] or '…'}"]
+        words += [f"--seed {spec.seed}"] if given["seed"] is not None else []
+    words += ["--ca …"] if network.certificate is not None else []
+    words += ["--token …"] if network.tokens is not None else []
     return " ".join(words)
 
 

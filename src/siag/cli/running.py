@@ -8,6 +8,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from os import PathLike
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 from siag.cli.app import FAILED, _print_json, _print_run, _stop, tell
 from siag.cli.early import Terminated, meaning
 from siag.cli.files import MODEL, keep
-from siag.cli.given import named
 from siag.foundations.errors import BadInput, DivergenceWarning
 
 if TYPE_CHECKING:
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from siag.server import Snapshot
     from siag.simulation import Run
 
-NOBODY = ("no worker is there", "no worker was there")  # how a session says so
 MOST_NUMBERS = 1000  # of w, in a line of JSON
 
 
@@ -51,12 +50,13 @@ def terminable() -> Iterator[Begun]:
     It does so where Ctrl-C is ignored, too, as in the background of a script. What is yielded is to watch the run.
     """
     from siag.live.interrupt import end_in_order
+    from siag.live.reasons import Ending
 
     before, begun = signal.getsignal(signal.SIGTERM), Begun()
     told: list[int] = []
 
     def end(number: int, frame: FrameType | None) -> None:
-        if end_in_order("stopped by SIGTERM") or (begun.yet and not told):  # it may be about to end by itself
+        if end_in_order(Ending.STOPPED, "SIGTERM") or (begun.yet and not told):  # it may be about to end by itself
             told.append(number)
         elif callable(before) and not told:
             before(number, frame)
@@ -69,6 +69,7 @@ def terminable() -> Iterator[Begun]:
 
 def watcher_of(quiet: bool, as_json: bool, metrics: str | None, insecure: bool) -> Watcher:
     """Whoever is to be told how the run goes."""
+    from siag.live.spec import renamed
     from siag.live.transports.tcp.worker import shown
     from siag.runtimes import JsonLines, Metrics, Quiet, Several, Terminal
 
@@ -78,18 +79,18 @@ def watcher_of(quiet: bool, as_json: bool, metrics: str | None, insecure: bool) 
     host, colon, port = metrics.rpartition(":")
     if not port.isascii() or not port.isdigit() or (colon and not host):
         raise BadInput("metrics", metrics, "a port, or host:port")
-    with named({"port": "metrics", "host": "metrics"}):
+    with renamed({"port": "metrics", "host": "metrics"}):
         measured = Metrics(host.removeprefix("[").removesuffix("]") or "127.0.0.1", int(port), insecure=insecure)
     view.event(f"metrics at http://{shown((reachable(measured.host), measured.port))}/metrics")
     return Several([view, measured])
 
 
-def plainly(watcher: Watcher, run: Callable[..., Run], **named: Any) -> Run:
+def plainly(watcher: Watcher, run: Callable[[], Run]) -> Run:
     """Run; close the watcher in any case, and say in a line what there is to be warned of."""
     try:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", DivergenceWarning)
-            result = run(**named)
+            result = run()
     finally:
         watcher.close()
     for warning in caught:
@@ -98,7 +99,7 @@ def plainly(watcher: Watcher, run: Callable[..., Run], **named: Any) -> Run:
     return result
 
 
-def finish(result: Run, folder: Path | None, as_json: bool, state: str | Path | None = None) -> int:
+def finish(result: Run, folder: Path | None, as_json: bool, state: str | PathLike[str] | None = None) -> int:
     """Write and print what came out; the exit status. `state` is where the run was saved.
 
     SIGTERM has nothing to end any more.
@@ -114,14 +115,14 @@ def finish(result: Run, folder: Path | None, as_json: bool, state: str | Path | 
             print(f"w           {np.array2string(result.w[0], precision=6, threshold=10)}")
             _print_run(result, folder, written)
         tell([*lost, *_elsewhere(state)] if lost else [])
-    if fruitless(result):
+    if no_progress(result):
         _stop(f"no worker has reported anything; {result.about['failed'][0]}", FAILED)
     if deserted(result):
         _stop(f"{result.about['ended']}; {result.about['failed'][0]}", FAILED)
     return FAILED if lost else status(result)
 
 
-def _elsewhere(state: str | Path | None) -> list[str]:
+def _elsewhere(state: str | PathLike[str] | None) -> list[str]:
     """Where the model is beside, in a line; none if it is nowhere."""
     from siag.storage.mirror import is_url
 
@@ -141,14 +142,16 @@ def status(result: Run) -> int:
     return FAILED if (result.diverged >= 0).any() else 0
 
 
-def fruitless(result: Run) -> bool:
+def no_progress(result: Run) -> bool:
     """Whether a worker has failed, and none has reported anything since the server was started."""
     return bool(result.about.get("failed")) and bool(result.reads[0, -1] == result.about.get("before", 0))
 
 
 def deserted(result: Run) -> bool:
     """Whether it ended because nobody was there, and a worker had failed."""
-    return bool(result.about.get("failed")) and str(result.about.get("ended")).startswith(NOBODY)
+    from siag.live.reasons import Ending
+
+    return bool(result.about.get("failed")) and Ending(result.about["ending"]).deserted
 
 
 def reachable(host: str) -> str:

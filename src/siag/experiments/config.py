@@ -114,7 +114,7 @@ class Experiment:
 
 def read(path: str | os.PathLike[str]) -> Experiment:
     """Read an experiment from a TOML file, checking everything before any work."""
-    return build(_tables(path), Path(path).parent)
+    return build(read_tables(path), Path(path).parent)
 
 
 def read_problem(path: str | os.PathLike[str]) -> tuple[Problem, int]:
@@ -122,7 +122,7 @@ def read_problem(path: str | os.PathLike[str]) -> tuple[Problem, int]:
 
     What else is in the file is left alone, so that of an experiment will do.
     """
-    tables = _tables(path)
+    tables = read_tables(path)
     if "problem" not in tables:
         raise BadFile(f"{os.fspath(path)}: it has no table [problem]")
     found = _parts("problem", tables["problem"], Path(path).parent)
@@ -198,7 +198,7 @@ def _called(role: str, call: Call) -> Any:
         name: _called(role, value) if isinstance(value, Call) else value for name, value in _by_name(role, call).items()
     }
     try:
-        return _made(role, call.kind, call.make, arguments)
+        return make_part(role, call.kind, call.make, arguments)
     except Missing as error:
         parameters = _signature(role, call.kind, call.make).parameters.values()
         needed = [each.name for each in parameters if each.default is each.empty and each.name not in arguments]
@@ -217,7 +217,7 @@ def _by_name(role: str, call: Call) -> dict[str, Any]:
     return {**dict(zip(free, call.positional, strict=False)), **call.named}
 
 
-def _tables(path: str | os.PathLike[str]) -> dict[str, Any]:
+def read_tables(path: str | os.PathLike[str]) -> dict[str, Any]:
     """What a TOML file says."""
     try:
         text = Path(path).read_text(encoding="utf-8")
@@ -232,14 +232,14 @@ def _tables(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 def build(tables: Mapping[str, Any], folder: Path = Path()) -> Experiment:
     """Turn parsed tables into an experiment; `folder` is where modules of the user's are looked for first."""
-    _names("file", tables, (*KINDS, "run"), needed=(*KINDS, "run"))
+    check_names("file", tables, (*KINDS, "run"), needed=(*KINDS, "run"))
     options = _options(tables["run"])
     problems = _parts("problem", tables["problem"], folder)
     steps = [
         part
         for table in _grid("step", tables["step"])
         for part in (
-            _steps(table, problems, folder) if table.get("kind") == "theorem" else [_part("step", table, folder)]
+            _steps(table, problems, folder) if table.get("kind") == "theorem" else [part_of("step", table, folder)]
         )
     ]
     methods, activities = (_parts(role, tables[role], folder) for role in ("method", "activity"))
@@ -253,7 +253,7 @@ def _options(table: Any) -> dict[str, Any]:
     """The table [run], checked."""
     if not isinstance(table, dict):
         raise BadInput("run", table, "a table, written [run]")
-    _names("run", table, RUN, needed=("iterations",))
+    check_names("run", table, RUN, needed=("iterations",))
     for name, value in table.items():
         low, high = (0, check.LARGEST_SEED) if name == "seed" else (1, check.LARGEST if name == "iterations" else MOST)
         check.integer(f"run.{name}", value, low=low, high=high)
@@ -264,11 +264,11 @@ def _steps(table: Mapping[str, Any], problems: Sequence[Problem], folder: Path) 
     """Theorem 1's step takes its constants from the problem, so there can be only one."""
     if len(problems) > 1 and not {"mu", "L", "sigma2", "n"} <= table.keys():
         raise BadInput("step.kind", "theorem", "another kind in a sweep over problems", "give mu, L, sigma2 and n")
-    return [_part("step", {**_constants(problems[0]), **table}, folder)]
+    return [part_of("step", {**constants_of(problems[0]), **table}, folder)]
 
 
 def _parts(role: str, tables: Any, folder: Path) -> list[Any]:
-    return [_part(role, table, folder) for table in _grid(role, tables)]
+    return [part_of(role, table, folder) for table in _grid(role, tables)]
 
 
 def _grid(role: str, tables: Any) -> list[dict[str, Any]]:
@@ -287,12 +287,12 @@ def _grid(role: str, tables: Any) -> list[dict[str, Any]]:
     return grid
 
 
-def _constants(problem: Problem) -> dict[str, Any]:
+def constants_of(problem: Problem) -> dict[str, Any]:
     """What Theorem 1's step takes from the problem, unless the file says otherwise."""
     return {**problem.constants()._asdict(), "n": problem.n}
 
 
-def _part(role: str, table: Mapping[str, Any], folder: Path) -> Any:
+def part_of(role: str, table: Mapping[str, Any], folder: Path) -> Any:
     """One of problem, method, activity and step."""
     arguments = dict(table)
     if "kind" not in arguments:
@@ -300,8 +300,8 @@ def _part(role: str, table: Mapping[str, Any], folder: Path) -> Any:
     make = _maker(role, arguments.pop("kind"), folder)
     for name, value in arguments.items():
         if isinstance(value, dict):  # a method around another has that as a table of its own
-            arguments[name] = _part(role, value, folder) if name == role else _piece(f"{role}.{name}", value)
-    part = _made(role, table["kind"], make, arguments)
+            arguments[name] = part_of(role, value, folder) if name == role else _piece(f"{role}.{name}", value)
+    part = make_part(role, table["kind"], make, arguments)
     if not isinstance(part, BASES[role]):
         raise BadInput(f"{role}.kind", table["kind"], f"the name of a {BASES[role].__name__}")
     return part
@@ -312,15 +312,15 @@ def _piece(place: str, table: Mapping[str, Any]) -> Any:
     kind = table.get("kind")
     if kind not in PIECES:
         raise BadInput(f"{place}.kind", kind, "one of " + ", ".join(PIECES), _guess(kind, tuple(PIECES)))
-    return _made(place, kind, PIECES[kind], {name: value for name, value in table.items() if name != "kind"})
+    return make_part(place, kind, PIECES[kind], {name: value for name, value in table.items() if name != "kind"})
 
 
-def _made(place: str, kind: object, make: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
+def make_part(place: str, kind: object, make: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
     """Call a class or function with the keys of its table, once they are known to fit."""
     signature = _signature(place, kind, make)
     parameters = {name: each for name, each in signature.parameters.items() if name != "self"}
     needed = [name for name, each in parameters.items() if each.default is inspect.Parameter.empty]
-    _names(place, arguments, tuple(parameters), needed=tuple(needed))
+    check_names(place, arguments, tuple(parameters), needed=tuple(needed))
     _types(place, arguments, {name: each.annotation for name, each in parameters.items()})
     try:
         return make(**arguments)
@@ -365,7 +365,7 @@ def _signature(role: str, kind: object, make: Callable[..., Any]) -> inspect.Sig
         raise BadInput(f"{role}.kind", kind, "a class or function whose arguments Python can tell") from None
 
 
-def _names(place: str, table: Mapping[str, Any], allowed: tuple[str, ...], needed: tuple[str, ...]) -> None:
+def check_names(place: str, table: Mapping[str, Any], allowed: tuple[str, ...], needed: tuple[str, ...]) -> None:
     """Refuse unknown keys, with a guess at what was meant, and missing ones."""
     prefix = "" if place == "file" else f"{place}."
     for name, value in table.items():

@@ -13,7 +13,7 @@ import os
 import re
 import secrets
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -31,20 +31,23 @@ MOST_DAYS = 3650
 SKEW = timedelta(hours=1)  # a worker's clock may be this much behind
 
 _PRIVATE = 0o600
+_FILE = re.compile(r"\w(?:[\w .-]{0,98}\w)?")
 _LABEL = re.compile(r"(?!-)[a-z0-9_-]{1,63}(?<!-)")
 
 
-def make_certificates(folder: Path, *, hosts: Sequence[str], workers: int, days: int = 365) -> list[Path]:
+def make_certificates(
+    folder: Path, *, hosts: Sequence[str], workers: int | Sequence[str], days: int = 365
+) -> list[Path]:
     """Make all a server and its workers need to trust each other; nothing that exists is overwritten.
 
-    Writes `ca.pem` (for every worker), `server.pem`, `server.key` and `tokens.json` (for the server), and
-    `worker-<row>.token` (one for each worker, rows from 0). All but the two certificates are readable by their owner
-    only. Either all files are written or none.
+    Writes `ca.pem` (for every worker), `server.pem`, `server.key` and `tokens.json` (for the server), and a token for
+    each worker: `<name>.token`, or `worker-<number>.token` if they have no names. All but the two certificates are
+    readable by their owner only. Either all files are written or none.
 
     Args:
         folder: where to; made if need be.
         hosts: the names and addresses workers reach the server by; localhost and 127.0.0.1 are always among them.
-        workers: number of rows.
+        workers: how many there are, or their names.
         days: how long the certificates are valid.
 
     Returns:
@@ -58,8 +61,8 @@ def make_certificates(folder: Path, *, hosts: Sequence[str], workers: int, days:
     return _place(folder, public, private | tokens)
 
 
-def make_tokens(folder: Path, *, workers: int) -> list[Path]:
-    """Make `tokens.json` and `worker-<row>.token` alone, for a server that has a certificate already."""
+def make_tokens(folder: Path, *, workers: int | Sequence[str]) -> list[Path]:
+    """Make `tokens.json` and the workers' tokens alone, for a server that has a certificate already."""
     return _place(folder, {}, _tokens(workers))
 
 
@@ -174,13 +177,30 @@ def _alternative(name: str) -> x509.GeneralName:
         return x509.DNSName(name)
 
 
-def _tokens(workers: int) -> dict[str, bytes]:
-    """The server's file of hashes, and a file with the secret for each row."""
-    rows = range(check.integer("workers", workers, high=MOST_WORKERS))
-    made = [secrets.token_urlsafe(32) for _ in rows]
-    known = {"format": FORMAT, "sha256": {str(row): hash_of(made[row]).hex() for row in rows}}
-    own = {f"worker-{row}.token": f"{made[row]}\n".encode() for row in rows}
+def _tokens(workers: int | Sequence[str]) -> dict[str, bytes]:
+    """The server's file of hashes by name, and a file with the secret for each worker."""
+    made = {name: secrets.token_urlsafe(32) for name in _workers(workers)}
+    known = {"format": FORMAT, "sha256": {name: hash_of(token).hex() for name, token in made.items()}}
+    own = {_file(name, workers): f"{token}\n".encode() for name, token in made.items()}
     return {"tokens.json": (json.dumps(known, indent=1) + "\n").encode(), **own}
+
+
+def _workers(workers: int | Sequence[str]) -> list[str]:
+    """The workers' names; their numbers if there are none. A name must do as the name of a file."""
+    if isinstance(workers, str | bytes) or not isinstance(workers, Iterable):
+        return [str(row) for row in range(check.integer("workers", workers, high=MOST_WORKERS))]
+    names = list(workers)
+    for name in names:
+        if not isinstance(name, str) or not _FILE.fullmatch(name):
+            allowed = "names of letters, digits, spaces and the marks . _ -, as files are named after them"
+            raise BadInput("workers", name, allowed)
+    if not 1 <= len({name.casefold() for name in names}) == len(names) <= MOST_WORKERS:
+        raise BadInput("workers", names, f"1 to {MOST_WORKERS} different names, not only by upper and lower case")
+    return names
+
+
+def _file(name: str, workers: int | Sequence[str]) -> str:
+    return f"worker-{name}.token" if isinstance(workers, int) else f"{name}.token"
 
 
 def _place(folder: Path, public: Mapping[str, bytes], private: Mapping[str, bytes]) -> list[Path]:

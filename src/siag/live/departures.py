@@ -1,29 +1,38 @@
-"""Who of the workers is gone, why, and for how long."""
+"""Who of the workers is gone, why, for how long, and whether that ends the run."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
+from siag.live.reasons import Ended, Ending, Failure, WorkerFailure
 from siag.server.members import Member
 
+GONE = ("left", "refused")
 
-class Absence:
+
+class Departures:
     """Remembers who is gone without having left, as long as that is so.
 
     Args:
         members: the server's, which change as workers come and go.
+        linger: seconds to wait for workers when none is there; `None`: for ever.
+        forget: seconds after which a worker that is away counts as having left for good; `None`: never.
     """
 
-    def __init__(self, members: Sequence[Member]) -> None:
-        self._members = members
-        self._failures: dict[int, tuple[str, int]] = {}  # why, and after how many reports
+    def __init__(self, members: Sequence[Member], linger: float | None = None, forget: float | None = None) -> None:
+        self._members, self._linger, self.forget_after = members, linger, forget
+        self._failures: dict[int, WorkerFailure] = {}
         self._away: dict[int, float] = {}  # since when
         self._forgotten: set[int] = set()
+        self._left = 0  # in this session; a run that had ended may be gone on with
+        self._alone: float | None = None  # since when nobody is there
 
     @property
-    def failures(self) -> list[str]:
-        """One line for each worker that is gone; whoever has reported since is not among them."""
-        return [text for row, (text, reports) in self._failures.items() if self._members[row].reports == reports]
+    def failures(self) -> list[WorkerFailure]:
+        """Of each worker that is gone; whoever has reported since is not among them."""
+        found = self._failures.values()
+        return [failure for failure in found if self._members[failure.row].reports == failure.reports]
 
     @property
     def states(self) -> list[str]:
@@ -33,18 +42,32 @@ class Absence:
             for member in self._members
         ]
 
-    def gone(self, row: int, text: str) -> None:
+    @property
+    def anyone(self) -> bool:
+        """Whether a worker is there, or may still come for the first time."""
+        return any(member.state in ("working", "expected") for member in self._members)
+
+    def gone(self, row: int, kind: Failure, reason: str) -> WorkerFailure:
         """A worker is gone, for this reason."""
-        self._failures[row] = text, self._members[row].reports
+        member = self._members[row]
+        failure = self._failures[row] = WorkerFailure(row, member.name, kind, reason, member.reports)
+        return failure
 
     def left(self, row: int) -> None:
         """A worker has left in order after all; one that was refused for good cannot."""
         if self._members[row].state != "refused":
             self._failures.pop(row, None)
             self._forgotten.discard(row)
+        self._left += 1
 
-    def forget(self, now: float, seconds: float) -> list[int]:
-        """The rows of those that are away for longer than so many seconds; they count as forgotten from now on."""
+    def forgiven(self, row: int) -> None:
+        """A worker that was refused for good may come again."""
+        self._failures.pop(row, None)
+
+    def forget(self, now: float) -> list[int]:
+        """The rows of those that are away for too long; they count as forgotten from now on."""
+        if self.forget_after is None:
+            return []
         rows = []
         for member in self._members:
             row = member.row
@@ -52,7 +75,36 @@ class Absence:
                 self._forgotten.discard(row)
             if member.state != "away":
                 self._away.pop(row, None)
-            elif now - max(self._away.setdefault(row, now), member.heard) > seconds:
+            elif now - max(self._away.setdefault(row, now), member.heard) > self.forget_after:
                 rows.append(row)
         self._forgotten.update(rows)
+        self._left += len(rows)
         return rows
+
+    def whereabouts(self) -> Ended:
+        """Why nobody is there."""
+        states = Counter(self.states)
+        if set(states) == {"left"}:
+            return Ended(Ending.ALL_LEFT)
+        return Ended(Ending.NOBODY, ", ".join(f"{count} {state}" for state, count in sorted(states.items())))
+
+    def end(self, now: float, at_work: bool) -> Ended | None:
+        """Why the run ends, if it does: all have left, or nobody was there for long.
+
+        Args:
+            now: the time.
+            at_work: whether somebody is known to be at work, so that there is no need to look at all of many.
+        """
+        if at_work:
+            self._alone = None
+            return None
+        states = self.states
+        if self._left and "left" in states and all(state in GONE for state in states):
+            return self.whereabouts()
+        if "working" in states:
+            self._alone = None
+        elif self._alone is None:
+            self._alone = now
+        elif self._linger is not None and now - self._alone > self._linger:
+            return Ended(Ending.LINGERED, f"{self._linger:g}")
+        return None

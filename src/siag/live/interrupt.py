@@ -8,12 +8,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-_running: list[Callable[[str], None]] = []  # the ways to end what runs, the innermost last, each used once
+from siag.live.reasons import Ending
+
+End = Callable[[Ending, str], None]
+_running: list[End] = []  # the ways to end what runs, the innermost last, each used once
 
 
 @contextmanager
-def interruptible(end: Callable[[str], None]) -> Iterator[None]:
-    """Let the first Ctrl-C end a run in order, by `end(why)`; the second does what the first would have done.
+def interruptible(end: End) -> Iterator[None]:
+    """Let the first Ctrl-C end a run in order, by `end`; the second does what the first would have done.
 
     Only the main thread can have it so, and a program that handles the signal itself keeps its way.
     """
@@ -22,7 +25,7 @@ def interruptible(end: Callable[[str], None]) -> Iterator[None]:
         return
 
     def interrupt(number: int, frame: FrameType | None) -> None:
-        if not end_in_order("interrupted"):
+        if not end_in_order(Ending.INTERRUPTED):
             signal.default_int_handler(number, frame)
 
     usual = signal.getsignal(signal.SIGINT)
@@ -74,9 +77,22 @@ def wakeable(wanted: Callable[[], bool]) -> Iterator[Callable[[], None]]:
         signal.signal(signal.SIGINT, before)
 
 
-def end_in_order(why: str) -> bool:
+@contextmanager
+def on_hangup(act: Callable[[], None]) -> Iterator[None]:
+    """Let SIGHUP mean this for a while; only the main thread can have it so, and not every system has it."""
+    if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "SIGHUP"):
+        yield
+        return
+    usual = signal.signal(signal.SIGHUP, lambda *_: act())
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGHUP, usual)
+
+
+def end_in_order(ending: Ending, detail: str = "") -> bool:
     """Let the run of the main thread end in order; False if there is none, or it was told before."""
     if not _running:
         return False
-    _running.pop()(why)
+    _running.pop()(ending, detail)
     return True

@@ -2,30 +2,30 @@
 
 from __future__ import annotations
 
-import math
-import os
 import re
+import ssl
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack, nullcontext
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
-
-import numpy as np
+from typing import Annotated, Any, NamedTuple
 
 from siag.activity import EveryArrivals, Tick
 from siag.foundations import check
-from siag.foundations.errors import BadInput, Missing
+from siag.foundations.errors import BadInput, Missing, SiagError
 from siag.foundations.types import Floats
-from siag.live.assembly import Assembly, Options, checked, distance_from, worker_names
+from siag.live.assembly import Assembly
 from siag.live.connection import Limits
+from siag.live.interrupt import on_hangup
 from siag.live.monitor.watch import Watcher
 from siag.live.security import Tokens, check_binding, client_context, is_loopback, read_token, server_context
 from siag.live.session import Session
-from siag.live.task import FromProblem, FromStream, Gradient, Task, check_method, check_stream
+from siag.live.spec import AnyPath, Spec, fields_of, prints_alike, renamed
+from siag.live.task import FromProblem, FromStream, Gradient, Task, check_stream
 from siag.live.transports.tcp.endpoint import listen
 from siag.live.transports.tcp.server import serve_eagerly
 from siag.live.transports.tcp.worker import TcpWorker
-from siag.live.until import Until, until_of
+from siag.live.until import Until
 from siag.live.welcome import make_method
 from siag.live.wire import LARGEST, PORT
 from siag.live.worker import Worker
@@ -38,9 +38,50 @@ from siag.simulation import Run
 from siag.steps import Step
 from siag.streams.remarks import heard_by
 
-AnyPath = str | os.PathLike[str]
+LINGER = 600.0  # seconds a server waits when nobody is there
 WORDS = 1000  # letters of a problem that are sent
 ADDRESS = re.compile(r"(?:\[(?P<six>[^\[\]\s]+)\]|(?P<host>[^\[\]:\s]+))(?::(?P<port>[0-9]{1,5}))?")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Network:
+    """Where a server listens, and whom it trusts; `serve` says what each field means."""
+
+    host: Annotated[str, "Address to listen on.  [default: 127.0.0.1]"] = "127.0.0.1"
+    port: Annotated[int, "Port to listen on; 0: any.  [default: 7460]"] = PORT
+    certificate: Annotated[AnyPath | None, "TLS: the server's certificate (PEM)."] = None
+    key: Annotated[AnyPath | None, "TLS: its private key (PEM)."] = None
+    tokens: Annotated[AnyPath | None, "tokens.json: who may write which row."] = None
+    insecure: Annotated[bool, "Listen beyond this machine without TLS or tokens."] = False
+    limits: Limits | None = None
+
+    def secured(self, names: Sequence[str]) -> Secured:
+        """Read the files, and check all that can be checked before listening."""
+        if (self.certificate is None) != (self.key is None):
+            missing = "key" if self.key is None else "certificate"
+            raise Missing(missing, "TLS needs both a certificate and its key")
+        context = None
+        if self.certificate is not None and self.key is not None:
+            context = server_context(Path(self.certificate), Path(self.key))
+        tokens = Tokens.none() if self.tokens is None else Tokens.load(Path(self.tokens), names)
+        check.integer("port", self.port, low=0, high=65535)
+        limits = self.limits or Limits(connections=max(Limits.connections, 2 * len(names)))
+        made = Secured(context, tokens, limits, self.insecure)
+        made.check_binding(self.host)
+        return made
+
+
+class Secured(NamedTuple):
+    """What a server has to tell friends from strangers."""
+
+    context: ssl.SSLContext | None
+    tokens: Tokens
+    limits: Limits
+    insecure: bool
+
+    def check_binding(self, host: str) -> None:
+        """Refuse an address that strangers reach, unless there are TLS and tokens."""
+        check_binding(host, self.context is not None, self.tokens.required, self.insecure)
 
 
 def serve(
@@ -52,8 +93,8 @@ def serve(
     *,
     problem: Problem | None = None,
     seed: int = 0,
-    host: str = "127.0.0.1",
-    port: int = PORT,
+    host: str = Network.host,
+    port: int = Network.port,
     certificate: AnyPath | None = None,
     key: AnyPath | None = None,
     tokens: AnyPath | None = None,
@@ -68,7 +109,7 @@ def serve(
     durable: bool = False,
     trace: AnyPath | None = None,
     progress: bool | Watcher | None = None,
-    linger: float | None = 600.0,
+    linger: float | None = LINGER,
     forget: float | None = None,
     patience: float | None = None,
     ready: Callable[[str, int], None] | None = None,
@@ -88,7 +129,8 @@ def serve(
         port: the port to listen on; 0 for any that is free.
         certificate: for TLS: a file in PEM format.
         key: for TLS: the certificate's private key.
-        tokens: a file of tokens, each bound to a row; `siag certs` makes it.
+        tokens: a file of tokens, each for the worker of its name; `siag certs` makes it. On SIGHUP it is read again,
+            and workers that were refused for good may come again.
         insecure: listen beyond this machine even without TLS and tokens.
         limits: on connections.
         server: as in `siag.train`.
@@ -106,57 +148,51 @@ def serve(
         ready: called with host and port once the server listens.
         about: more to keep in the run and the trace.
     """
-    method, step = checked(method, step)
-    start, names = _model(w0, problem), _workers(workers, problem)
-    check_method(method, problem, start, len(names))
-    facts: dict[str, Any] = {
-        "problem": "streams of the workers" if problem is None else repr(problem),
-        "activity": f"live, {len(names)} worker{'s' * (len(names) > 1)}",
-        "seed": None if problem is None else check.seed(seed),
-        **({} if loss is None else {"measure": "loss"}),
-        **(about or {}),
-    }
-    if loss is None and problem is not None:
-        loss = distance_from(problem.optimum)
-    linger = None if linger is None or linger == math.inf else check.real("linger", linger, low=0)
-    known = Tokens.none() if tokens is None else Tokens.load(Path(tokens))
-    if known.required and max(known.rows) >= len(names):
-        raise BadInput("tokens", max(known.rows), f"for rows 0 to {len(names) - 1}", "give more workers")
-    if (certificate is None) != (key is None):
-        raise Missing("key" if key is None else "certificate", "TLS needs both a certificate and its key")
-    context = None if certificate is None or key is None else server_context(Path(certificate), Path(key))
-    port = check.integer("port", port, low=0, high=65535)
-    if limits is None:
-        limits = Limits(connections=max(Limits.connections, 2 * len(names)))
-    secure = (context is not None, known.required, insecure)
-    check_binding(host, *secure)
-    options = Options(
-        server=server,
-        guard=guard,
-        departed=departed,
-        loss=loss,
-        record=record,
-        folder=folder,
-        durable=durable,
-        trace=trace,
-        progress=progress,
-        linger=linger,
-        patience=patience,
-        forget=forget,
-    )
-    secrets: dict[str, Any] = {"context": context, "tokens": known, "limits": limits}
-    origin = _origin(problem, seed)
+    given = dict(locals()) | {"names": workers}  # the fields of `Spec` and of `Network`, and the rest
+    network = Network(**{name: given[name] for name in NETWORK})
+    with renamed({"names": "workers"}, {"names": ("workers", "say how many there are, or give their names")}):
+        return serve_spec(Spec(**{name: given[name] for name in fields_of(serving=True)}), network, ready, about)
+
+
+NETWORK = tuple(each.name for each in fields(Network))
+
+
+def serve_spec(
+    spec: Spec,
+    network: Network,
+    ready: Callable[[str, int], None] | None = None,
+    about: dict[str, Any] | None = None,
+) -> Run:
+    """Serve what is described; see `serve`."""
+    spec = spec.validate(serving=True)
+    _carried("w0", spec.w0.size)
+    secured = network.secured(spec.names)
+    origin = _origin(spec.problem, spec.seed)
     with ExitStack() as stack:
-        listeners = [stack.enter_context(listener) for listener in listen(host, port)]
+        listeners = [stack.enter_context(listener) for listener in listen(network.host, network.port)]
         for listener in listeners:  # a name may mean anything; this is where the socket is
-            check_binding(str(listener.getsockname()[0]), *secure)
-        assembly = Assembly(method, step, start, names, until_of(until, True), options, facts)
+            secured.check_binding(str(listener.getsockname()[0]))
+        assembly = Assembly(spec, about=about)
 
         def carry(session: Session) -> None:
             _carried("method", max(session.server.message_size, session.server.shown.size))
-            serve_eagerly(session, listeners, **secrets, ready=ready, origin=origin)
+            with on_hangup(lambda: session.soon(lambda: _readmit(session, secured.tokens))):
+                parts = secured._asdict()
+                del parts["insecure"]
+                serve_eagerly(session, listeners, **parts, ready=ready, origin=origin)
 
         return assembly.run(carry)
+
+
+def _readmit(session: Session, tokens: Tokens) -> None:
+    """Read the tokens again, and let workers that were refused for good come again."""
+    try:
+        tokens.reload()
+    except SiagError as error:
+        session.alarm(f"problem: {error}; the tokens stay as they were")
+    else:
+        session.event("the tokens were read again" if tokens.required else "workers that were refused may come again")
+    session.readmit()
 
 
 def _origin(problem: Problem | None, seed: int) -> dict[str, Any]:
@@ -164,44 +200,13 @@ def _origin(problem: Problem | None, seed: int) -> dict[str, Any]:
     if problem is None:
         return {}
     words = repr(problem)
-    return {"seed": seed} if " at 0x" in words or len(words) > WORDS else {"problem": words, "seed": seed}
-
-
-def _model(w0: Floats | None, problem: Problem | None) -> Floats:
-    """Where to start."""
-    check_problem(problem)
-    if w0 is None:
-        if problem is None:
-            raise Missing("w0", "give the model's first parameters, an array of d numbers, or a problem")
-        start = np.zeros(problem.d)
-    else:
-        start = check.floats("w0", w0, (None if problem is None else problem.d,))
-    _carried("w0", start.size)
-    return start
+    return {"problem": words, "seed": seed} if prints_alike(problem) and len(words) <= WORDS else {"seed": seed}
 
 
 def _carried(what: str, numbers: int) -> None:
     """Refuse what no frame can carry."""
     if 8 * numbers > LARGEST:
         raise BadInput(what, numbers, f"at most {LARGEST // 8} numbers, what a frame can carry")
-
-
-def _workers(workers: int | Sequence[str] | None, problem: Problem | None) -> list[str]:
-    """The workers' names."""
-    if problem is None:
-        if workers is None:
-            raise Missing("workers", "say how many there are, or give their names, or a problem")
-        return worker_names("workers", workers)
-    names = worker_names("workers", problem.n if workers is None else workers)
-    if len(names) != problem.n:
-        raise BadInput("workers", workers, f"{problem.n}, as many as the problem has")
-    return names
-
-
-def check_problem(problem: object) -> None:
-    """Refuse what is neither a problem nor left out."""
-    if problem is not None and not isinstance(problem, Problem):
-        raise BadInput("problem", problem, "a Problem")
 
 
 def work(
@@ -275,7 +280,8 @@ def _unheard(text: str) -> None:
 
 def _check_data(gradient: object, stream: object, problem: object) -> None:
     """Refuse neither, and both, of a problem and a gradient on a stream."""
-    check_problem(problem)
+    if problem is not None and not isinstance(problem, Problem):
+        raise BadInput("problem", problem, "a Problem")
     if problem is not None:
         if gradient is not None or stream is not None:
             raise BadInput("problem", problem, "given alone", "leave gradient and stream out, or the problem")

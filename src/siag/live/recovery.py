@@ -54,7 +54,7 @@ def _redo_all(
     server.trace = redone = TraceLines()
     with suppress(Diverged):
         for done, entry in enumerate(entries, start=1):
-            last = max(last, _redo(server, entry, now))
+            last = max(last, redo(server, entry, now))
             if (look or done == len(entries)) and server.in_range():
                 good = done
     if last > server.seconds(now):
@@ -62,20 +62,20 @@ def _redo_all(
     return good, redone.lines
 
 
-def _redo(server: ParameterServer, entry: bytes, now: float) -> float:
+def redo(server: ParameterServer, entry: bytes, now: float) -> float:
     """Do again what an entry says was done; return when that was."""
     kind, row, stamp, sample, seconds = ENTRY.unpack_from(entry)
     at = now + seconds - server.seconds(now)
     if kind == REPORTED:
         server.push(row, stamp, np.frombuffer(entry, np.float64, offset=ENTRY.size), sample, at)
-        server.members[row].state = "away"
     elif kind == SKIPPED:
         server.skip(row, stamp, sample, at)
-        server.members[row].state = "away"
     elif kind == TICKED:
         server.tick(at)
     elif kind == FORGOT:
         server.memory_lost(row, at)
     else:
         server.leave(row, at, "it had left before")
+    if kind in (REPORTED, SKIPPED):
+        server.members[row].state = "away"
     return float(seconds)

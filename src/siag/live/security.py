@@ -15,20 +15,21 @@ import os
 import re
 import socket
 import ssl
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from siag.foundations.errors import BadFile, BadInput, reason_of
+from siag.foundations.errors import BadFile, BadInput, reason_of, shorten
 
 FORMAT = "siag tokens 1"
 VARIABLE = "SIAG_TOKEN"
 MOST_WORKERS = 100_000  # comparing a token with that many hashes takes about 30 ms
 
+Hashes = tuple[tuple[int, bytes], ...]
+
 _LIMIT = 2**24  # bytes; no file read here is near it
 _TOKEN = re.compile(r"[!-~]{16,512}")
-_ROW = re.compile(r"0|[1-9][0-9]{0,8}")
 _HASH = re.compile(r"[0-9a-f]{64}")
 _ANOTHER = ("KEY_VALUES_MISMATCH", "KEY_TYPE_MISMATCH", "NO_CERTIFICATE_ASSIGNED")  # the key is not the certificate's
 
@@ -88,11 +89,16 @@ def _reason(error: ssl.SSLError) -> str:
 # Tokens, used
 
 
-@dataclass(frozen=True)
 class Tokens:
-    """The tokens a server accepts, as hashes. Made by `load` or `none`."""
+    """The tokens a server accepts, as hashes. Made by `load` or `none`.
 
-    _hashes: tuple[tuple[int, bytes], ...] = field(repr=False)
+    Args:
+        hashes: of each row that has one.
+        source: what reads them again; `None` if nothing can.
+    """
+
+    def __init__(self, hashes: Hashes, source: Callable[[], Hashes] | None = None) -> None:
+        self._hashes, self._source = hashes, source
 
     @classmethod
     def none(cls) -> Tokens:
@@ -100,27 +106,29 @@ class Tokens:
         return cls(())
 
     @classmethod
-    def load(cls, path: Path) -> Tokens:
-        """Read a `tokens.json`; one that is not exactly as it should be is refused."""
-        remedy = "make it with siag certs"
-        content, _ = _read(path)
-        try:
-            document = json.loads(content, object_pairs_hook=_once)
-        except _Twice as error:
-            raise BadFile(f"{path}: {error} is there twice; {remedy}") from None
-        except (ValueError, RecursionError):
-            raise BadFile(f"{path}: not JSON; {remedy}") from None
-        rows = document.get("sha256") if isinstance(document, dict) and document.get("format") == FORMAT else None
-        if not isinstance(rows, dict) or len(document) != 2:
-            raise BadFile(f"{path}: not of format {FORMAT!r}; {remedy}")
-        if not 1 <= len(rows) <= MOST_WORKERS:
-            raise BadFile(f"{path}: holds {len(rows)} tokens, not 1 to {MOST_WORKERS}; {remedy}")
-        for row, text in rows.items():
-            if not (_ROW.fullmatch(row) and isinstance(text, str) and _HASH.fullmatch(text)):
-                raise BadFile(f"{path}: row {row[:20]!r} is not a number with a SHA-256 hash; {remedy}")
-        if len(set(rows.values())) < len(rows):
-            raise BadFile(f"{path}: two rows have the same token; {remedy}")
-        return cls(tuple((int(row), bytes.fromhex(text)) for row, text in rows.items()))
+    def load(cls, path: Path, names: Sequence[str]) -> Tokens:
+        """Read a `tokens.json`; one that is not exactly as it should be is refused.
+
+        Args:
+            path: of the file.
+            names: of the server's workers, by row; a token is for the worker of its name.
+        """
+        rows = {name: row for row, name in enumerate(names)}
+
+        def read() -> Hashes:
+            known = _hashes_in(path)
+            for name in known:
+                if name not in rows:
+                    remedy = "give the workers the names that siag certs was given, or make tokens for theirs"
+                    raise BadInput("tokens", name, f"for workers of this server: {shorten(names)[1:-1]}", remedy)
+            return tuple((rows[name], content) for name, content in known.items())
+
+        return cls(read(), read)
+
+    def reload(self) -> None:
+        """Read the file again; if it is not as it should be, this raises a `SiagError`, and what was known stays."""
+        if self._source is not None:
+            self._hashes = self._source()
 
     @property
     def required(self) -> bool:
@@ -138,6 +146,29 @@ class Tokens:
         for row, known in self._hashes:  # all of them: no exit, no branch
             found += (row + 1) * hmac.compare_digest(known, given)
         return found - 1 if found else None
+
+
+def _hashes_in(path: Path) -> dict[str, bytes]:
+    """The hashes of a `tokens.json`, by the names of the workers."""
+    remedy = "make it with siag certs"
+    content, _ = _read(path)
+    try:
+        document = json.loads(content, object_pairs_hook=_once)
+    except _Twice as error:
+        raise BadFile(f"{path}: {error} is there twice; {remedy}") from None
+    except (ValueError, RecursionError):
+        raise BadFile(f"{path}: not JSON; {remedy}") from None
+    known = document.get("sha256") if isinstance(document, dict) and document.get("format") == FORMAT else None
+    if not isinstance(known, dict) or len(document) != 2:
+        raise BadFile(f"{path}: not of format {FORMAT!r}; {remedy}")
+    if not 1 <= len(known) <= MOST_WORKERS:
+        raise BadFile(f"{path}: holds {len(known)} tokens, not 1 to {MOST_WORKERS}; {remedy}")
+    for name, text in known.items():
+        if not (name and isinstance(text, str) and _HASH.fullmatch(text)):
+            raise BadFile(f"{path}: worker {name[:20]!r} has no SHA-256 hash; {remedy}")
+    if len(set(known.values())) < len(known):
+        raise BadFile(f"{path}: two workers have the same token; {remedy}")
+    return {name: bytes.fromhex(text) for name, text in known.items()}
 
 
 @dataclass(frozen=True)
@@ -215,7 +246,7 @@ def check_binding(host: str, tls: bool, tokens: bool, insecure: bool) -> None:
     if insecure or (tls and tokens) or is_loopback(host):
         return
     lacking = " and no ".join(name for name, there in (("TLS", tls), ("tokens", tokens)) if not there)
-    options = " and ".join(name for name, there in (("--cert", tls), ("--tokens", tokens)) if not there)
+    options = " and ".join(name for name, there in (("--certificate", tls), ("--tokens", tokens)) if not there)
     remedy = f"give {options}, or --insecure if you trust everyone who can reach it"
     raise BadInput("host", host, f"a loopback address such as 127.0.0.1 for a server with no {lacking}", remedy)
 

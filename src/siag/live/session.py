@@ -3,37 +3,36 @@
 from __future__ import annotations
 
 import math
-import secrets
 import sys
-from collections import Counter
+from collections import deque
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
-
-import numpy as np
 
 from siag.activity import Tick
 from siag.foundations.types import Floats, Integers
-from siag.live.departures import Absence
-from siag.live.monitor.watch import Problems, Quiet, Watcher
-from siag.live.recovery import ENTRY, FORGOT, LEFT, REPORTED, SKIPPED, TICKED, go_on
-from siag.live.until import Curve, Until
+from siag.live.announcer import Announcer
+from siag.live.checkpoints import Checkpoints
+from siag.live.curve import Curve
+from siag.live.departures import GONE, Departures
+from siag.live.monitor.watch import Watcher
+from siag.live.reasons import Ended, Ending, Failure, Problem, Trouble, WorkerFailure, refusal
+from siag.live.recovery import FORGOT, LEFT, REPORTED, SKIPPED, TICKED, go_on
+from siag.live.ticks import Ticks
+from siag.live.until import Until
 from siag.server.guard import Refused
 from siag.server.ledger import HERE
 from siag.server.parameter_server import Diverged, ParameterServer, Ticket
+from siag.server.snapshot import Snapshot
 from siag.storage.store import Store
 from siag.storage.trace_writer import TraceWriter
 
 SHOW = 0.25  # seconds between two looks at the server
-SAVE = 0.5  # seconds between two saves: with the time a save takes, at most the last second is lost
 LOOK = 0.02  # seconds between two looks at what is due, unless a tick is
-BEHIND = 1.0  # seconds after which ticks that were missed are left out
 PATIENCE = 60.0  # seconds for a first report to come, before the time of `Until` is counted all the same
-LOSS = "the loss"
-GONE = ("left", "refused")
 
 
 class Session:
-    """What happens around a server: curve, views, saves, ends.
+    """What happens around a server: curve, views, saves, ends. It has no clock: whoever calls says what time it is.
 
     Args:
         server: the parameter server.
@@ -44,6 +43,7 @@ class Session:
         durable: whether a report is on disk before it is answered.
         linger: seconds to wait for workers when none is there; `None`: for ever.
         forget: seconds after which a worker that is away counts as having left for good; `None`: never.
+        run_id: by which a new run knows its trace.
     """
 
     def __init__(
@@ -57,91 +57,182 @@ class Session:
         durable: bool = False,
         linger: float | None = None,
         forget: float | None = None,
+        run_id: str = "",
     ) -> None:
-        self.server, self.until, self.curve = server, until, curve
-        self.watcher: Watcher = Quiet() if watcher is None else watcher
-        self.store, self.durable, self.linger, self.forget = store, durable, linger, forget
-        self.trace: TraceWriter | None = None
-        self.over, self.why, self.done = False, "", False
-        self.diverged = -1
-        self.next_tick = 0.0
-        self.remarks: list[str] = []
+        self.server, self.until, self.curve, self.durable = server, until, curve, durable
+        self.ended: Ended | None = None
+        self.diverged_at = -1  # the version at which w left the range of numbers
         self.recovered = False  # whether it goes on where another was
-        self.run_id = secrets.token_hex(8)  # by which a run knows its trace; "" if it is from before there were any
+        self.run_id = run_id  # "" of a run that had no trace
         self.tail: list[str] | None = []  # last lines of its trace; `None` if it went on without one
-        self._uncommitted = False
-        self._shown = self._saved = self._tried = self._flushed = 0.0
-        self._saved_once = False
-        self._forced: float | None = None  # when the trace was sent to disk, ahead of the state
-        self._lonely_since: float | None = None
-        self._departures = 0  # in this session; a run that had ended may be gone on with
+        self.before = 0  # reports there were when it began
+        self.over = False
+        self._announcer = Announcer(watcher)
+        self._saves = Checkpoints(server, store, durable, self._announcer.tell)
+        self._departures = Departures(server.members, linger, forget)
+        self._ticks = Ticks(server.pace.seconds) if isinstance(server.pace, Tick) else None
+        self._lingers = linger is not None
+        self._remarks: list[str] = []  # for whoever watches, once it begins
+        self._asked: deque[Callable[[], None]] = deque()
+        self._shown = 0.0
+        self._due = 0.0  # nothing needs to be looked after before
         self._seconds0 = 0.0
         self._awaited = math.inf  # since when a first report is waited for: the start, or the first worker's joining
-        self._absence = Absence(server.members)
-        self._due = 0.0  # nothing needs to be looked after before
-        self.before = 0  # reports there were when it began
-        self._troubles: dict[str, str] = {}
         self._last_version = until.iterations if until.iterations is not None else sys.maxsize
         self._last_report = until.reports if until.reports is not None else sys.maxsize
 
+    # How things stand
+
+    @property
+    def why(self) -> str:
+        """Why it is over, in words; "" if it is not."""
+        return "" if self.ended is None else self.ended.text
+
+    @property
+    def next_tick(self) -> float:
+        """When a server that steps in time does so next."""
+        return 0.0 if self._ticks is None else self._ticks.next
+
+    @property
+    def store(self) -> Store | None:
+        """Where the state is saved."""
+        return self._saves.store
+
+    @property
+    def trace(self) -> TraceWriter | None:
+        """Where it is written who reported when."""
+        return self._saves.trace
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """What goes wrong while training goes on."""
+        return self._announcer.problems
+
+    @property
+    def failures(self) -> list[WorkerFailure]:
+        """Who is gone without having left, and why; whoever has reported since is not among them."""
+        return self._departures.failures
+
+    @property
+    def no_progress(self) -> bool:
+        """Whether all workers are gone, not all of them in order, and none has reported anything."""
+        return bool(self.failures) and not self._departures.anyone and self.server.reports == self.before
+
+    def whereabouts(self) -> Ended:
+        """Why nobody is there."""
+        return self._departures.whereabouts()
+
+    def snapshot(self, now: float) -> Snapshot:
+        """How things stand, for whoever watches."""
+        shown = self.server.snapshot(
+            now,
+            target=self.until.iterations,
+            loss=self.curve.latest,
+            saved=self._saves.age(now),
+            problems=tuple(problem.text for problem in self.problems),
+        )
+        return replace(shown, done=self.ended is not None and self.ended.ending.done)
+
+    # Its life
+
     def recover(self, now: float) -> None:
         """Go on where the last session with this store was, if there was one."""
-        if self.store is None:
-            return
-        found = self.store.recover(self.server.arrays())
-        if found is None:
+        store = self._saves.store
+        found = None if store is None else store.recover(self.server.arrays())
+        if store is None or found is None:
             return
         self.recovered, self.run_id = True, found.meta.get("run", "")
         if "curve" in found.meta:
             self.curve.restore(found.meta["curve"])
-        self.remarks += found.remarks
         traced = found.meta.get("trace", "")
-        lines, remarks = go_on(self.server, self.store, found, now)
-        self.remarks += remarks
+        lines, remarks = go_on(self.server, store, found, now)
         self.tail = None if traced is None else traced.splitlines(keepends=True) + lines
-        self.remarks.append(f"went on from version {self.server.version}, {self.server.reports} reports")
+        self.remark(*found.remarks, *remarks)
+        self.remark(f"went on from version {self.server.version}, {self.server.reports} reports")
+
+    def remark(self, *texts: str) -> None:
+        """Have something told when it begins."""
+        self._remarks += texts
+
+    def trace_to(self, trace: TraceWriter) -> None:
+        """Write who reports when to this trace."""
+        self._saves.trace = self.server.trace = trace
 
     def begin(self, now: float) -> None:
         """The clock starts."""
         server = self.server
         self._seconds0 = server.seconds(now)
-        if self.linger is None:  # one that lingers has another rule for nobody coming
+        if not self._lingers:  # one that lingers has another rule for nobody coming
             self._awaited = now
-        if isinstance(server.pace, Tick):
-            self.next_tick = now + server.pace.seconds
-        self._shown = self._saved = self._tried = self._flushed = now
+        if self._ticks is not None:
+            self._ticks.begin(now)
+        self._shown = now
+        self._saves.begin(now)
         self.before = server.reports
         if not self.curve.begun or server.version >= self.curve.next:
             self._note(now)
-        for remark in self.remarks:
-            self.watcher.event(remark)
-        if self.durable:
-            self.save(now, wait=True)  # what is logged follows a save
-        elif self.trace is not None and not (self.recovered or self._saved_once):
-            self.save(now, wait=True)  # has the run's id, by which it will know a trace with reports
+        for remark in self._remarks:
+            self.event(remark)
+        # What is logged follows a save; and a save has the run's id, by which it will know a trace with reports.
+        if self.durable or (self.trace is not None and not self.recovered and not self._saves.ever):
+            self.save(now, wait=True)
         if self.until.reached(server.version, server.reports, 0.0):
-            self.end("it had been reached before", done=True)
+            self.end(Ending.REACHED_BEFORE)
 
-    def end(self, why: str, done: bool = False) -> None:
-        """Let the session be over; `done`: because what was asked for is reached."""
+    def look_after(self, now: float) -> None:
+        """Ticks, views, saves, ends: whatever is due. To be called every now and then."""
+        if now < self._due:
+            return
+        self._due = now + LOOK
+        while self._asked:
+            self._asked.popleft()()
+        if self._ticks is not None:
+            self._keep_time(now, self._ticks)
+        if now - self._shown >= SHOW:
+            self._shown = now
+            self._announcer.show(self.snapshot(now))
+        self._refresh(now)
+        if self._saves.due(now):
+            self.save(now)
+        self._look_for_ends(now)
+
+    def soon(self, what: Callable[[], None]) -> None:
+        """Have something done at the next look, by the thread that looks; from a signal handler or another thread."""
+        self._asked.append(what)
+
+    def end(self, ending: Ending, detail: str = "") -> None:
+        """Let the session be over, for this reason unless it had another."""
         if not self.over:
-            self.over, self.why, self.done = True, why, done
+            self.over, self.ended = True, Ended(ending, detail)
 
-    @property
-    def troubles(self) -> tuple[str, ...]:
-        """What goes wrong while training goes on."""
-        return tuple(f"{what}: {trouble}" for what, trouble in self._troubles.items())
+    def finish(self, now: float) -> None:
+        """The end: last point, last save, last look."""
+        nobody = self.whereabouts()
+        self.end(nobody.ending, nobody.detail)  # unless it had another reason
+        self.save(now, wait=True)
+        self._note(now)
+        self._saves.finish()
+        self._announcer.show(self.snapshot(now))
 
-    @property
-    def failures(self) -> list[str]:
-        """Who is gone without having left, and why; whoever has reported since is not among them."""
-        return self._absence.failures
+    def give_up(self) -> None:
+        """After an error: close the trace."""
+        self._saves.give_up(new=not self.recovered)
 
-    @property
-    def fruitless(self) -> bool:
-        """Whether all workers are gone, not all of them in order, and none has reported anything."""
-        there = any(member.state in ("working", "expected") for member in self.server.members)
-        return bool(self.failures) and not there and self.server.reports == self.before
+    def save(self, now: float, wait: bool = False) -> None:
+        """Save what has changed, unless w is no use: then what was saved before is worth more."""
+        if self.store is not None and not self.diverged():
+            self._saves.save(now, {"curve": self.curve.saved(), "run": self.run_id}, wait)
+
+    def diverged(self) -> bool:
+        """Whether w has left the range of numbers; the session is over if so."""
+        try:
+            self.server.look_at_w()
+        except Diverged as error:
+            if self.diverged_at < 0:
+                self._diverge(error)
+        return self.diverged_at >= 0
+
+    # Messages of workers
 
     def join(self, row: int, now: float) -> Ticket:
         """A worker is here; see `ParameterServer.join`."""
@@ -161,9 +252,8 @@ class Session:
         except Refused:
             self._log_loss(row, now, before)
             raise
-        if self.durable and self.store is not None:
-            self.store.log(ENTRY.pack(REPORTED, row, stamp, sample, server.seconds(now)), message.data.cast("B"))
-            self._uncommitted = True
+        if self.durable:
+            self._saves.log(REPORTED, row, stamp, sample, now, message.data.cast("B"))
         self._moved(now)
 
     def skip(self, row: int, stamp: int, sample: int, now: float) -> None:
@@ -176,7 +266,7 @@ class Session:
         except Refused:
             self._log_loss(row, now, before)
             raise
-        self._log(SKIPPED, row, stamp, sample, now)
+        self._saves.log(SKIPPED, row, stamp, sample, now)
         self._moved(now)
 
     def push_many(self, rows: Integers, messages: Floats, notes: Integers, squares: Floats, now: float) -> int:
@@ -200,21 +290,16 @@ class Session:
 
         Raises `OSError` if it cannot be; a later call succeeds once a save has, which `look_after` tries.
         """
-        if self._uncommitted and self.store is not None:
-            self._flush()  # a trace must not have less than the log
-            self.store.sync()
-            self._uncommitted = False
+        self._saves.commit()
 
-    def refused(self, row: int, refusal: Refused) -> None:
+    # Workers that come and go
+
+    def refused(self, row: int, refused: Refused) -> None:
         """A report was refused."""
-        name = self.server.members[row].name
-        end = "; it is disconnected" if refusal.final else ""
-        text = f"worker {name}: refused: {refusal.reason}{end}"
-        if refusal.final:
-            self.alarm(text)
-            self._gone(row, text)
+        if refused.final:
+            self._gone(row, Failure.REFUSED, refused.reason)
         else:
-            self.watcher.event(text)
+            self.event(f"worker {self.server.members[row].name}: {refusal(refused.reason, final=False)}")
 
     def said(self, row: int, text: str) -> None:
         """A worker's stream has something to say."""
@@ -222,136 +307,93 @@ class Session:
 
     def left(self, row: int, now: float, reason: str) -> None:
         """A worker has left for good."""
-        self._absence.left(row)
+        self._departures.left(row)
         self._depart(row, now, reason)
 
-    def failed(self, row: int, reason: str) -> None:
+    def failed(self, row: int, reason: str, kind: Failure = Failure.OWN_CODE) -> None:
         """A worker's own code raised an error; the others go on."""
         self.server.away(row, reason)
-        text = f"worker {self.server.members[row].name} failed: {reason}"
-        self.alarm(f"{text}; the others go on")
-        self._gone(row, text)
+        self._gone(row, kind, reason)
 
     def died(self, row: int, reason: str) -> None:
         """A worker is gone without a word; its row stays."""
         if self.server.members[row].state not in GONE:
             self.server.away(row, reason)
-            text = f"worker {self.server.members[row].name} is gone: {reason}"
-            self.alarm(f"{text}; its row stays")
-            self._gone(row, text)
+            self._gone(row, Failure.GONE, reason)
 
-    def look_after(self, now: float) -> None:
-        """Ticks, views, saves, ends: whatever is due. To be called every now and then."""
-        if now < self._due:
-            return
+    def readmit(self) -> None:
+        """Let workers that were refused for good come again."""
+        for member in self.server.members:
+            if member.state == "refused":
+                self.server.readmit(member.row)
+                self._departures.forgiven(member.row)
+                self.event(f"worker {member.name} may come again")
+
+    # Who is told
+
+    def event(self, text: str) -> None:
+        """Remark something to whoever watches, and to the log."""
+        self._announcer.event(text)
+
+    def alarm(self, text: str) -> None:
+        """Tell whoever watches, and the log, that something goes wrong, or no longer does."""
+        self._announcer.alarm(text)
+
+    def _gone(self, row: int, kind: Failure, reason: str) -> None:
+        """Remember who is gone, and see at once who is left."""
+        self.alarm(self._departures.gone(row, kind, reason).alarm)
+        self._due = 0.0
+
+    def _depart(self, row: int, now: float, reason: str) -> None:
+        """A worker has left, or counts as one that has."""
+        self.server.leave(row, now, reason)
+        self._saves.log(LEFT, row, 0, 0, now)
+        self.event(f"worker {self.server.members[row].name} left: {reason}")
+        self._due = 0.0
+
+    # What is due
+
+    def _keep_time(self, now: float, ticks: Ticks) -> None:
+        """The ticks that are due."""
+        ticks.keep_up(now, self.server.seconds(now), self.server.reports > 0)
+        while not self.over and ticks.take(now):
+            try:
+                self.server.tick(now)
+            except Diverged as error:
+                self._diverge(error)
+            self._saves.log(TICKED, 0, 0, 0, now)
+            self._moved(now)
+        self._due = min(self._due, ticks.next)
+
+    def _look_for_ends(self, now: float) -> None:
+        """Whether time is up, whether somebody counts as gone, whether anybody is there."""
         server = self.server
-        self._due = now + LOOK
-        if isinstance(server.pace, Tick):
-            self._keep_time(now, server.pace.seconds)
-        if now - self._shown >= SHOW:
-            self._shown = now
-            self.watcher.show(self.snapshot(now))
-        if self.diverged < 0 and self.curve.due(server.version, server.seconds(now)):
-            w = server.w if self.curve.measures else None
-            self.curve.refresh(server.version, w, server.reports, server.seconds(now), server.skips)
-            self._say(LOSS, self.curve.trouble)
-        if now - self._flushed >= SAVE:
-            self._flushed = now
-            self._flush(force=self.store is None)
-        if self.store is not None and now - self._tried >= SAVE and self._trace_goes_first(now):
-            self.save(now)
         waited = server.seconds(now) - self._seconds0
         if server.reports == self.before:
             waited = now - self._awaited - PATIENCE
         if self.until.reached(0, 0, waited):
-            self.end(f"{self.until.seconds:g} seconds have passed", done=True)
-        if self.forget is not None:
-            for row in self._absence.forget(now, self.forget):
-                self._depart(row, now, f"not heard of for {self.forget:g} seconds")
-        self._lonely(now)
+            self.end(Ending.TIME, f"{self.until.seconds:g}")
+        for row in self._departures.forget(now):
+            self._depart(row, now, f"not heard of for {self._departures.forget_after:g} seconds")
+        deserted = self._departures.end(now, bool(server.ledger[:-1, HERE].any()))
+        if deserted is not None:
+            self.end(deserted.ending, deserted.detail)
 
-    def save(self, now: float, wait: bool = False) -> None:
-        """Save what has changed; what goes wrong is shown, and training goes on.
-
-        The state carries the last lines of the trace, those that may not be on disk yet: it is never ahead of it.
-        """
-        if self.store is None or self.hopeless():
-            return
+    def _refresh(self, now: float) -> None:
+        """Measure w again if that was long ago."""
         server = self.server
-        rows = np.flatnonzero(server.changed)
-        self._flush(force=wait, wait=wait)
-        meta = server.meta(now) | {"trace": None if self.trace is None else self.trace.tail}
-        meta |= {"curve": self.curve.saved(), "run": self.run_id}
-        if self.store.save(server.arrays(), rows, meta, wait=wait):
-            server.changed[rows] = False
-            self._tried = now
-            if self.store.problem is None:
-                self._saved, self._saved_once = now, True
-        self._say("saving", self.store.problem)
+        if self.diverged_at < 0 and self.curve.due(server.version, server.seconds(now)):
+            w = server.w if self.curve.measures else None
+            self.curve.refresh(server.version, w, server.reports, server.seconds(now), server.skips)
+            self._announcer.tell(Trouble.LOSS, self.curve.trouble)
 
-    def finish(self, now: float) -> None:
-        """The end: last point, last save, last look."""
-        self.end(self.whereabouts())  # unless it had another reason
-        self.save(now, wait=True)
-        self._note(now)
-        if self.trace is not None:
-            try:
-                self.trace.close(self.server.version)
-                if self.trace.tail is not None:
-                    self._say("the trace", None)
-            except OSError as error:
-                self._say("the trace", error.strerror)
-        self.watcher.show(self.snapshot(now))
-
-    def snapshot(self, now: float) -> Any:
-        """How things stand."""
-        shown = self.server.snapshot(
-            now,
-            target=self.until.iterations,
-            loss=self.curve.latest,
-            saved=now - self._saved if self._saved_once else None,
-            problems=self.troubles,
-        )
-        return replace(shown, done=self.done)
-
-    def _depart(self, row: int, now: float, reason: str) -> None:
-        """A worker has left, or counts as one that has."""
-        self._departures += 1
-        self.server.leave(row, now, reason)
-        self._log(LEFT, row, 0, 0, now)
-        self.watcher.event(f"worker {self.server.members[row].name} left: {reason}")
-        self._due = 0.0
-
-    def _keep_time(self, now: float, seconds: float) -> None:
-        """The ticks that are due."""
-        if self.server.reports == 0:  # time begins with the first report
-            self.next_tick = now + seconds
-        elif now - self.next_tick > BEHIND:  # this process was stopped, or cannot keep up
-            self.next_tick = now
-        self.next_tick = max(self.next_tick, now - self.server.seconds(now) + seconds)
-        while not self.over and now >= self.next_tick:
-            self.next_tick += seconds
-            self._tick(now)
-        self._due = min(self._due, self.next_tick)
-
-    def _tick(self, now: float) -> None:
-        try:
-            self.server.tick(now)
-        except Diverged as error:
-            self._diverge(error)
-        self._log(TICKED, 0, 0, 0, now)
-        self._moved(now)
-
-    def _log(self, kind: int, row: int, stamp: int, sample: int, now: float) -> None:
-        """In durable mode: a line of the log without numbers."""
-        if self.durable and self.store is not None:
-            self.store.log(ENTRY.pack(kind, row, stamp, sample, self.server.seconds(now)))
-            self._uncommitted = True
-
-    def _log_loss(self, row: int, now: float, before: int) -> None:
-        """The same, if a worker has lost its memory."""
-        if self.server.fades > before:
-            self._log(FORGOT, row, 0, 0, now)
+    def _note(self, now: float) -> None:
+        """A point of the curve; after a divergence there is nothing to measure."""
+        server = self.server
+        measured = math.nan if self.diverged_at >= 0 else None
+        w = server.w if measured is None and self.curve.measures else None
+        self.curve.note(server.version, w, server.reports, server.seconds(now), measured, server.skips)
+        self._announcer.tell(Trouble.LOSS, self.curve.trouble)
 
     def _moved(self, now: float) -> None:
         """After a report or a step: a point of the curve, and whether this was the last."""
@@ -359,102 +401,17 @@ class Session:
         if server.version >= self.curve.next:
             self._note(now)
         if server.version >= self._last_version or server.reports >= self._last_report:
-            self.end("as many iterations or reports as asked", done=True)
-
-    def hopeless(self) -> bool:
-        """Whether w is no use to anybody: then what was saved before is worth more."""
-        try:
-            self.server.look_at_w()
-        except Diverged as error:
-            if self.diverged < 0:
-                self._diverge(error)
-        return self.diverged >= 0
+            self.end(Ending.REACHED)
 
     def _diverge(self, error: Diverged, accepted: bool = True) -> None:
         """The session is over; the report at which that was seen is refused if it was not accepted before."""
-        self.diverged = self.server.version
-        self.watcher.event(f"diverged: {error}")
-        self.end(str(error))
+        self.diverged_at = self.server.version
+        self.event(f"diverged: {error}")
+        self.end(Ending.DIVERGED, str(error))
         if not accepted:
             raise Refused(str(error), blame=False) from None
 
-    def _flush(self, force: bool = False, wait: bool = False) -> None:
-        """Write the trace, and have it forced to disk if asked."""
-        if self.trace is not None:
-            try:
-                if force:
-                    self.trace.sync(wait)
-                else:
-                    self.trace.flush()
-                self._say("the trace", None)
-            except OSError as error:
-                self._say("the trace", error.strerror)
-
-    def _trace_goes_first(self, now: float) -> bool:
-        """Whether the trace is on disk, or has had time enough; its way there begins when this is first asked."""
-        if self.trace is None:
-            return True
-        if self._forced is None:
-            self._forced = now
-            self._flush(force=True)
-            return False
-        if not self.trace.settled and now - self._forced < SAVE:
-            return False
-        self._forced = None
-        return True
-
-    def _say(self, what: str, trouble: str | None) -> None:
-        """Report a trouble once, and its end."""
-        before = self._troubles.pop(what, None)
-        if trouble:
-            self._troubles[what] = trouble
-            if trouble != before:
-                self.alarm(f"problem: {what}: {trouble}; training goes on")
-        elif before:
-            self.alarm(f"{what}: works again")
-
-    def event(self, text: str) -> None:
-        """Make a remark to whoever watches."""
-        self.watcher.event(text)
-
-    def alarm(self, text: str) -> None:
-        """Tell whoever watches that something goes wrong, or no longer does."""
-        if isinstance(self.watcher, Problems):
-            self.watcher.problem(text)
-        else:
-            self.watcher.event(text)
-
-    def _note(self, now: float) -> None:
-        """A point of the curve; after a divergence there is nothing to measure."""
-        server = self.server
-        measured = math.nan if self.diverged >= 0 else None
-        w = server.w if measured is None and self.curve.measures else None
-        self.curve.note(server.version, w, server.reports, server.seconds(now), measured, server.skips)
-        self._say(LOSS, self.curve.trouble)
-
-    def _gone(self, row: int, text: str) -> None:
-        """Remember who is gone, and see at once who is left."""
-        self._absence.gone(row, text)
-        self._due = 0.0
-
-    def whereabouts(self) -> str:
-        """Why nobody is there."""
-        states = Counter(self._absence.states)
-        if set(states) == {"left"}:
-            return "all workers have left"
-        return "no worker is there: " + ", ".join(f"{count} {state}" for state, count in sorted(states.items()))
-
-    def _lonely(self, now: float) -> None:
-        """With nobody there, save, wait, and end after the stated time."""
-        if self.server.ledger[:-1, HERE].any():  # somebody is at work: no need to look at all of many
-            self._lonely_since = None
-            return
-        states = self._absence.states
-        if self._departures and "left" in states and all(state in GONE for state in states):
-            self.end(self.whereabouts())
-        if any(state == "working" for state in states):
-            self._lonely_since = None
-        elif self._lonely_since is None:
-            self._lonely_since = now
-        elif self.linger is not None and now - self._lonely_since > self.linger:
-            self.end(f"no worker was there for {self.linger:g} seconds")
+    def _log_loss(self, row: int, now: float, before: int) -> None:
+        """In durable mode: a worker has lost its memory, if there was such a line of the trace."""
+        if self.server.fades > before:
+            self._saves.log(FORGOT, row, 0, 0, now)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import pickle
 import sysconfig
 import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -203,10 +205,15 @@ class FromProblem:
         check_method(method, problem, w0, problem.n)
 
     def warm_up(self) -> None:
-        """Have the machine code made here, so that the workers find it on disk."""
-        n, d = self._problem.n, self._problem.d
-        w, memory = shown(self._method.init(self._w0, n)), self._method.recruit(self._w0, n)
-        self._first(memory, self._problem.oracle(), w, np.empty(self._method.message(d, n)))
+        """Have the machine code made here, so that worker processes find it on disk.
+
+        Machine code depends on which arrays are read-only, and those of a copy that was sent are not. So it is made for
+        such a copy.
+        """
+        problem, method, w0 = pickle.loads(pickle.dumps((self._problem, self._method, self._w0)))
+        n, d = problem.n, problem.d
+        w, memory = shown(method.init(w0, n)), method.recruit(w0, n)
+        self._first(memory, problem.oracle(), w, np.empty(method.message(d, n)))
 
     def _first(self, memory: Record, oracle: Record, w: Floats, out: Floats) -> None:
         """A message that nobody gets, from w that is to be read only, as the workers'."""
@@ -242,6 +249,28 @@ class FromProblem:
             time.sleep(self._pause)
         self._drawn += 1
         return draw(self._memory, self._oracle, self._rng, self._key, self._row, self._drawn - 1, w, out)
+
+
+@dataclass(frozen=True)
+class Source:
+    """What all workers of a run have in common: what they compute, on what, with which method."""
+
+    gradient: Gradient | None
+    problem: Problem | None
+    method: Method
+    seed: int
+    w0: Floats
+
+    def task(self, own: Any) -> Task:
+        """The task of a worker, given what is its own: a stream; of a problem, the seconds it pauses."""
+        if self.problem is not None:
+            return FromProblem(self.problem, self.method, self.seed, self.w0, own)
+        return FromStream(self.gradient, own, self.method, self.w0)  # type: ignore[arg-type]  # one of the two is there
+
+    def warm_up(self) -> None:
+        """Have the machine code of a problem's workers made, before they start."""
+        if self.problem is not None:
+            FromProblem(self.problem, self.method, self.seed, self.w0).warm_up()
 
 
 def last_words(error: BaseException) -> str:

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from siag.foundations.errors import SiagError
 from siag.foundations.version import __version__
 from siag.live.connection import Limits
-from siag.live.plan import Plan
 from siag.live.ray.places import Places
 from siag.live.security import Tokens, hash_of, server_context
+from siag.live.spec import Spec
 from siag.live.task import last_words
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def trusting(authority: bytes) -> ssl.SSLContext:
 class Charge:
     """What servers are told: the run, its secrets, and where to listen; `None`: at the address of the node."""
 
-    plan: Plan
+    spec: Spec
     secrets: Secrets
     host: str | None
     port: int | None
@@ -88,7 +88,7 @@ class Charge:
     @property
     def limits(self) -> Limits:
         """On connections."""
-        return Limits(connections=max(Limits.connections, 2 * len(self.plan.names)))
+        return Limits(connections=max(Limits.connections, 2 * self.spec.n))
 
 
 class Hello(NamedTuple):
@@ -178,13 +178,13 @@ class Shard(Actor):
 
         try:
             charge: Charge = loaded(parcel, "the run")
-            plan, secrets = charge.plan, charge.secrets
+            spec, secrets = charge.spec, charge.secrets
             host, port = charge.listening(self._k)
-            with Places(plan.options, self._k if charge.shards > 1 else None, identity()) as places:
+            with Places(spec, self._k if charge.shards > 1 else None, identity()) as places:
                 follower = Follower(
-                    plan.method,
-                    plan.w0,
-                    plan.names,
+                    spec.method,
+                    spec.w0,
+                    spec.names,
                     self._k,
                     charge.shards,
                     host=host,
@@ -193,9 +193,9 @@ class Shard(Actor):
                     secret=secrets.servers,
                     context=secrets.serving(),
                     limits=charge.limits,
-                    folder=places.options.folder,
+                    folder=places.spec.folder,
                     share=True,
-                    publish=places.options.publish,
+                    publish=places.publisher,
                 )
                 places.start()
                 self._places, self._follower = places, follower

@@ -18,11 +18,13 @@ from siag.foundations.version import __version__
 from siag.live.certificates import certify_run
 from siag.live.interrupt import interruptible
 from siag.live.monitor.watch import Problems, Watcher
-from siag.live.plan import Plan, Source
 from siag.live.ray.actors import STALE, Charge, Ended, Hand, Hello, Secrets, Shard
 from siag.live.ray.lead import Lead, Look, Outcome
 from siag.live.ray.link import needs, reason_of
 from siag.live.ray.room import Amounts, fits, is_crowded
+from siag.live.reasons import Ended as Reason
+from siag.live.reasons import Ending
+from siag.live.spec import Spec
 from siag.simulation import Run
 from siag.simulation.run import ARRAYS
 from siag.streams import Part, Rows
@@ -47,7 +49,7 @@ class Driver:
 
     Args:
         runtime: how to run it.
-        plan: what to run.
+        spec: what to run.
         watcher: who is shown how it goes.
         ours: whether the cluster is on this machine, started for the run.
         reader: where Datasets are read, if there is a place for that.
@@ -57,7 +59,7 @@ class Driver:
     def __init__(
         self,
         runtime: Ray,
-        plan: Plan,
+        spec: Spec,
         watcher: Watcher,
         ours: bool,
         reader: Reader | None = None,
@@ -66,12 +68,12 @@ class Driver:
     ) -> None:
         import ray
 
-        self._ray, self._runtime, self._plan, self._watcher, self._ours = ray, runtime, plan, watcher, ours
+        self._ray, self._runtime, self._spec, self._watcher, self._ours = ray, runtime, spec, watcher, ours
         self._reader = reader
         self._unread = reads  # whether it may have to be said that there are no rows yet
         self._id = secrets.token_hex(3)
         tls = certify_run() if runtime.tls else None
-        tokens = tuple(secrets.token_urlsafe(32) for _ in plan.own)
+        tokens = tuple(secrets.token_urlsafe(32) for _ in spec.names)
         self._secrets = Secrets(tokens, secrets.token_urlsafe(32), tls)
         self._lead: Any = None
         self._running: Any = None  # its work
@@ -85,8 +87,12 @@ class Driver:
         self._life = ""  # the server's, which is another if it was started again
         self._known = 0  # remarks of the server's that were passed on
         self._nodes: dict[int, str] = {}  # where workers have come up
-        self._why = ""
-        self._told = ("", "", 0)  # what the server was told: in which life, why to end, of how many workers
+        self._why: Reason | None = None
+        self._told: tuple[str, Reason | None, int] = (
+            "",
+            None,
+            0,
+        )  # what the server was told: in which life, why to end, of how many workers
         self._farewell: Any = None  # what the server was told last about the end
         self._deaf = 0.0  # since when it does not hear that the run is to end; 0: it does, or need not
         self._missed = False  # whether the server does not answer, because it is started again
@@ -117,15 +123,14 @@ class Driver:
     # Beginning
 
     def _start_servers(self) -> None:
-        runtime, plan = self._runtime, self._plan
-        d, n, shards = plan.w0.size, len(plan.own), runtime.shards
+        runtime, spec = self._runtime, self._spec
+        d, n, shards = spec.w0.size, spec.n, runtime.shards
         table = f"a table of {n} × {d} numbers, {8 * n * d:,} bytes"
         self._watcher.event(f"starting on Ray: {n} workers; {table}, on {shards} server{'s' * (shards > 1)}")
         self._mention_cores()
-        bare = replace(plan, own=[], source=Source(None, None, plan.method, plan.source.seed, plan.w0))
         host = "127.0.0.1" if self._ours else None
-        charge = self._parcel(Charge(bare, self._secrets, host, runtime.port, shards))
-        lives = 0 if plan.options.folder is None else -1
+        charge = self._parcel(Charge(spec.bare(), self._secrets, host, runtime.port, shards))
+        lives = 0 if spec.folder is None else -1
         how = {**needs(runtime.server_resources), "scheduling_strategy": "SPREAD", "max_restarts": lives}
         how["max_concurrency"] = TOGETHER
         for k in range(1, shards):
@@ -150,7 +155,7 @@ class Driver:
 
     def _mention_cores(self) -> None:
         """Say so if a cluster of this machine has more processes than cores."""
-        processes, cores = len(self._plan.own) + self._runtime.shards, os.cpu_count() or 1
+        processes, cores = self._spec.n + self._runtime.shards, os.cpu_count() or 1
         if self._ours and processes > cores:
             what = f"{processes} processes share the {cores} core{'s' * (cores > 1)} of this machine"
             self._watcher.event(f"{what}, and each takes memory of its own; use fewer workers, or a cluster's address")
@@ -182,24 +187,24 @@ class Driver:
         return said.node
 
     def _start_workers(self) -> None:
-        runtime, plan = self._runtime, self._plan
+        runtime, spec = self._runtime, self._spec
         authority = None if self._secrets.tls is None else self._secrets.tls[0]
-        self._shared = self._parcel((plan.source, authority))
+        self._shared = self._parcel((spec.source, authority))
         self._await_reader(time.monotonic() + runtime.patience)
-        for row in range(len(plan.own)):
+        for row in range(spec.n):
             self._hire(row)
-        fewest = len(plan.own) if runtime.fewest is None else runtime.fewest
+        fewest = spec.n if runtime.fewest is None else runtime.fewest
         until = time.monotonic() + runtime.patience
         while len(self._nodes) < fewest and not self._why and not self._over:
             if time.monotonic() > until:
                 up = len(self._nodes)
-                what = f"{up} of {len(plan.own)} workers were there after {runtime.patience:g} seconds"
+                what = f"{up} of {spec.n} workers were there after {runtime.patience:g} seconds"
                 remedy = f"wait, ask for less with resources=, or start with some by fewest={max(up, 1)}"
                 raise SiagError(f"{what}: the cluster is busy ({self._free()}); {remedy}")
             self._meet(PAUSE)
             self._ask()
-        if len(self._nodes) < len(plan.own):
-            self._watcher.event(f"{len(self._nodes)} of {len(plan.own)} workers are there; the others wait for room")
+        if len(self._nodes) < spec.n:
+            self._watcher.event(f"{len(self._nodes)} of {spec.n} workers are there; the others wait for room")
         for row in self._hands:
             self._put_to_work(row)
 
@@ -220,15 +225,15 @@ class Driver:
             if not done:
                 return
             row, patience = self._greetings.pop(done[0]), 0.0
-            self._nodes[row] = self._heed(f"worker {self._plan.names[row]}", done[0])
+            self._nodes[row] = self._heed(f"worker {self._spec.names[row]}", done[0])
 
     def _hire(self, row: int) -> None:
         """Have Ray start a worker."""
-        name = self._plan.names[row]
+        name = self._spec.names[row]
         how = {**needs(self._runtime.resources), "max_restarts": -1, "max_task_retries": -1}
         kind = self._ray.remote(Hand).options(**how, name=f"siag worker {name} {self._id} {secrets.token_hex(2)}")
         hand = self._hands[row] = kind.remote(__version__, row, name, self._secrets.tokens[row])
-        self._own[row] = self._parcel(self._plan.own[row])
+        self._own[row] = self._parcel(self._spec.per_worker[row])
         self._greetings[hand.load.remote(self._shared, self._own[row])] = row
 
     def _put_to_work(self, row: int) -> None:
@@ -246,9 +251,9 @@ class Driver:
     def _over(self) -> bool:
         return self._running is not None and bool(self._ray.wait([self._running], timeout=0)[0])
 
-    def _end(self, why: str) -> None:
+    def _end(self, ending: Ending, detail: str = "") -> None:
         """Let the run end in order; the server is told at the next look."""
-        self._why = why
+        self._why = Reason(ending, detail)
 
     def _watch(self) -> Outcome:
         """Until the run is over: pass on what the server says, and tell it what it cannot know."""
@@ -309,7 +314,7 @@ class Driver:
         return look.ready
 
     def _remedy(self) -> str:
-        if self._plan.options.folder is None:
+        if self._spec.folder is None:
             return "with folder= it would be started again from its last save"
         return "start the run again with the same folder"
 
@@ -391,7 +396,7 @@ class Driver:
         self._greetings = {hello: other for hello, other in self._greetings.items() if other != row}
         self._ray.kill(self._hands.pop(row))
         self._waiting.append(row)
-        self._say(f"worker {self._plan.names[row]} makes room for {lacking}", True)
+        self._say(f"worker {self._spec.names[row]} makes room for {lacking}", True)
 
     def _say(self, text: str, problem: bool) -> None:
         if problem and isinstance(self._watcher, Problems):
@@ -408,7 +413,7 @@ class Driver:
             self._lead.tell.remote(row, ended.failed, ended.why)
         if self._why:
             self._farewell = self._lead.end.remote(self._why)
-        if len(self._ended) == len(self._plan.own):
+        if len(self._ended) == self._spec.n:
             self._lead.nobody.remote()
         self._told = state
 
@@ -416,10 +421,10 @@ class Driver:
         """Wait no longer for a server that does not hear that the run is to end."""
         now = time.monotonic()
         self._deaf = 0.0 if not self._why or self._hears() else self._deaf or now
-        if self._deaf and now - self._deaf > HEARING:
-            kept = self._plan.options.folder is not None
+        if self._why and self._deaf and now - self._deaf > HEARING:
+            kept = self._spec.folder is not None
             rest = "start it again with the same folder to go on from its last save" if kept else "it has no result"
-            self._say(f"problem: {self._why} while the server is away: the run ends at once; {rest}", True)
+            self._say(f"problem: {self._why.text} while the server is away: the run ends at once; {rest}", True)
             raise KeyboardInterrupt
 
     def _hears(self) -> bool:
@@ -429,7 +434,7 @@ class Driver:
         try:
             self._ray.get(self._farewell)
         except self._ray.exceptions.RayError:
-            self._farewell, self._told = None, ("", "", 0)  # it is told again
+            self._farewell, self._told = None, ("", None, 0)  # it is told again
             return False
         return True
 

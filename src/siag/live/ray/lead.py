@@ -15,11 +15,15 @@ from typing import Any, NamedTuple
 
 from siag.foundations.errors import SiagError
 from siag.live.assembly import Assembly
+from siag.live.departures import GONE
 from siag.live.monitor.watch import Problems
+from siag.live.parts import Parts
 from siag.live.ray.actors import ASK, DIED, STALE, Actor, Charge, identity, loaded, started_again
 from siag.live.ray.places import Places
-from siag.live.session import GONE, Session
+from siag.live.reasons import Ended, Failure
+from siag.live.session import Session
 from siag.live.sharding import ShardLost
+from siag.live.sharding.assembled import Followers, SplitParts
 from siag.live.sharding.connections import LeadConnections
 from siag.live.task import last_words
 from siag.live.transports.tcp.endpoint import listen
@@ -29,7 +33,6 @@ from siag.simulation import Run
 
 MOST_LINES = 10_000  # remarks that wait for the driver
 RETRY = 0.2  # seconds before servers of shards that are not there are looked for again
-VAGUE = (f" failed: {DIED}", " failed: The actor ", " is gone: ")  # failures without a reason, the least vague first
 
 
 class Look(NamedTuple):
@@ -105,7 +108,8 @@ class Lead(Actor):
         self._session: Session | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._places: Places | None = None
-        self._why, self._nobody = "", False  # why the driver wants it to end; whether it has no workers any more
+        self._why: Ended | None = None
+        self._nobody = False  # why the driver wants it to end; whether it has no workers any more
         self._told: dict[
             int, tuple[bool, str]
         ] = {}  # workers the driver knows to be gone: whether they failed, and how
@@ -146,7 +150,7 @@ class Lead(Actor):
         ready, moved = self._addresses is not None, dict(self._moved)
         return Look(self._life, ready, after, lines, self._relay.snapshot, moved)
 
-    def end(self, why: str) -> None:
+    def end(self, why: Ended) -> None:
         """Let the run end in order."""
         self._why = why
         self._do(self._apply)
@@ -182,14 +186,14 @@ class Lead(Actor):
         with ExitStack() as stack:
             shard = 0 if charge.shards > 1 else None
             listeners = [stack.enter_context(each) for each in listen(*charge.listening(0))]
-            self._places = stack.enter_context(Places(charge.plan.options, shard, identity()))
+            self._places = stack.enter_context(Places(charge.spec, shard, identity()))
             said = ""
             while True:
                 try:
                     run = self._serve(charge, listeners, self._places)
                 except ShardLost as error:
                     self._addresses = None
-                    if charge.plan.options.folder is None:
+                    if charge.spec.folder is None:
                         raise SiagError(f"{error}; with folder= all servers would go on from their last save") from None
                     if str(error) != said:
                         said = str(error)
@@ -201,21 +205,13 @@ class Lead(Actor):
                 return run
 
     def _serve(self, charge: Charge, listeners: Sequence[Any], places: Places) -> Run:
-        plan, keys = charge.plan, charge.secrets
+        keys = charge.secrets
         others = self._find_followers()
-        assembly = Assembly(
-            plan.method,
-            plan.step,
-            plan.w0,
-            plan.names,
-            plan.until,
-            replace(places.options, progress=self._relay),
-            plan.about,
-            others,
-            keys.servers,
-            keys.asking(),
-        )
-        self._check_seen(plan.options.folder, assembly.session)
+        spec = replace(places.spec, progress=self._relay)
+        followers = Followers(others, keys.servers, keys.asking())
+        parts = SplitParts(spec, followers, places.publisher) if others else Parts(spec, places.publisher)
+        assembly = Assembly(spec, parts=parts)
+        self._check_seen(charge.spec.folder, assembly.session)
         assembly.session.save(time.monotonic(), wait=True)  # a trace must not be there before any state is
         places.start()
         self._session = assembly.session
@@ -234,10 +230,8 @@ class Lead(Actor):
                 asyncio.run(serve_session(session, listeners, ready=ready, **parts))
             finally:
                 self._loop = None
-            if session.fruitless:
-                raise SiagError(f"no worker has reported anything; {clearest(session.failures)}")
 
-        return assembly.run(carry)
+        return assembly.run(carry, fruitful=True)
 
     def _check_seen(self, folder: object, session: Session) -> None:
         """Refuse to begin anew where a server that was started again should go on."""
@@ -263,7 +257,7 @@ class Lead(Actor):
             if None not in found:
                 return found
             if self._why:
-                raise SiagError(f"{self._why} while a server of the split model was not there")
+                raise SiagError(f"{self._why.text} while a server of the split model was not there")
             if not missed and self._session is not None:
                 missed = True
                 self._relay.problem("problem: a server of the split model is not there; waiting until Ray starts it")
@@ -289,19 +283,11 @@ class Lead(Actor):
                 continue
             if not failed:
                 session.left(row, time.monotonic(), why)
-            elif not any(known.startswith(f"worker {member.name} ") and why in known for known in session.failures):
-                session.failed(row, why)
-        if self._why or self._nobody:
-            session.end(self._why or session.whereabouts())
-
-
-def clearest(failures: Sequence[str]) -> str:
-    """The failure that says most: the first with a reason of its own, before processes that died without a word."""
-
-    def vagueness(text: str) -> int:
-        return max((k for k, words in enumerate(VAGUE, start=1) if words in text), default=0)
-
-    return min(failures, key=vagueness)
+            elif not any(known.row == row and why in known.reason for known in session.failures):
+                session.failed(row, why, Failure.GAVE_UP if why.startswith((DIED, "The actor ")) else Failure.OWN_CODE)
+        if self._why is not None or self._nobody:
+            reason = self._why or session.whereabouts()
+            session.end(reason.ending, reason.detail)
 
 
 def _portable(error: BaseException) -> bytes:

@@ -9,14 +9,16 @@ import errno
 import os
 import re
 import threading
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from siag.foundations.errors import BadFile, SiagError, reason_of
-from siag.live.assembly import Options
-from siag.live.sharding.saves import NOT_SPLIT, SPLIT
+from siag.live.parts import REMEDY, SPLIT
+from siag.live.sharding.saves import NOT_SPLIT
+from siag.live.spec import Spec
 from siag.storage.generations import NAME
 from siag.storage.mirror import Mirror, is_url
 from siag.storage.remote import Remote
@@ -27,17 +29,18 @@ ANY_STATE = re.compile(rf"(?:/[^/\s'\"]+)*/{PREFIX}\w+/{STATE}(?![\w.-])")
 
 
 class Places:
-    """The options of a run, with paths where it has URLs; what is at the URLs has been fetched.
+    """The description of a run, with paths where it has URLs; what is at the URLs has been fetched.
 
     A `SiagError` that leaves its context names the URLs, not the scratch folder.
 
     Args:
-        options: as the user gave them.
+        spec: as the user gave it.
         shard: the number of the shard whose state this is about, the lead's being 0; `None` if there is one server.
         run: as for `Mirror`: what a server that was started again has in common with the one before.
     """
 
-    def __init__(self, options: Options, shard: int | None = None, run: str | None = None) -> None:
+    def __init__(self, spec: Spec, shard: int | None = None, run: str | None = None) -> None:
+        self.publisher: Callable[[], None] | None = None  # makes a save known elsewhere
         self._scratch: Scratch | None = None
         self._mirror: Mirror | None = None
         self._told: str | None = None
@@ -46,18 +49,18 @@ class Places:
         self._started, self._starting = False, threading.Lock()
         self._refusal: SiagError | None = None  # why copying has not begun
         try:
-            self.options = self._opened(options, shard, run)
+            self.spec = self._opened(spec, shard, run)
         except BaseException:
             self._leave()
             raise
 
-    def _opened(self, options: Options, shard: int | None, run: str | None) -> Options:
-        """Fetch what is at the URLs; the options with paths."""
-        folder, trace = (None if place is None else str(place) for place in (options.folder, options.trace))
+    def _opened(self, spec: Spec, shard: int | None, run: str | None) -> Spec:
+        """Fetch what is at the URLs; the description with paths."""
+        folder, trace = (None if place is None else str(place) for place in (spec.folder, spec.trace))
         copied = folder is not None and is_url(folder)
         traced = trace is not None and is_url(trace) and not shard  # the lead alone keeps a trace
         if not copied and not traced:
-            return options
+            return spec
         self._scratch = Scratch()
         scratch = self._scratch.path
         states = lines = None
@@ -66,16 +69,16 @@ class Places:
             _check_split(self._folder, shard is not None)
             own = "" if shard is None else f"shard-{shard}"
             states = scratch / STATE / own, f"{self._folder}/{own}" if own else self._folder
-            publish = None if shard is None else self.publish  # all shards must have a save at their URLs
-            options = replace(options, folder=scratch / STATE, publish=publish)
+            self.publisher = None if shard is None else self.publish  # all shards must have a save at their URLs
+            spec = replace(spec, folder=scratch / STATE)
         if traced:
             place = Path(str(folder)) if folder is not None and not copied else scratch / TRACE  # as safe as the state
             lines = place / str(trace).rpartition("/")[2], str(trace)
             self._trace = str(lines[0]), lines[1]
-            options = replace(options, trace=lines[0])
+            spec = replace(spec, trace=lines[0])
         self._mirror = Mirror(folder=states, trace=lines, scratch=scratch, run=run)
         self._mirror.fetch()
-        return options
+        return spec
 
     def start(self) -> None:
         """Begin to copy, unless it has begun; a `SiagError`, each time, if another run has the URLs."""
@@ -166,4 +169,4 @@ def _check_split(url: str, split: bool) -> None:
     except Exception as error:  # each driver has its own kinds
         raise SiagError(f"{url}: cannot be read: {reason_of(error)}") from None
     if any(NAME.fullmatch(name) for name in found):
-        raise BadFile(f"{url}: {NOT_SPLIT if split else SPLIT}")
+        raise BadFile(f"{url}: {NOT_SPLIT if split else SPLIT}; {REMEDY}")

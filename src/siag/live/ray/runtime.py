@@ -13,12 +13,15 @@ from typing import Any
 from siag.foundations import check
 from siag.foundations.errors import BadInput
 from siag.live.monitor.watch import watcher_of
-from siag.live.plan import Plan, planned
 from siag.live.ray.link import connected, installed
 from siag.live.ray.reading import Reader, room_to_read
 from siag.live.ray.room import ONE_CPU, room_for, without_reader
+from siag.live.runtime import Runtime
 from siag.live.security import MOST_WORKERS
+from siag.live.session import Session
 from siag.live.sharding.slices import check_split
+from siag.live.spec import Spec
+from siag.live.task import Task
 from siag.live.wire import LARGEST
 from siag.simulation import Run
 from siag.storage.mirror import check_url, is_url
@@ -28,7 +31,7 @@ from siag.streams.rows import is_streamed
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ray:
+class Ray(Runtime):
     """Train on a Ray cluster: `siag.train(…, runtime=siag.runtimes.Ray())`.
 
     Each worker and each server is an actor, which Ray places and starts again if it dies; what they say to each other
@@ -74,12 +77,17 @@ class Ray:
             object.__setattr__(self, "port", check.integer("port", self.port, high=65536 - self.shards))
         object.__setattr__(self, "patience", check.real("patience", self.patience, above=0))
 
-    def train(self, gradient: Any, streams: Any, w0: Any, method: Any, step: Any, until: Any, **options: Any) -> Run:
-        """Run `siag.train`, which says what the arguments are, on the cluster."""
+    def carry(self, session: Session, tasks: list[Task]) -> None:
+        """Not called: the session is on the cluster."""
+        raise NotImplementedError
+
+    def train(self, spec: Spec) -> Run:
+        """Run it on the cluster."""
         from siag.live.ray.driver import Driver
 
         installed()
-        self._check_places(options)
+        spec = self._check_places(spec)
+        streams: Any = spec.streams
         with ExitStack() as stack:
             ours, reader = None, None
             if isinstance(streams, list | tuple):
@@ -92,27 +100,31 @@ class Ray:
                     stack.callback(reader.remove)
                 streams = self._split(streams, reader)
                 stack.callback(dismiss, streams)
-            plan = planned(
-                gradient, streams, w0, method, step, until, **options, few_enough=self._check_count, sendable=sendable
-            )
-            self._check_plan(plan)
-            workers = len(plan.own)
-            watcher = watcher_of(plan.options.progress)
+            spec = replace(spec, streams=streams).validate()
+            self.check_workers(spec.n)
+            for parameter, value, remedy in spec.sent():
+                sendable(parameter, value, remedy)
+            self.prepare(spec)
+            self._check_spec(spec)
+            workers = spec.n
+            watcher = watcher_of(spec.progress)
             stack.callback(watcher.close)
             if ours is None:
                 ours = stack.enter_context(connected(self.address, self._wanted(workers, spare)))
             nodes = self._check_room(workers, spare)
             where = f"on Ray, {nodes} node{'s' * (nodes > 1)}"
-            about = plan.about | {"activity": f"{plan.about['activity']} {where}"}
-            plan = replace(plan, options=replace(plan.options, progress=False), about=about)
-            return Driver(self, plan, watcher, ours, reader, reads=bool(spare)).run()
+            about = spec.about | {"activity": f"{spec.about['activity']} {where}"}
+            spec = replace(spec, progress=False, spoken=(about, spec.identity))
+            return Driver(self, spec, watcher, ours, reader, reads=bool(spare)).run()
 
-    def _check_places(self, options: dict[str, Any]) -> None:
+    def _check_places(self, spec: Spec) -> Spec:
         """Folder and trace: a URL with its driver, or a path that means the same to all."""
         for name in ("folder", "trace"):
-            place = options[name]
+            place = getattr(spec, name)
             if place is None:
                 continue
+            if not isinstance(place, str | os.PathLike):
+                raise BadInput(name, place, "a path", "give it as text, or leave it out")
             text = os.fspath(place)
             if isinstance(text, str) and is_url(text):
                 if text.startswith("memory:"):
@@ -120,17 +132,19 @@ class Ray:
                     raise BadInput(name, text, allowed, "give a path, or a URL of object storage")
                 check_url(name, text, file=name == "trace")
             else:
-                options[name] = os.path.abspath(text)
-        durable = check.truth("durable", options["durable"])
-        if durable and options["folder"] is not None and is_url(str(options["folder"])):
+                changed: Any = {name: os.path.abspath(text)}
+                spec = replace(spec, **changed)
+        durable = check.truth("durable", spec.durable)
+        if durable and spec.folder is not None and is_url(str(spec.folder)):
             remedy = "give the path of a folder on storage that all nodes see"
             raise BadInput(
                 "durable", True, "False with a folder at a URL, to which it is copied every few seconds", remedy
             )
         if durable and self.shards > 1:
             raise BadInput("durable", True, f"False with {self.shards} shards", "use shards=1")
+        return spec
 
-    def _check_count(self, number: int) -> None:
+    def check_workers(self, number: int) -> None:
         """As many workers as were asked for, and enough for the fewest."""
         if self.workers is not None and self.workers != number:
             raise BadInput("workers", self.workers, f"{number}, one for each stream", "or leave it out")
@@ -139,15 +153,14 @@ class Ray:
         if self.fewest is not None and self.fewest > number:
             raise BadInput("fewest", self.fewest, f"at most {number}, the number of workers")
 
-    def _check_plan(self, plan: Plan) -> None:
+    def _check_spec(self, spec: Spec) -> None:
         """What else must reach the servers, and fit on a line."""
-        options = plan.options
-        d, n = plan.w0.size, len(plan.own)
-        if 8 * max(plan.method.traffic(d, n)) > LARGEST * self.shards:
+        d, n = spec.w0.size, spec.n
+        if 8 * max(spec.method.traffic(d, n)) > LARGEST * self.shards:
             raise BadInput("w0", d, f"at most {LARGEST // 8} numbers, what a frame can carry", "use more shards")
         if self.shards > 1:
-            check_split(plan.method, plan.w0, n, self.shards)
-        for name, value in (("step", plan.step), ("loss", options.loss), ("guard", options.guard)):
+            check_split(spec.method, spec.w0, n, self.shards)
+        for name, value in (("step", spec.step), ("loss", spec.measure), ("guard", spec.guard)):
             sendable(name, value, "define it at the top of a module, without open files or locks")
 
     def _wanted(self, workers: int, spare: Mapping[str, float]) -> dict[str, float]:

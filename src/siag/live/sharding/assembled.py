@@ -6,16 +6,16 @@ import ssl
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
-from siag.foundations.types import Floats
+from siag.foundations.errors import BadFile, BadInput
+from siag.live.parts import REMEDY, Parts
 from siag.live.sharding.lead import LeadServer
 from siag.live.sharding.link import Link, agreed, digest
-from siag.live.sharding.saves import LeadStore
+from siag.live.sharding.saves import NOT_SPLIT, LeadStore
 from siag.live.sharding.slices import check_slice, check_split
-from siag.methods import Method
-from siag.steps import Step
+from siag.live.spec import Spec
+from siag.server.parameter_server import ParameterServer
+from siag.storage.generations import generations_in
 
 
 @dataclass(frozen=True)
@@ -33,43 +33,51 @@ class Followers:
     context: ssl.SSLContext | None = None
 
 
-def assemble_lead(
-    stack: ExitStack,
-    followers: Followers,
-    method: Method,
-    step: Step,
-    w0: Floats,
-    workers: Sequence[str],
-    given: dict[str, Any],
-    folder: Path | None,
-    identity: dict[str, Any],
-    publish: Callable[[], None] | None = None,
-) -> tuple[LeadServer, LeadStore | None, str]:
-    """The lead, where it saves, and a remark; what must be closed goes on the stack.
+class SplitParts(Parts):
+    """The parts of a session whose model is split: a lead that is connected to its followers, and its saves.
 
     Args:
-        stack: where that is.
-        followers: the others.
-        method: what to do with reports.
-        step: the sizes of the moves.
-        w0: (d,) where to start.
-        workers: their names.
-        given: what else a `ParameterServer` is given.
-        folder: of the run.
-        identity: what its saves are of.
-        publish: as for `Store`.
+        spec: what to run, validated.
+        followers: the other servers.
+        publish: as for `Parts`.
     """
-    n, d, shards = len(workers), int(w0.size), len(followers.addresses) + 1
-    check_split(method, w0, n, shards)
-    share = check_slice(method, w0, n, shards, 0)
-    facts = {**agreed(method, w0, n), "run": None if folder is None else digest(identity)}
-    links = []
-    for k, address in enumerate(followers.addresses, start=1):
-        link = Link(address, k, shards, d, followers.secret, facts, followers.context)
-        links.append(stack.enter_context(closing(link)))
-    server = LeadServer(method, step, w0, workers, links, **given)
-    store = None
-    if folder is not None:
-        store = LeadStore(folder, identity, server, publish)
+
+    def __init__(self, spec: Spec, followers: Followers, publish: Callable[[], None] | None = None) -> None:
+        super().__init__(spec, publish)
+        self._followers, self._shards = followers, len(followers.addresses) + 1
+        if spec.durable:
+            raise BadInput("durable", True, "False for a model that is split", "or use one server")
+
+    @property
+    def traffic(self) -> tuple[int, int]:
+        """All of w, wherever it is."""
+        return int(self.spec.w0.size), int(self.spec.w0.size)
+
+    @property
+    def used(self) -> bool:
+        """Only the saves of all together can tell."""
+        return self.folder is not None
+
+    def server(self, stack: ExitStack) -> LeadServer:
+        """The lead."""
+        spec, shards = self.spec, self._shards
+        if self.folder is not None and self.folder.is_dir() and generations_in(self.folder):
+            raise BadFile(f"{self.folder}: {NOT_SPLIT}; {REMEDY}")
+        check_split(spec.method, spec.w0, spec.n, shards)
+        share = check_slice(spec.method, spec.w0, spec.n, shards, 0)
+        self.remarks.append(f"the model is split over {shards} servers, {share / 2**20:.1f} MiB in each")
+        facts = {**agreed(spec.method, spec.w0, spec.n)}
+        facts["run"] = None if self.folder is None else digest(spec.identity)
+        links = []
+        for k, address in enumerate(self._followers.addresses, start=1):
+            common = shards, int(spec.w0.size), self._followers.secret, facts, self._followers.context
+            links.append(stack.enter_context(closing(Link(address, k, *common))))
+        return LeadServer(spec.method, spec.step, spec.w0, spec.names, links, **self.given)
+
+    def store(self, stack: ExitStack, server: ParameterServer) -> LeadStore | None:
+        """Where the saves of all are counted."""
+        if self.folder is None or not isinstance(server, LeadServer):
+            return None
+        store = LeadStore(self.folder, self.spec.identity, server, self.publish)
         stack.callback(store.close)
-    return server, store, f"the model is split over {shards} servers, {share / 2**20:.1f} MiB in each"
+        return store

@@ -138,5 +138,5 @@ class LeadConnections(Connections):
                 if not self.session.over:
                     actions += self._noted(link.k, note, now)
             if link.beyond and not self.session.over:
-                self.session.hopeless()
+                self.session.diverged()
         return actions

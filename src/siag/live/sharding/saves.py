@@ -7,7 +7,7 @@ to it is kept until then: after a crash all shards go back to the newest that is
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,9 +21,7 @@ from siag.storage.records import Arrays, layout_of
 from siag.storage.store import Recovery, Store
 
 MOST = 1000  # numbers of saves that are told
-REMEDY = "choose another folder, or run what was saved in this one"
-SPLIT = f"holds the state of a model that was split over several servers; {REMEDY}"
-NOT_SPLIT = f"holds the state of a server whose model was not split; {REMEDY}"
+NOT_SPLIT = "holds the state of a server whose model was not split"
 RETRY = 0.5  # seconds before a shard that could not save is asked again
 NUMBER, COMMON = "save", "common"  # in what is saved with the arrays
 
@@ -200,11 +198,3 @@ class LeadStore(ShardStore):
             self._common = self._number
         self._problems = {k: text for k, text in results.items() if text}
         self._asked = ()
-
-
-def check_folder(folder: Path, shards: Sequence[object]) -> None:
-    """Refuse the folder of a run that was split when this is not, or the other way round."""
-    if shards and folder.is_dir() and generations_in(folder):
-        raise BadFile(f"{folder}: {NOT_SPLIT}")
-    if not shards and (folder / "shard-0").is_dir():
-        raise BadFile(f"{folder}: {SPLIT}")

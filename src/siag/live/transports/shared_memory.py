@@ -16,7 +16,7 @@ import sys
 import threading
 import time
 import types
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from multiprocessing import connection, get_all_start_methods, get_context
 from multiprocessing.reduction import ForkingPickler
@@ -26,9 +26,13 @@ import numpy as np
 
 from siag.activity import Tick
 from siag.foundations.dispatch import compiled
+from siag.foundations.errors import BadInput
 from siag.foundations.types import Floats, Integers
 from siag.live.outbox import Outbox
+from siag.live.reasons import Ending
+from siag.live.runtime import Runtime
 from siag.live.session import Session
+from siag.live.spec import check_modules
 from siag.live.task import StreamEnded, Task, last_words
 from siag.live.transports.waiting import Waiter
 from siag.server.guard import Refused, square_norm
@@ -42,6 +46,8 @@ STAMP, SAMPLE = range(2)  # the entries of `Memory.notes`
 TEXT = 600  # bytes for a worker's words
 UNREAD = 0.5  # seconds a worker's words may wait for the server, before others take their place
 PAUSE = 0.05  # seconds the server waits at most before it looks after other things
+MOST_WORKERS = 1000  # processes
+FILES, SPARE_FILES = 4, 50  # open files for each worker, and for all else
 GRACE = 2.0  # seconds a worker has to end by itself
 
 
@@ -189,20 +195,54 @@ def hand_out(whole: Floats, version: int, places: Floats, notes: Integers, rows:
             places[i, j] = whole[j]
 
 
+class SharedMemory(Runtime):
+    """The runtime by default: worker processes on this machine.
+
+    Args:
+        preload: names of modules that are imported once, before workers start, each of which then has them.
+    """
+
+    def __init__(self, *, preload: Sequence[str] = ()) -> None:
+        check_modules(preload)
+        self._preload = tuple(preload)
+
+    def check_workers(self, workers: int) -> None:
+        """Refuse more processes, or more open files, than there can be."""
+        if workers > MOST_WORKERS:
+            raise BadInput("workers", workers, f"at most {MOST_WORKERS} on one machine", "use siag serve and siag work")
+        if sys.platform != "win32":
+            import resource
+
+            files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+            room = (files - SPARE_FILES) // FILES
+            if files != resource.RLIM_INFINITY and workers > room:
+                allowed = f"at most {room} with {files} files open at a time"
+                raise BadInput("workers", workers, allowed, "raise the limit: ulimit -n")
+
+    def describe(self, workers: int) -> str:
+        """Processes."""
+        return f"live, {workers} process{'es' * (workers > 1)} on one machine"
+
+    def carry(self, session: Session, tasks: list[Task]) -> None:
+        """Start the processes, serve them, and end them."""
+        Embedded(session, tasks, self._preload).run()
+
+
 class Embedded:
     """Runs a session with workers as processes of this machine.
 
     Args:
         session: the server and what belongs to it.
         tasks: one for each worker.
+        preload: modules that are imported once, before workers start.
     """
 
-    def __init__(self, session: Session, tasks: list[Task]) -> None:
+    def __init__(self, session: Session, tasks: list[Task], preload: Sequence[str] = ()) -> None:
         self._session, self._tasks = session, tasks
         methods = get_all_start_methods()
         self._context: Any = get_context("forkserver" if "forkserver" in methods else "spawn")
         if "forkserver" in methods:
-            self._context.set_forkserver_preload(["siag.live.transports.preloaded"])
+            self._context.set_forkserver_preload(["siag.live.transports.preloaded", *preload])
         server = session.server
         self._memory = Memory(self._context, server.n, server.message_size, server.shown.size)
         self._bell, self._ring = self._context.Pipe(duplex=False)
@@ -249,7 +289,7 @@ class Embedded:
         try:
             self._attend()
         except Exception:  # not Ctrl-C, which may come in the middle of a step
-            session.end("an error of the server's")
+            session.end(Ending.SERVER_ERROR)
             with suppress(Exception):  # the first error is the one to be told
                 session.finish(time.monotonic())
             raise

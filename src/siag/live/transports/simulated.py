@@ -15,11 +15,16 @@ from siag.foundations.errors import BadInput
 from siag.foundations.rng import CLOCK, fresh
 from siag.live.connection import Limits
 from siag.live.connections import Connections
+from siag.live.parts import Parts
+from siag.live.reasons import Ending
+from siag.live.runtime import Runtime
 from siag.live.security import Tokens
 from siag.live.session import Session
+from siag.live.spec import Spec
 from siag.live.task import Task
 from siag.live.transports.virtual import Client, World
 from siag.live.worker import Worker
+from siag.storage.background import Inline
 
 LOOK = 0.05  # virtual seconds between two looks at everything that is no message
 NEVER = float("inf")
@@ -58,7 +63,7 @@ NO_FAULTS = Faults()
 
 
 @dataclass(frozen=True, kw_only=True)
-class Simulated:
+class Simulated(Runtime):
     """Train in virtual time: `siag.train(…, runtime=siag.Simulated(times=siag.activity.Exponential(1.0), seed=1))`.
 
     The same call, with any gradient and streams, runs in this process; no time passes but that of the computations. The
@@ -84,7 +89,7 @@ class Simulated:
         if isinstance(self.times, Arrivals):
             raise BadInput("times", self.times, "a distribution", "siag.simulate takes recorded arrivals")
         try:
-            self.clock()
+            self.activity()
         except BadInput as error:
             name = {"compute": "times"}.get(error.parameter, error.parameter)
             raise BadInput(name, error.value, error.allowed, error.remedy) from None
@@ -92,11 +97,33 @@ class Simulated:
         if not isinstance(self.faults, Faults):
             raise BadInput("faults", self.faults, "a siag.runtimes.Faults")
 
-    def clock(self) -> Clock:
+    def activity(self) -> Clock:
         """The same times for `siag.simulate`."""
         return Clock(self.times, self.travel, slowness=self.slowness, availability=self.availability)
 
-    def carry(self, session: Session, tasks: Sequence[Task]) -> None:
+    def check_sendable(self, parameter: str, value: object, remedy: str) -> None:
+        """Nothing is sent anywhere."""
+
+    def parts(self, spec: Spec) -> Parts:
+        """What is saved is on disk before anything else happens."""
+        return Parts(spec, background=lambda name: Inline(), entropy=random.Random(self.seed).randbytes)
+
+    def prepare(self, spec: Spec) -> None:
+        """Machine code is made when it is first needed."""
+
+    def describe(self, workers: int) -> str:
+        """Where so many workers run, in words."""
+        return f"live, {workers} worker{'s' * (workers > 1)} in virtual time"
+
+    def clock(self) -> float:
+        """Time stands still but for what happens: measuring a loss takes none."""
+        return 0.0
+
+    def run_id(self) -> str:
+        """By which a new run knows its trace: the same each time."""
+        return f"simulated {self.seed}"
+
+    def carry(self, session: Session, tasks: list[Task]) -> None:
         """Run workers and server until the session is over."""
         Rehearsal(self, session, tasks).run()
 
@@ -115,7 +142,7 @@ class Rehearsal:
         self._rng = random.Random(runtime.seed)
         self._connections = Connections(session, Tokens.none(), EVERYBODY, now=0.0)
         self._tasks = [_again(task) if self._faults.crashes is not None else _once(task) for task in tasks]
-        self._agenda = agenda = runtime.clock().begin(len(tasks), runtime.seed, 0)
+        self._agenda = agenda = runtime.activity().begin(len(tasks), runtime.seed, 0)
         draws = fresh(runtime.seed, 1, CLOCK)
         law = None if self._faults.delay is None else self._faults.delay.law()
         delay = None if law is None else lambda: float(duration(draws, law))
@@ -136,7 +163,7 @@ class Rehearsal:
         try:
             self._happen()
         except Exception:
-            session.end("an error of the server's")
+            session.end(Ending.SERVER_ERROR)
             session.finish(world.now)
             raise
         session.finish(world.now)

@@ -233,8 +233,11 @@ class Client:
         if reception is None:
             self.do(self.worker.lost("there is no server", self._world.now))
             return
-        self.link = Link(self._world, self, reception, self._delay)
+        self.link = self._open(reception)
         self.do(self.worker.connected(self._world.now))
+
+    def _open(self, reception: Reception) -> Link:
+        return Link(self._world, self, reception, self._delay)
 
     def _compute(self) -> None:
         """The worker reads w and computes, if it is there; what comes of it arrives later."""

@@ -14,6 +14,7 @@ from typing import Any
 from siag.activity import Tick
 from siag.live.connection import Connection, Limits
 from siag.live.connections import Connections
+from siag.live.reasons import Ending
 from siag.live.security import Tokens
 from siag.live.session import Session
 from siag.live.transports.tcp.endpoint import Endpoint
@@ -80,7 +81,7 @@ async def serve_session(
         await _look_after(session, endpoint, stop)
         done = not stop
     finally:
-        session.end(f"stopped by {stop[0]}" if stop else "an error of the server's")
+        session.end(*((Ending.STOPPED, stop[0]) if stop else (Ending.SERVER_ERROR,)))
         for task in accepting:
             task.cancel()
         try:

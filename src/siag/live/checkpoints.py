@@ -1,0 +1,140 @@
+"""What is saved, and when: the trace goes to disk first, then the state that has counted its lines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+
+from siag.foundations.errors import reason_of
+from siag.live.reasons import Trouble
+from siag.live.recovery import ENTRY
+from siag.server.parameter_server import ParameterServer
+from siag.storage.store import Store
+from siag.storage.trace_writer import TraceWriter
+
+SAVE = 0.5  # seconds between two saves: with the time a save takes, at most the last second is lost
+
+
+class Checkpoints:
+    """Saves a server's state, and writes its trace; what goes wrong is told, and training goes on.
+
+    Args:
+        server: whose state.
+        store: where the state is saved; `None`: nowhere.
+        durable: whether what was done is logged, so that it can be done again after a crash.
+        tell: called with what does not work and why, or no reason if it works.
+    """
+
+    def __init__(
+        self,
+        server: ParameterServer,
+        store: Store | None,
+        durable: bool,
+        tell: Callable[[Trouble, str | None], None],
+    ) -> None:
+        self._server, self.store, self._tell = server, store, tell
+        self._log = store if durable else None
+        self._uncommitted = False
+        self.trace: TraceWriter | None = None
+        self._saved: float | None = None
+        self._tried = self._flushed = 0.0
+        self._forced: float | None = None  # when the trace was sent to disk, ahead of the state
+
+    def begin(self, now: float) -> None:
+        """The first ones are due some time from now."""
+        self._tried = self._flushed = now
+        if self._saved is not None:
+            self._saved = now
+
+    @property
+    def ever(self) -> bool:
+        """Whether anything was saved in this session."""
+        return self._saved is not None
+
+    def age(self, now: float) -> float | None:
+        """Seconds since the last save; `None` if there was none."""
+        return None if self._saved is None else now - self._saved
+
+    def due(self, now: float) -> bool:
+        """Write the trace if it is time; whether it is time to save as well."""
+        if now - self._flushed >= SAVE:
+            self._flushed = now
+            self.flush(force=self.store is None)
+        return self.store is not None and now - self._tried >= SAVE and self._trace_goes_first(now)
+
+    def save(self, now: float, more: Mapping[str, Any], wait: bool = False) -> None:
+        """Save what has changed, and `more`.
+
+        The state carries the last lines of the trace, those that may not be on disk yet: it is never ahead of it.
+        """
+        if self.store is None:
+            return
+        server = self._server
+        rows = np.flatnonzero(server.changed)
+        self.flush(force=wait, wait=wait)
+        meta = server.meta(now) | {"trace": None if self.trace is None else self.trace.tail} | dict(more)
+        if self.store.save(server.arrays(), rows, meta, wait=wait):
+            server.changed[rows] = False
+            self._tried = now
+            if self.store.problem is None:
+                self._saved = now
+        self._tell(Trouble.SAVING, self.store.problem)
+
+    def flush(self, force: bool = False, wait: bool = False) -> None:
+        """Write the trace, and have it forced to disk if asked."""
+        if self.trace is not None:
+            try:
+                if force:
+                    self.trace.sync(wait)
+                else:
+                    self.trace.flush()
+                self._tell(Trouble.TRACE, None)
+            except OSError as error:
+                self._tell(Trouble.TRACE, reason_of(error))
+
+    def log(self, kind: int, row: int, stamp: int, sample: int, now: float, *numbers: memoryview) -> None:
+        """In durable mode: keep what was done; it is on disk after the next `commit`."""
+        if self._log is not None:
+            self._log.log(ENTRY.pack(kind, row, stamp, sample, self._server.seconds(now)), *numbers)
+            self._uncommitted = True
+
+    def commit(self) -> None:
+        """Return when all that was logged is on disk; raise `OSError` if it cannot be."""
+        if self._uncommitted and self._log is not None:
+            self.flush()  # a trace must not have less than the log
+            self._log.sync()
+            self._uncommitted = False
+
+    def finish(self) -> None:
+        """Write the trace's last line."""
+        if self.trace is not None:
+            try:
+                self.trace.close(self._server.version)
+                if self.trace.tail is not None:
+                    self._tell(Trouble.TRACE, None)
+            except OSError as error:
+                self._tell(Trouble.TRACE, reason_of(error))
+
+    def give_up(self, new: bool) -> None:
+        """After an error: keep what was recorded; a new run without anything recorded leaves no trace."""
+        if self.trace is not None:
+            if new and self._server.reports + self._server.fades == 0:
+                self.trace.discard()
+            with suppress(OSError):
+                self.trace.close(self._server.version)
+
+    def _trace_goes_first(self, now: float) -> bool:
+        """Whether the trace is on disk, or has had time enough; its way there begins when this is first asked."""
+        if self.trace is None:
+            return True
+        if self._forced is None:
+            self._forced = now
+            self.flush(force=True)
+            return False
+        if not self.trace.settled and now - self._forced < SAVE:
+            return False
+        self._forced = None
+        return True

@@ -1,0 +1,197 @@
+"""Why a run ended, why a worker failed, what is wrong now: as types, and in words; no other file has these words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+MOST_LINES = 100  # about workers that failed, in what a run says of itself
+OLD = "what is on disk is older than this run's end"
+UNMEASURED = "its points of the curve are NaN"
+
+
+class Ending(StrEnum):
+    """Why a run ended; `Run.about["ending"]` holds the value."""
+
+    REACHED = "reached"
+    TIME = "time"
+    REACHED_BEFORE = "reached before"
+    ALL_LEFT = "all left"
+    NOBODY = "nobody"
+    LINGERED = "lingered"
+    INTERRUPTED = "interrupted"
+    STOPPED = "stopped"
+    DIVERGED = "diverged"
+    SERVER_ERROR = "server error"
+
+    @property
+    def done(self) -> bool:
+        """Whether what was asked for is reached."""
+        return self in (Ending.REACHED, Ending.TIME, Ending.REACHED_BEFORE)
+
+    @property
+    def deserted(self) -> bool:
+        """Whether it ended for want of workers, not all of which had left in order."""
+        return self in (Ending.NOBODY, Ending.LINGERED)
+
+
+ENDINGS = {  # what is told of each; {} is the detail
+    Ending.REACHED: "as many iterations or reports as asked",
+    Ending.TIME: "{} seconds have passed",
+    Ending.REACHED_BEFORE: "it had been reached before",
+    Ending.ALL_LEFT: "all workers have left",
+    Ending.NOBODY: "no worker is there: {}",
+    Ending.LINGERED: "no worker was there for {} seconds",
+    Ending.INTERRUPTED: "interrupted",
+    Ending.STOPPED: "stopped by {}",
+    Ending.DIVERGED: "{}",
+    Ending.SERVER_ERROR: "an error of the server's",
+}
+
+
+@dataclass(frozen=True)
+class Ended:
+    """Why a run ended.
+
+    Args:
+        ending: the kind of reason.
+        detail: what its sentence has a place for: seconds, a signal's name, how many workers are where.
+    """
+
+    ending: Ending
+    detail: str = ""
+
+    @property
+    def text(self) -> str:
+        """The reason in words.
+
+        >>> Ended(Ending.TIME, "2").text
+        '2 seconds have passed'
+        """
+        return ENDINGS[self.ending].format(self.detail)
+
+
+class Failure(StrEnum):
+    """Why a worker is not there any more, though it has not left in order; the clearest kind first."""
+
+    OWN_CODE = "own code"  # its gradient or its stream raised an error
+    REFUSED = "refused"  # the server refused its reports for good
+    GAVE_UP = "gave up"  # whoever starts its process again does so no more
+    GONE = "gone"  # its process or its connection ended without a word
+
+    @property
+    def vagueness(self) -> int:
+        """The larger, the less such a failure explains."""
+        return list(Failure).index(self)
+
+
+@dataclass(frozen=True)
+class WorkerFailure:
+    """A worker that is gone without having left.
+
+    Args:
+        row: its own.
+        name: its own.
+        kind: the kind of reason.
+        reason: in words.
+        reports: how many of its reports had been accepted by then.
+    """
+
+    row: int
+    name: str
+    kind: Failure
+    reason: str
+    reports: int
+
+    @property
+    def text(self) -> str:
+        """The failure in words."""
+        if self.kind is Failure.REFUSED:
+            return f"worker {self.name}: {refusal(self.reason, final=True)}"
+        return f"worker {self.name} {'is gone' if self.kind is Failure.GONE else 'failed'}: {self.reason}"
+
+    @property
+    def alarm(self) -> str:
+        """What is told when it happens."""
+        if self.kind is Failure.REFUSED:
+            return self.text
+        return f"{self.text}; {'its row stays' if self.kind is Failure.GONE else 'the others go on'}"
+
+
+def refusal(reason: str, final: bool) -> str:
+    """What is told of a refused report."""
+    return f"refused: {reason}{'; it is disconnected' * final}"
+
+
+def clearest(failures: Iterable[WorkerFailure]) -> WorkerFailure:
+    """The failure that explains most; of equal ones the first."""
+    return min(failures, key=lambda failure: failure.kind.vagueness)
+
+
+def no_progress(failures: Iterable[WorkerFailure]) -> str:
+    """What is told of a run in which workers failed and nobody reported anything."""
+    return f"no worker has reported anything; {clearest(failures).text}"
+
+
+def some(failures: Sequence[WorkerFailure]) -> list[str]:
+    """The first few of many failures in words, and how many there are beside."""
+    rest = len(failures) - MOST_LINES
+    return [failure.text for failure in failures[:MOST_LINES]] + ([f"and {rest} more"] if rest > 0 else [])
+
+
+class Trouble(StrEnum):
+    """What may go wrong while training goes on."""
+
+    SAVING = "saving"
+    TRACE = "the trace"
+    LOSS = "the loss"
+    COPYING = "copying"
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What is wrong now.
+
+    Args:
+        what: that does not work.
+        reason: in words.
+    """
+
+    what: Trouble
+    reason: str
+
+    @property
+    def text(self) -> str:
+        """The problem in words."""
+        return f"{self.what}: {self.reason}"
+
+    @property
+    def alarm(self) -> str:
+        """What is told when it begins."""
+        return f"problem: {self.text}; training goes on"
+
+    @property
+    def warning(self) -> str:
+        """What is told when a run ends with it."""
+        return f"{self.text}; {UNMEASURED if self.what is Trouble.LOSS else OLD}"
+
+
+class Problems:
+    """What is wrong now, each thing told once, and its end."""
+
+    def __init__(self) -> None:
+        self._now: dict[Trouble, Problem] = {}
+
+    @property
+    def now(self) -> tuple[Problem, ...]:
+        """All of them."""
+        return tuple(self._now.values())
+
+    def note(self, what: Trouble, reason: str | None) -> str | None:
+        """Something is wrong for this reason, or works if there is none; return what is to be told, if that is new."""
+        before = self._now.pop(what, None)
+        if reason:
+            problem = self._now[what] = Problem(what, reason)
+            return problem.alarm if problem != before else None
+        return f"{what}: works again" if before else None

@@ -1,0 +1,100 @@
+"""`Runtime`: what carries a run, the messages of its workers and their answers; a user may write one."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sys
+import time
+from abc import ABC, abstractmethod
+from multiprocessing import process
+from multiprocessing.reduction import ForkingPickler
+from typing import Any
+
+from siag.foundations.errors import BadInput, reason_of
+from siag.live.assembly import Assembly
+from siag.live.interrupt import interruptible
+from siag.live.parts import Parts
+from siag.live.session import Session
+from siag.live.spec import Spec
+from siag.live.task import Task
+from siag.simulation import Run
+
+
+class Runtime(ABC):
+    """Carries a run whose session is in this process: `siag.train(…, runtime=…)`.
+
+    A runtime of your own needs `carry` alone. The other methods say what it can do; by default its workers are other
+    processes of this machine, to which all they need is pickled.
+    """
+
+    @abstractmethod
+    def carry(self, session: Session, tasks: list[Task]) -> None:
+        """Let workers do their tasks, one each, and bring their reports to the session until it is over.
+
+        It calls `session.begin` first and `session.finish` last.
+        """
+
+    def check_workers(self, workers: int) -> None:  # noqa: B027  # there need not be a limit
+        """Refuse more workers than there can be."""
+
+    def check_sendable(self, parameter: str, value: Any, remedy: str) -> None:
+        """Refuse what cannot be sent to a worker."""
+        check_picklable(parameter, value, remedy)
+
+    def prepare(self, spec: Spec) -> None:
+        """Have machine code on disk, complete, before workers start, so that none of them has to make it."""
+        spec.source.warm_up()
+
+    def parts(self, spec: Spec) -> Parts:
+        """What the session is made of: one server, with its files on this machine."""
+        return Parts(spec)
+
+    def describe(self, workers: int) -> str:
+        """Where so many workers run, in words."""
+        return f"live, {workers} worker{'s' * (workers > 1)}"
+
+    def clock(self) -> float:
+        """What time it is, in seconds since any moment."""
+        return time.monotonic()
+
+    def run_id(self) -> str:
+        """By which a new run knows its trace."""
+        return secrets.token_hex(8)
+
+    def train(self, spec: Spec) -> Run:
+        """Run it to its end."""
+        _not_in_a_worker()
+        spec = spec.validate()
+        self.check_workers(spec.n)
+        for parameter, value, remedy in spec.sent():
+            self.check_sendable(parameter, value, remedy)
+        self.prepare(spec)
+        about = {"activity": self.describe(spec.n)}
+        assembly = Assembly(spec, parts=self.parts(spec), about=about, clock=self.clock, run_id=self.run_id())
+        tasks = spec.tasks()
+
+        def carry(session: Session) -> None:
+            with interruptible(session.end):
+                self.carry(session, tasks)
+
+        return assembly.run(carry, fruitful=True)
+
+
+def check_picklable(parameter: str, value: Any, remedy: str) -> None:
+    """Refuse what cannot be sent to another process, or cannot be found there."""
+    try:
+        content = bytes(ForkingPickler.dumps(value))
+    except Exception as error:  # whatever pickling raises, and a user's __reduce__
+        raise BadInput(parameter, value, f"something that can be pickled ({reason_of(error)})", remedy) from None
+    if b"__main__" in content and not os.path.isfile(getattr(sys.modules["__main__"], "__file__", None) or ""):
+        raise BadInput(
+            parameter, value, "defined in a file", "worker processes cannot import what was typed into a session"
+        )
+
+
+def _not_in_a_worker() -> None:
+    """A script without the guard would start workers that start workers."""
+    if getattr(process.current_process(), "_inheriting", False):
+        print("siag: put the call of siag.train under  if __name__ == '__main__':", file=sys.stderr)
+        sys.exit(1)

@@ -1,0 +1,339 @@
+"""One description of a run, from which Python, the shell, a file and Ray all start."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, fields, is_dataclass, replace
+from importlib.util import find_spec
+from typing import Annotated, Any, cast
+
+import numpy as np
+
+from siag.activity import EveryArrivals, Tick
+from siag.foundations import check
+from siag.foundations.errors import BadInput, Missing
+from siag.foundations.types import Floats
+from siag.live.monitor.watch import Watcher
+from siag.live.task import Gradient, Source, Task, check_method, check_stream
+from siag.live.until import Until, until_of
+from siag.methods import SIAG, Method
+from siag.problems import Problem
+from siag.server.guard import Guard
+from siag.server.members import KEEP, Departed
+from siag.server.parameter_server import STEP_AT_ONCE
+from siag.steps import Step
+
+AnyPath = str | os.PathLike[str]
+LEFT_OUT: Any = None  # filled in, or refused, by `validate`
+AS_IN_PYTHON = "As in Python, or yours as module:attribute:"
+
+DEFINED = "define it with def at the top of a module, not as a lambda or inside a function"
+MADE_THERE = "give the function that makes it instead of a generator or an open file"
+IN_A_MODULE = "define its class in a module"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spec:
+    """A run: `siag.train` and `siag.serve` say what each field means in Python, its note what it means in the shell.
+
+    What was left out is filled in by `validate`, which returns a spec that is whole.
+    """
+
+    # What is trained
+    gradient: Annotated[Gradient | None, "module:function, called with w and a sample."] = None
+    streams: Annotated[Sequence[Any] | None, "module:attribute: a worker's samples; repeat it for each."] = None
+    problem: Annotated[Problem | None, "A TOML file with a table [problem], or module:attribute."] = None
+    seed: Annotated[int, "Of the problem's samples.  [default: of the file's [run], or 0]"] = 0
+    pauses: Sequence[float] = LEFT_OUT
+    names: Annotated[Sequence[str], "A worker's name; repeat it.  [default: 0, 1, …]"] = LEFT_OUT
+    w0: Annotated[Floats, "A .npy file with the first parameters, instead of --dimension."] = LEFT_OUT
+    method: Annotated[Method, f"{AS_IN_PYTHON} SGD, SIAG(wait=1.0), Prox(SIAG(), l1=0.1), …  [default: SIAG]"] = (
+        LEFT_OUT
+    )
+    step: Annotated[Step, f"{AS_IN_PYTHON} DelayAdaptive(gamma=0.1), …; instead of --eta, --beta, --gamma."] = LEFT_OUT
+    until: Until = LEFT_OUT
+    # How
+    server: EveryArrivals | Tick = STEP_AT_ONCE
+    guard: Guard | None = None
+    departed: Annotated[Departed, "Rows of those that left: keep, drop, or a half-life.  [default: keep]"] = KEEP
+    # What is kept
+    loss: Annotated[Callable[[Floats], float] | None, "module:function, the loss of w to show and record."] = None
+    record: Annotated[int, "Points of the curve to keep, about.  [default: 200]"] = 200
+    folder: Annotated[AnyPath | None, "Where the state is saved; the same command goes on from there."] = None
+    durable: Annotated[bool, "No acknowledged report is ever lost."] = False
+    trace: Annotated[AnyPath | None, "A file for who reported when, for siag replay."] = None
+    # Who is told, and who is waited for
+    progress: bool | Watcher | None = None
+    linger: Annotated[float | None, "Seconds to wait when nobody is there; inf: for ever.  [default: 600]"] = None
+    patience: Annotated[float | None, "Seconds after its last report that a worker is shown as stalled."] = None
+    forget: Annotated[float | None, "A worker that is away for so many seconds has left."] = None
+    preload: Annotated[Sequence[str], "A module to import once, before worker processes start; repeat it."] = ()
+
+    spoken: tuple[dict[str, Any], dict[str, Any]] | None = None  # `about` and `identity`, without the data they are of
+
+    @property
+    def n(self) -> int:
+        """The number of workers."""
+        return len(self.names)
+
+    @property
+    def per_worker(self) -> list[Any]:
+        """What each worker has of its own: a stream; of a problem, the seconds it pauses."""
+        return list(self.pauses if self.streams is None else self.streams)
+
+    @property
+    def source(self) -> Source:
+        """What all workers have in common."""
+        return Source(self.gradient, self.problem, self.method, self.seed, self.w0)
+
+    def tasks(self) -> list[Task]:
+        """What each worker does."""
+        return [self.source.task(own) for own in self.per_worker]
+
+    @property
+    def measure(self) -> Callable[[Floats], float] | None:
+        """What is recorded of w: the loss; for a problem ‖w − w*‖² by default."""
+        return distance_from(self.problem.optimum) if self.loss is None and self.problem is not None else self.loss
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """What is run, in words."""
+        if self.spoken is not None:
+            return self.spoken[0]
+        kept = self.w0.tolist() if self.w0.size <= 1000 else "not kept"
+        return {
+            "method": repr(self.method),
+            "step": repr(self.step),
+            "w0": kept if self.w0.any() else "0",
+            "workers": self.n,
+            "problem": self._subject,
+            "activity": f"live, {self.n} worker{'s' * (self.n > 1)}",
+            "seed": None if self._elsewhere else self.seed,
+            **({} if self.loss is None else {"measure": "loss"}),
+        }
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """By which a folder knows its run."""
+        if self.spoken is not None:
+            return self.spoken[1]
+        fixed = {"method": repr(self.method), "step": repr(self.step), "n": self.n, "d": int(self.w0.size)}
+        fixed |= {"server": repr(self.server), "workers": list(self.names)}
+        fixed |= {} if self.problem is not None and not prints_alike(self.problem) else {"problem": self._subject}
+        return fixed | {"seed": None if self._elsewhere else self.seed}
+
+    @property
+    def _elsewhere(self) -> bool:
+        """Whether the workers have streams that nobody here knows."""
+        return self.problem is None and self.streams is None
+
+    @property
+    def _subject(self) -> str:
+        if self.problem is not None:
+            return repr(self.problem)
+        return (
+            "streams of the workers"
+            if self._elsewhere
+            else f"{getattr(self.gradient, '__name__', 'gradient')} on streams"
+        )
+
+    def validate(self, serving: bool = False) -> Spec:
+        """Check everything that needs no file and no process; return the same with nothing left out.
+
+        Args:
+            serving: whether the workers are elsewhere, and bring streams of their own.
+        """
+        method, step = _checked(self.method, self.step)
+        if self.problem is not None and not isinstance(self.problem, Problem):
+            raise BadInput("problem", self.problem, "a Problem")
+        pauses = self._check_data(serving)
+        w0 = self._start()
+        names = self._names(serving)
+        check_method(method, self.problem, w0, len(names))
+        self._check_kinds()
+        linger = None if self.linger == np.inf and serving else self.linger
+        for name, value, limit in (
+            ("linger", linger, {"low": 0}),
+            ("patience", self.patience, {"above": 0}),
+            ("forget", self.forget, {"low": 0}),
+        ):
+            if value is not None:
+                check.real(name, value, **limit, remedy="or leave it out")
+        if check.truth("durable", self.durable) and self.folder is None:
+            raise Missing("folder", "say where a durable run is to be kept")
+        return replace(
+            self,
+            method=method,
+            step=step,
+            w0=w0,
+            names=names,
+            pauses=pauses,
+            linger=linger,
+            seed=check.seed(self.seed),
+            record=check.integer("record", self.record),
+            until=until_of(self.until, serving or self.streams is not None),
+        )
+
+    def bare(self) -> Spec:
+        """The same for a server elsewhere, without the workers' data."""
+        spoken = self.about, self.identity
+        return replace(self, gradient=None, streams=None, problem=None, loss=self.measure, spoken=spoken)
+
+    def sent(self) -> Iterator[tuple[str, Any, str]]:
+        """What must reach workers in other processes: each parameter, its value, and the remedy if it cannot."""
+        if self.problem is not None:
+            yield "problem", self.problem, IN_A_MODULE
+        else:
+            yield "gradient", self.gradient, DEFINED
+            for k, stream in enumerate(self.streams or ()):
+                yield f"streams[{k}]", stream, DEFINED if callable(stream) else MADE_THERE
+        yield "method", self.method, IN_A_MODULE
+
+    def _check_data(self, serving: bool) -> list[float]:
+        """Refuse both, and neither, of a problem and a gradient on streams; return the pauses, if it is a problem."""
+        gradient, streams, problem = self.gradient, self.streams, self.problem
+        pauses: Any = self.pauses
+        if problem is not None:
+            if gradient is not None or streams is not None:
+                raise BadInput("problem", problem, "given alone", "leave gradient and streams out, or the problem")
+            return self._pauses(problem.n)
+        if pauses is not None:
+            raise BadInput("pauses", pauses, "left out without a problem", "siag.streams.Paced slows a stream down")
+        if check.seed(self.seed) != 0:
+            raise BadInput("seed", self.seed, "left out without a problem", "streams have samples of their own")
+        if serving:
+            return []
+        if gradient is None or streams is None:
+            raise Missing("gradient" if gradient is None else "streams", "give gradient and streams, or a problem")
+        if not callable(gradient):
+            raise BadInput("gradient", gradient, "a function gradient(w, sample)")
+        if isinstance(streams, str | bytes) or not isinstance(streams, Sequence) or not streams:
+            raise BadInput("streams", streams, "a list with one stream for each worker")
+        for k, stream in enumerate(streams):
+            check_stream(f"streams[{k}]", stream)
+        return []
+
+    def _pauses(self, n: int) -> list[float]:
+        pauses: Any = self.pauses
+        waits = [0.0] * n if pauses is None else list(pauses) if isinstance(pauses, Iterable) else []
+        if len(waits) != n:
+            raise BadInput("pauses", pauses, f"{n} numbers, one for each worker")
+        return [check.real("pauses", pause, low=0) for pause in waits]
+
+    def _start(self) -> Floats:
+        problem = self.problem
+        w0: Any = self.w0
+        if w0 is None:
+            if problem is None:
+                raise Missing("w0", "give the model's first parameters, an array of d numbers, or a problem")
+            return np.zeros(problem.d)
+        return check.floats("w0", w0, (None if problem is None else problem.d,))
+
+    def _names(self, serving: bool) -> list[str]:
+        """The workers' names; their numbers by default. A server may be told how many there are."""
+        count = self.problem.n if self.problem is not None else None if self.streams is None else len(self.streams)
+        if serving and self.problem is None and self.names is None:
+            raise Missing("names", "say how many workers there are, or give their names, or a problem")
+        names: Any = self.names
+        if names is None or (serving and isinstance(names, int)):
+            number = check.integer("names", count if names is None else names)
+            if count is not None and number != count:
+                raise BadInput("names", names, f"{count}, as many as the problem has")
+            return [str(i) for i in range(number)]
+        listed = [] if isinstance(names, str | bytes) or not isinstance(names, Iterable) else list(names)
+        right = all(isinstance(name, str) and name for name in listed) and len(set(listed)) == len(listed) > 0
+        if not right or (count is not None and len(listed) != count):
+            allowed = "different texts" if count is None else f"{count} different texts, one for each worker"
+            raise BadInput("names", names, allowed)
+        return listed
+
+    def _check_kinds(self) -> None:
+        if self.guard is not None and not isinstance(self.guard, Guard):
+            raise BadInput("guard", self.guard, "a siag.server.Guard")
+        if not isinstance(self.departed, Departed):
+            raise BadInput("departed", self.departed, "a siag.server.Departed")
+        if self.loss is not None and not callable(self.loss):
+            raise BadInput("loss", self.loss, "a function loss(w)")
+        for name in ("folder", "trace"):
+            place = getattr(self, name)
+            if place is not None and not isinstance(place, str | os.PathLike):
+                raise BadInput(name, place, "a path", "give it as text, or leave it out")
+        check_modules(self.preload)
+
+
+LOCAL, SERVED = ("gradient", "streams", "pauses", "preload"), ("linger",)  # fields of `train` and of `serve` alone
+
+
+def fields_of(serving: bool) -> tuple[str, ...]:
+    """The fields that the user of `serve`, or of `train`, may give."""
+    others = {*(LOCAL if serving else SERVED), "spoken"}
+    return tuple(each.name for each in fields(Spec) if each.name not in others)
+
+
+def _checked(method: Method | None, step: Step | None) -> tuple[Method, Step]:
+    """The method, `SIAG()` by default, which a live server can run, and the step, which must be given."""
+    method = SIAG() if method is None else method
+    if step is None:
+        raise Missing("step", "give step=siag.steps.Harmonic(beta, gamma), or Constant(eta)")
+    for parameter, value, kind in (("method", method, Method), ("step", step, Step)):
+        if not isinstance(value, kind):
+            remedy = f"make one: {value.__name__}(…)" if isinstance(value, type) and issubclass(value, kind) else ""
+            raise BadInput(parameter, value, f"a {kind.__name__}", remedy)
+    method.serve()  # before its step: another would be of no use
+    method.pair(step)
+    return method, step
+
+
+def check_modules(preload: Any) -> None:
+    """Refuse what are no names of modules that can be imported."""
+    if isinstance(preload, str | bytes) or not isinstance(preload, Iterable):
+        raise BadInput("preload", preload, "a list of names of modules")
+    for name in preload:
+        if not isinstance(name, str) or not name or find_spec(name.partition(".")[0]) is None:
+            raise BadInput("preload", name, "the name of a module that can be imported")
+
+
+@contextmanager
+def renamed(names: Mapping[str, str], missing: Mapping[str, tuple[str, str]] = {}) -> Iterator[None]:
+    """Let a mistake have the name the user wrote, where that is another than the field's.
+
+    Args:
+        names: what the user calls each field that is called otherwise.
+        missing: for what is missing: its name, and how to give it.
+    """
+    try:
+        yield
+    except Missing as error:
+        if error.parameter not in missing and error.parameter not in names:
+            raise
+        usual = names.get(error.parameter, error.parameter), error.remedy
+        raise Missing(*missing.get(error.parameter, usual)) from None
+    except BadInput as error:
+        if error.parameter not in names or hasattr(error, "__notes__"):  # a note: it is of the user's own code
+            raise
+        raise BadInput(names[error.parameter], error.value, error.allowed, error.remedy) from None
+
+
+def distance_from(optimum: Floats) -> Callable[[Floats], float]:
+    """w ↦ ‖w − w*‖²."""
+
+    def distance(w: Floats) -> float:
+        with np.errstate(over="ignore"):  # a run on its way out of the range of numbers
+            return float(np.square(w - optimum).sum())
+
+    return distance
+
+
+def prints_alike(value: Any) -> bool:
+    """Whether another process would print the same for it: not if a part of it prints its place in memory."""
+    if isinstance(value, str | bytes | int | float | complex | None.__class__ | np.ndarray | np.generic):
+        return True
+    if isinstance(value, Mapping):
+        return all(prints_alike(each) for pair in value.items() for each in pair)
+    if isinstance(value, list | tuple | set | frozenset):
+        return all(map(prints_alike, value))
+    if callable(value) or cast(Any, type(value)).__repr__ is object.__repr__:
+        return False
+    return not is_dataclass(value) or all(prints_alike(getattr(value, each.name)) for each in fields(value))

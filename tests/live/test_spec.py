@@ -1,0 +1,165 @@
+"""One description of a run: what it refuses, and what it fills in."""
+
+import pickle
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+from jobs import Notes, pull
+
+import siag
+from instant import Instant
+from siag.foundations.errors import Missing
+from siag.live.runtime import Runtime
+from siag.live.spec import Spec, fields_of, prints_alike, renamed
+
+STEP = siag.steps.Constant(0.1)
+PROBLEM = siag.problems.LeastSquares.random(n=2, d=3, p=2, noise=0.1)
+STREAMS = {"gradient": pull, "streams": [[1.0], [2.0]], "w0": np.zeros(3), "step": STEP}
+
+
+@pytest.mark.parametrize("names", ["ab", b"ab", ["a"], ["a", "a"], ["a", ""], ["a", 1], 2, 3.5, []])
+def test_names_are_as_many_different_texts_as_there_are_workers(names):
+    with pytest.raises(siag.BadInput, match=r"names = .*2 different texts, one for each worker"):
+        Spec(**STREAMS, names=names).validate()
+
+
+def test_what_is_left_out_is_filled_in():
+    spec = Spec(problem=PROBLEM, step=STEP, until=5).validate()
+    assert (spec.names, spec.pauses, spec.until) == (["0", "1"], [0.0, 0.0], siag.Until(iterations=5))
+    assert (spec.method, spec.w0.tolist(), spec.n) == (siag.methods.SIAG(), [0.0] * 3, 2)
+    assert spec.measure(PROBLEM.optimum) == 0.0
+    again = replace(spec).validate()
+    assert again.names == spec.names
+
+
+def test_a_server_may_be_told_how_many_workers_there_are():
+    assert Spec(w0=np.zeros(2), step=STEP, names=3).validate(serving=True).names == ["0", "1", "2"]
+    with pytest.raises(siag.BadInput, match=r"^names = 3: must be 2, as many as the problem has"):
+        Spec(problem=PROBLEM, step=STEP, names=3).validate(serving=True)
+
+
+@pytest.mark.parametrize("change", [{"seed": 1}, {"pauses": [0.1, 0.1]}])
+def test_what_only_a_problem_has_is_refused_with_streams(change):
+    with pytest.raises(siag.BadInput, match=rf"^{next(iter(change))} = .*: must be left out without a problem"):
+        Spec(**STREAMS, **change).validate()
+
+
+def test_a_spec_without_the_workers_data_tells_the_same_of_the_run():
+    whole = Spec(problem=PROBLEM, step=STEP, until=5, seed=3).validate()
+    bare = whole.bare()
+    assert (bare.about, bare.identity, bare.problem) == (whole.about, whole.identity, None)
+    assert bare.measure(PROBLEM.optimum) == 0.0
+
+
+def test_train_and_serve_have_all_fields_but_their_own():
+    train, serve = fields_of(serving=False), fields_of(serving=True)
+    assert set(train) ^ set(serve) == {"gradient", "streams", "pauses", "preload", "linger"}
+
+
+@dataclass(frozen=True)
+class Own:
+    part: object
+
+
+class Silent:
+    pass
+
+
+@pytest.mark.parametrize(
+    ("value", "alike"),
+    [
+        (PROBLEM, True),
+        (Own(3.0), True),
+        (Own([1, (2.0, "x", None)]), True),
+        (Own(pull), False),
+        (Own({"a": Silent()}), False),
+        (Silent(), False),
+    ],
+    ids=repr,
+)
+def test_what_prints_its_place_in_memory_is_told_from_what_does_not(value, alike):
+    assert prints_alike(value) is alike
+
+
+def test_a_mistake_has_the_name_that_the_user_wrote():
+    with pytest.raises(siag.BadInput, match=r"^max-age = -1: must be"), renamed({"age": "max-age"}):
+        siag.server.Guard(age=-1)
+    with pytest.raises(Missing, match=r"^eta is missing; give --eta"), renamed({}, {"step": ("eta", "give --eta")}):
+        Spec(problem=PROBLEM).validate()
+
+
+# Runtimes
+
+
+def test_any_runtime_carries_a_run_and_it_is_the_same_each_time(tmp_path):
+    def run(k):
+        given = {"problem": PROBLEM, "step": STEP, "until": 40, "progress": False}
+        return siag.train(**given, trace=tmp_path / f"{k}.csv", runtime=Instant())
+
+    first, second = run(1), run(2)
+    assert np.array_equal(first.w, second.w)
+    assert (tmp_path / "1.csv").read_bytes() == (tmp_path / "2.csv").read_bytes()
+    assert first.about == second.about
+    assert first.about["ending"] == siag.runtimes.Ending.REACHED
+    assert np.array_equal(siag.replay(tmp_path / "1.csv").w, first.w)
+
+
+def test_gradients_that_stay_here_need_not_be_pickled():
+    run = siag.train(**STREAMS | {"gradient": lambda w, x: w - x}, runtime=Instant(), progress=False)
+    assert run.about["ending"] == siag.runtimes.Ending.ALL_LEFT
+
+
+@pytest.mark.parametrize("runtime", [5, Instant, "ray"])
+def test_what_is_no_runtime_is_refused(runtime):
+    with pytest.raises(siag.BadInput, match=r"^runtime = .*must be a siag.runtimes.Runtime"):
+        siag.train(**STREAMS, runtime=runtime)
+
+
+class Counting(Instant):
+    def __init__(self, most):
+        self.most, self.sent = most, []
+
+    def check_workers(self, workers):
+        if workers > self.most:
+            raise siag.BadInput("workers", workers, f"at most {self.most}")
+
+    def check_sendable(self, parameter, value, remedy):
+        self.sent.append(parameter)
+
+
+def test_a_runtime_may_refuse_workers_and_is_asked_about_all_that_is_sent():
+    with pytest.raises(siag.BadInput, match=r"^workers = 2: must be at most 1$"):
+        siag.train(**STREAMS, runtime=Counting(1))
+    runtime = Counting(2)
+    siag.train(**STREAMS, runtime=runtime, progress=False)
+    assert runtime.sent == ["gradient", "streams[0]", "streams[1]", "method"]
+    assert issubclass(siag.runtimes.Ray, Runtime)
+
+
+def test_modules_to_preload_are_checked_and_go_with_processes_of_this_machine():
+    for preload, message in ((["no_such_module"], "a module that can be imported"), ("torch", "a list of names")):
+        with pytest.raises(siag.BadInput, match=rf"^preload = .*{message}"):
+            siag.train(**STREAMS, preload=preload)
+    with pytest.raises(siag.BadInput, match=r"^preload = .*must be left out with a runtime of your own"):
+        siag.train(**STREAMS, preload=["json"], runtime=Instant())
+
+
+def test_what_a_run_says_goes_to_the_log_as_well(caplog):
+    caplog.set_level("INFO", logger="siag")
+    watcher = Notes()
+    siag.train(**STREAMS | {"gradient": fails_once}, runtime=Instant(), progress=watcher, names=["a", "b"])
+    told = [(record.levelname, record.getMessage()) for record in caplog.records if record.name == "siag"]
+    assert [text for _, text in told] == watcher.events
+    assert {level for level, _ in told} == {"WARNING", "INFO"}
+
+
+def fails_once(w, sample):
+    if sample == 1.0:
+        raise ValueError("no")
+    return w - sample
+
+
+def test_a_spec_travels():
+    spec = Spec(problem=PROBLEM, step=STEP, until=5).validate()
+    assert pickle.loads(pickle.dumps(spec)).identity == spec.identity

@@ -144,6 +144,9 @@ class Wire(Link):
         self._lose_here("the connection was reset")
         self._world.after(self._rng.uniform(0.0, 2.0), self.lose_there)
 
+    def _server_time(self) -> float:
+        return self._torture.now
+
     def _pieces(self, content: bytes) -> list[bytes]:
         if not self._options.pieces or len(content) < 2:
             return [content]
@@ -171,7 +174,7 @@ class Host(Client):
 
     def __init__(self, torture: Torture, row: int, worker: Worker, agenda: Any) -> None:
         super().__init__(torture.world, row, worker, lambda: torture.connections, agenda)
-        self._torture = torture
+        self._torture, self.down = torture, False
 
     def _open(self, reception: Reception) -> Link:
         return Wire(self._torture, self, reception, self._row)

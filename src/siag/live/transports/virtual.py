@@ -8,6 +8,7 @@ when w is read; its report arrives as many virtual seconds later as computing an
 from __future__ import annotations
 
 import heapq
+import math
 from collections.abc import Callable
 
 from siag.activity.agenda import Agenda, returns, takes
@@ -63,7 +64,7 @@ class Link:
 
     def __init__(self, world: World, client: Client, reception: Reception, delay: Callable[[], float] | None) -> None:
         self._world, self._client, self._reception, self._delay = world, client, reception, delay
-        self.connection: Connection = reception.open(self, world.now, "simulated")
+        self.connection: Connection = reception.open(self, self._server_time(), "simulated")
         self.reader = FrameReader(client.worker.expected)  # of what comes to the worker
         self.up = self.heard = True  # whether the worker's end, and the server's, know of the connection
         self._last = [0.0, 0.0]  # when the last message arrives there, and here
@@ -89,12 +90,16 @@ class Link:
         """The server finds the connection gone."""
         if self.heard:
             self.heard = False
-            self._reception.lost(self.connection, self._world.now)
+            self._reception.lost(self.connection, self._server_time())
 
     def cut(self) -> None:
         """What is on its way is lost, and both ends find the connection gone."""
         self.lose_there()
         self._lose_here("the connection was cut")
+
+    def _server_time(self) -> float:
+        """What the server's clock shows."""
+        return self._world.now
 
     def _travel(self, way: int, arrive: Callable[[], None]) -> None:
         if self._delay is None:
@@ -104,7 +109,7 @@ class Link:
         self._world.at(self._last[way], arrive)
 
     def _arrive_there(self, content: bytes) -> None:
-        reception, now = self._reception, self._world.now
+        reception, now = self._reception, self._server_time()
         if self.heard:
             self._perform(reception.feed(self.connection, content, now))
         if reception.pending:
@@ -173,7 +178,7 @@ class Client:
         self._agenda, self._delay = agenda, delay
         self.link: Link | None = None
         self._life = 0  # what was begun before the process was killed comes to nothing
-        self._computing = False
+        self._computing = self._beating = False
 
     @property
     def alive(self) -> bool:
@@ -187,7 +192,7 @@ class Client:
     def kill(self, worker: Worker) -> None:
         """The process ends without a word; one with this worker takes its place when it is started."""
         self._life += 1
-        self._computing = False
+        self._computing = self._beating = False
         link, self.link = self.link, None
         if link is not None:
             link.close_here()
@@ -219,6 +224,15 @@ class Client:
                     link.close_here()
         if self.worker.busy and not self._computing:
             self._compute()
+        wakes = self.worker.wakes
+        if wakes is not None and wakes < math.inf and not self._beating:
+            self._beating = True
+            self._later(wakes - self._world.now, self._beat)
+
+    def _beat(self) -> None:
+        """It is time for a sign of life, or was before something else was said."""
+        self._beating = False
+        self.do(self.worker.time(self._world.now))
 
     def _send(self, content: bytes) -> None:
         if self.link is not None:

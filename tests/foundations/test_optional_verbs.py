@@ -82,7 +82,7 @@ def test_an_ordinary_verb_has_no_default():
     def needed(state):
         """It must be given."""
 
-    with pytest.raises(SiagError, match="needed has no meaning for Quiet"):
+    with pytest.raises(SiagError, match="`needed` is not defined for `Quiet`"):
         needed(Quiet(np.zeros(1)))
 
 

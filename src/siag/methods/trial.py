@@ -115,9 +115,10 @@ def try_method(
     Raises:
         SiagError: one of its functions reads or writes beyond an array; the message names it, the file and the line.
     """
-    if is_interpreted(state, memory) or (_all_own(method) and not is_foreign(state, memory)):
+    classes = _classes(method)
+    if is_interpreted(state, memory) or (all(map(is_own, classes)) and not is_foreign(state, memory)):
         return
-    mark = (type(method), structure_of((state, memory)))
+    mark = (classes, structure_of((state, memory)))
     if mark in _tried:
         return
     small = size((state, memory)) > 8 * MANY and _fine_when_small(method, w0, n)
@@ -191,10 +192,10 @@ def generator() -> Any:
     return rng
 
 
-def _all_own(method: Method) -> bool:
-    """Whether the method, and those it is around, are the package's own."""
+def _classes(method: Method) -> tuple[type, ...]:
+    """The classes of the method and of those it is around."""
     inner = (value for value in getattr(method, "__dict__", {}).values() if isinstance(value, Method))
-    return is_own(type(method)) and all(map(_all_own, inner))
+    return (type(method), *(kind for each in inner for kind in _classes(each)))
 
 
 def _went_through(run: Callable[[], None], part: object, *values: Record) -> bool:

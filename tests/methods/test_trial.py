@@ -164,6 +164,36 @@ def test_the_packages_own_are_not_tried():
     try_method(method, nonsense, nonsense, method.init(np.zeros(3), 5), method.recruit(np.zeros(3), 5))
 
 
+class Log(NamedTuple):
+    w: np.ndarray
+    entries: np.ndarray  # (iterations,)
+    count: np.ndarray  # (1,)
+
+
+@receive.when(Log)
+def write_down(state, i, message, age):
+    state.entries[state.count[0]] = message[0]
+    state.count[0] += 1
+
+
+@advance.when(Log)
+def stay(state, eta):
+    pass
+
+
+class Logging(Method):
+    def init(self, w0, n):
+        return Log(w0.copy(), np.zeros(5), np.zeros(1, np.int64))
+
+
+def test_no_more_is_tried_than_the_run_has_room_for():
+    method, w0 = Logging(), np.zeros(3)
+    parts = method.init(w0, 5), method.recruit(w0, 5)
+    try_method(method, w0, 5, *parts, iterations=5)
+    with pytest.raises(siag.SiagError, match="`receive` for `Log` reaches beyond an array"):
+        try_method(method, w0, 5, *parts, iterations=6)
+
+
 def test_plain_runs_need_no_trial_since_python_checks_by_itself():
     with pytest.raises(IndexError):
         simulate(PROBLEM, leak(IN_ADVANCE), compiled=False)

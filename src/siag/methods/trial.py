@@ -39,7 +39,7 @@ from siag.problems import Problem, exact, hessian, sample
 
 MANY = 10**6  # a state of more numbers is tried in a smaller size: Python needs about 0.1 µs for each
 ROUNDS = 40  # how many iterations to try …
-WORK = 50_000  # … or fewer, down to 2, so that they touch about so many numbers
+WORK = 50_000  # … or fewer, down to 3, so that they touch about so many numbers
 SMALL = 3, 4  # n and d of the smaller size
 LARGEST_HESSIAN = 64  # d of those that are tried
 PACKAGE = str(Path(__file__).parents[1])
@@ -98,7 +98,14 @@ def try_problem(problem: Problem, memory: Record) -> None:
 
 
 def try_method(
-    method: Method, w0: Floats, n: int, state: Record, memory: Record, problem: Problem | None = None
+    method: Method,
+    w0: Floats,
+    n: int,
+    state: Record,
+    memory: Record,
+    *,
+    problem: Problem | None = None,
+    iterations: int = ROUNDS,
 ) -> None:
     """Run a method that is not the package's own for a few iterations as plain Python, unless that was done before.
 
@@ -111,6 +118,7 @@ def try_method(
         state: what its `init` has returned for them.
         memory: what its `recruit` has.
         problem: to run on instead, if the workers need more than gradients and Hessians.
+        iterations: of the run. No more are tried, since the method may have room for no more.
 
     Raises:
         SiagError: one of its functions reads or writes beyond an array; the message names it, the file and the line.
@@ -118,40 +126,44 @@ def try_method(
     classes = _classes(method)
     if is_interpreted(state, memory) or (all(map(is_own, classes)) and not is_foreign(state, memory)):
         return
-    mark = (classes, structure_of((state, memory)))
+    rounds = min(ROUNDS, iterations)
+    mark = (classes, structure_of((state, memory)), rounds)
     if mark in _tried:
         return
-    small = size((state, memory)) > 8 * MANY and _fine_when_small(method, w0, n)
-    if not small and not _iterate(method, w0, n, Probe(n)) and problem is not None:
-        _iterate(method, w0, n, problem.oracle())
+    small = size((state, memory)) > 8 * MANY and _fine_when_small(method, w0, n, rounds)
+    if not small and not _iterate(method, w0, n, Probe(n), rounds) and problem is not None:
+        _iterate(method, w0, n, problem.oracle(), rounds)
     _tried.add(mark)
 
 
-def _fine_when_small(method: Method, w0: Floats, n: int) -> bool:
+def _fine_when_small(method: Method, w0: Floats, n: int, rounds: int) -> bool:
     """Whether it runs in a smaller size; what is made for n workers or d parameters need not."""
     n = min(n, SMALL[0])
     try:
-        return _iterate(method, w0[: SMALL[1]], n, Probe(n))
+        return _iterate(method, w0[: SMALL[1]], n, Probe(n), rounds)
     except Exception:
         return False
 
 
-def _iterate(method: Method, w0: Floats, n: int, oracle: Record) -> bool:
-    """Ask of a method all that a run may ask, some workers reporting in turn; return whether that went through."""
+def _iterate(method: Method, w0: Floats, n: int, oracle: Record, rounds: int) -> bool:
+    """Ask of a method all that a run may ask, a few workers reporting in turn; return whether that went through."""
     w0 = np.array(w0)
     state, memory = method.init(w0, n), method.recruit(w0, n)
-    rounds = min(ROUNDS, max(2, WORK // max(1, size((state, memory)) // 8)))
-    message, rng = np.zeros(method.message(w0.size, n)), generator()
+    rounds = min(rounds, max(3, WORK // max(1, size((state, memory)) // 8)))
+    message, rng, some = np.zeros(method.message(w0.size, n)), generator(), (n - 1, 0, n // 2)
 
     def ask() -> None:
         for t in range(rounds):
-            for i in sorted({0, n // 2, n - 1}):
-                if compute(memory, oracle, rng, i, shown(state), message):
-                    receive(state, i, message, t)
-                cost(memory)
+            i = some[t % len(some)]
+            sent = compute(memory, oracle, rng, i, shown(state), message)
+            cost(memory)
+            if sent and t == rounds - 1:
+                arrive(state, i, message, t, 1e-3)
+                break
+            if sent:
+                receive(state, i, message, t)
             ready(state)
             advance(state, 1e-3)
-        arrive(state, n - 1, message, rounds, 1e-3)
         fade(state, n - 1, 0.5)
         forget(memory, n - 1)
         answer(state)

@@ -153,7 +153,8 @@ class Job:
         check_parts(self.method, self.w0, state, memory)
         if self.compiled:
             try_problem(problem, memory)
-            try_method(self.method, self.w0, problem.n, state, memory, problem)
+            n, iterations = problem.n, self.iterations
+            try_method(self.method, self.w0, n, state, memory, problem=problem, iterations=iterations)
 
     @property
     def _length(self) -> int:

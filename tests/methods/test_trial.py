@@ -8,6 +8,7 @@ import pytest
 
 import siag
 from siag.checks import Bowl
+from siag.live.task import check_method
 from siag.methods import SIAG, Averaged, Method, Table, advance, compute, fade, receive, table, try_method
 from siag.problems import exact, sample
 
@@ -192,6 +193,14 @@ def test_no_more_is_tried_than_the_run_has_room_for():
     try_method(method, w0, 5, *parts, iterations=5)
     with pytest.raises(siag.SiagError, match="`receive` for `Log` reaches beyond an array"):
         try_method(method, w0, 5, *parts, iterations=6)
+
+
+@pytest.mark.parametrize("problem", [None, PROBLEM], ids=["streams", "problem"])
+def test_a_live_run_is_refused_before_it_starts_what_a_simulation_is(problem):
+    with pytest.raises(siag.SiagError, match="`receive` for `Leaky` reaches beyond an array"):
+        check_method(leak(IN_RECEIVE), problem, np.zeros(3), 5)
+    with pytest.raises(siag.Unsuitable, match="init must copy w0"):
+        check_method(Sharing(), problem, np.zeros(3), 5)
 
 
 def test_plain_runs_need_no_trial_since_python_checks_by_itself():

@@ -40,7 +40,7 @@ from siag.methods.scaffold import SCAFFOLD
 from siag.methods.sgd import NORMALIZATIONS, SGD, Fresh
 from siag.methods.siag import SIAG
 from siag.methods.table import Table, table
-from siag.methods.trial import check_parts, try_method, try_problem
+from siag.methods.trial import check_parts, try_method, try_out, try_problem
 
 __all__ = [
     "ACE",
@@ -86,5 +86,6 @@ __all__ = [
     "shown",
     "table",
     "try_method",
+    "try_out",
     "try_problem",
 ]

@@ -47,6 +47,18 @@ PACKAGE = str(Path(__file__).parents[1])
 _tried: set[object] = set()
 
 
+def try_out(method: Method, w0: Floats, n: int, problem: Problem | None = None) -> None:
+    """Check and try what is not the package's own, before a run that goes on for who knows how long."""
+    classes = _classes(method) if problem is None else (*_classes(method), type(problem))
+    if all(map(is_own, classes)):
+        return
+    state, memory = method.init(w0, n), method.recruit(w0, n)
+    check_parts(method, w0, state, memory)
+    if problem is not None:
+        try_problem(problem, memory)
+    try_method(method, w0, n, state, memory, problem=problem)
+
+
 def check_parts(method: Method, w0: Floats, state: Record, memory: Record) -> None:
     """Refuse what `init` and `recruit` have returned where no run could bear it."""
     w, d = getattr(state, "w", None), w0.size

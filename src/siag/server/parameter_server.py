@@ -132,7 +132,7 @@ class ParameterServer:
         self.version, self.reports, self.arrived = 0, 0, 0
         self.skips = 0  # reports that there was nothing to send
         self.fades = 0  # times a row faded or a memory was lost: lines of a trace that are no reports
-        self.remembers = forget.knows(type(method.recruit(w0, self.n)))  # whether workers do, between reports
+        self.remembers = forget.reaches(method.recruit(w0, self.n))  # whether workers do, between reports
         self.changed: Floats = self.ledger[:-1, ledger.CHANGED]  # which rows, since they were last saved
         self.trace = trace
         self._ages = np.zeros(ledger.BINS, np.int64)

@@ -23,8 +23,8 @@ from benchmarks import durability
 from benchmarks.peers.live_job import ETA, PROBES, center
 from benchmarks.sides import HERE, PYTHON
 from benchmarks.targets import Target, table
-from siag.server.ledger import take
 from siag.server.parameter_server import ParameterServer
+from siag.server.state import take
 
 ROUNDS, SECONDS = 5, 0.6
 SMALL, LARGE, FEW, MANY = 20, 10**6, 1, 4

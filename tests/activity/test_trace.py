@@ -749,7 +749,7 @@ class Hand:
                 server.push(i, stamp, message * np.nan, sample, self.now)
         elif what == "leave":
             server.leave(i, self.now)
-        elif what == "tick" and isinstance(server.server, Tick):
+        elif what == "tick" and isinstance(server.pace, Tick):
             server.tick(self.now)
         if server.version == len(self.errors):
             self.errors.append(float(np.square(server.w - PROBLEM.optimum).sum()))
@@ -830,7 +830,7 @@ def test_a_run_that_goes_on_from_its_very_start_may_write_its_trace_anew(tmp_pat
 def test_a_memory_that_was_lost_is_a_line_of_its_own(tmp_path):
     writer = TraceWriter(tmp_path / "a.trace", {"workers": 2})
     writer.report(0, 1, 0, 0, 0.5)
-    writer.forget(1, 1, 0.75)
+    writer.memory_lost(1, 1, 0.75)
     writer.close(1)
     assert (tmp_path / "a.trace").read_text().splitlines()[2:] == [
         "0,1,0,0,0.500000,",

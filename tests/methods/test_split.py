@@ -33,8 +33,7 @@ from siag.methods import (
     answer,
     shown,
 )
-from siag.server.ledger import take
-from siag.server.parameter_server import arrays_of, fade_away, move
+from siag.server.state import arrays_of, fade_away, move, take
 
 N = 3
 LOCAL = {"steps": 2, "size": 0.1}

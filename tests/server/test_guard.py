@@ -1,4 +1,4 @@
-"""The guard: what it refuses and what it says, on its own."""
+"""The judge: compiled, as plain Python and as the guard's words say it."""
 
 import math
 
@@ -7,76 +7,91 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from siag.foundations import check
 from siag.foundations.errors import BadInput, SiagError
-from siag.server.guard import KNOWN_AFTER, Guard, Refused, square_norm
+from siag.server import Guard, Refused, Verdict, ledger
+from siag.server.guard import judge, reason_for, square_norm
 
 quick = settings(deadline=None, max_examples=100)
-numbers = st.floats(-1e100, 1e100)
+VERSION = 20
 
 
-@quick
-@given(version=st.integers(0, 1000), stamp=st.integers(-50, 1050), age=st.none() | st.integers(0, 1000))
-def test_a_stamp_is_accepted_if_and_only_if_its_version_exists_and_is_young_enough(version, stamp, age):
-    guard = Guard(age=age)
-    good = 0 <= stamp <= version and (age is None or version - stamp <= age)
-    if good:
-        guard.check_stamp(stamp, version)
-        return
-    with pytest.raises(Refused, match=rf"(stamp {stamp}|age {version - stamp}):") as caught:
-        guard.check_stamp(stamp, version)
-    assert not caught.value.final
+def twin(guard, here, banned, known, stamp, sample, square):
+    """The rule as one would tell it; what is wrong is looked for in this order."""
+    reports, largest, last, samples, others = known
+    norm = math.sqrt(square) if math.isfinite(square) and square >= 0 else math.nan
+    usual = largest if reports >= 20 else others
+    wrong = {
+        Verdict.BANNED: banned,
+        Verdict.FROM_THE_FUTURE: stamp not in range(VERSION + 1),
+        Verdict.TOO_OLD: guard.age is not None and VERSION - stamp > guard.age,
+        Verdict.BEFORE_ITS_LAST: stamp < last,
+        Verdict.NO_SAMPLE: sample not in range(check.LARGEST + 1),
+        Verdict.REPEATED: sample < samples,
+        Verdict.NOT_FINITE: math.isnan(norm),
+        Verdict.TOO_LARGE: guard.norm is not None and norm > guard.norm,
+        Verdict.JUMP: guard.jump is not None and usual > 0 and norm > guard.jump * usual,
+        Verdict.NOT_HERE: not here,
+    }
+    return next((verdict for verdict, is_so in wrong.items() if is_so), Verdict.ACCEPTED)
 
 
-def test_a_worker_reads_anew_before_it_reports_again():
-    Guard().check_stamp(7, 9, last=7)
-    with pytest.raises(Refused, match="stamp 6: from before this worker's last report, at version 7; read w anew"):
-        Guard().check_stamp(6, 9, last=7)
+squares = st.one_of(st.floats(0.0, 1e9), st.sampled_from([0.0, -1.0, math.nan, math.inf, -math.inf]))
+samples = st.one_of(st.integers(-2, 25), st.sampled_from([check.LARGEST, check.LARGEST + 1, 2**62]))
+GUARDS = [Guard(), Guard(age=3), Guard(norm=10.0), Guard(jump=2.0), Guard(jump=math.inf), Guard(jump=None)]
+
+
+@settings(deadline=None, max_examples=500)
+@given(
+    guard=st.sampled_from(GUARDS),
+    here=st.booleans(),
+    banned=st.sampled_from([False, False, False, True]),
+    known=st.tuples(st.integers(15, 25), st.floats(0, 1e3), st.integers(0, 20), st.integers(0, 20), st.floats(0, 1e3)),
+    stamp=st.integers(-2, VERSION + 2),
+    sample=samples,
+    square=squares,
+)
+def test_the_verdict_is_the_first_thing_that_is_wrong(guard, here, banned, known, stamp, sample, square):
+    line, everybody = ledger.blank(1)
+    line[[ledger.REPORTS, ledger.LARGEST, ledger.LAST, ledger.SAMPLES]] = known[:4]
+    line[[ledger.HERE, ledger.BANNED]] = here, banned
+    everybody[ledger.LARGEST] = known[4]
+    evidence = line, everybody, guard.bounds, VERSION, stamp, sample, square
+    verdict = twin(guard, here, banned, known, stamp, sample, square)
+    assert judge(*evidence) == judge.plain(*evidence) == verdict
+    reason = reason_for(verdict, *evidence)
+    assert reason
+    assert "\n" not in reason
 
 
 @pytest.mark.parametrize(
-    ("sample", "words"),
-    [(4, "has reported sample 4 already"), (0, "already"), (-1, "at least 0"), (2**60, "a whole number")],
+    ("verdict", "reason"),
+    [
+        (Verdict.FROM_THE_FUTURE, "stamp 6: the server is at version 20, a report cannot be from another"),
+        (Verdict.TOO_OLD, "age 14: at most 3 is allowed; read w anew"),
+        (Verdict.BEFORE_ITS_LAST, "stamp 6: from before this worker's last report, at version 7; read w anew"),
+        (Verdict.NO_SAMPLE, "sample 8: must be a whole number of at least 0"),
+        (Verdict.REPEATED, "sample 8: this worker has reported sample 8 already"),
+        (Verdict.NOT_FINITE, "not finite: a number of the gradient is NaN, infinite, or too large to square"),
+        (Verdict.TOO_LARGE, "norm 50: at most 10 is allowed"),
+        (Verdict.JUMP, "norm 50: more than 2 times the largest of the others so far, 4"),
+    ],
 )
-def test_a_sample_is_reported_once_and_has_a_number_a_sample_can_have(sample, words):
-    Guard().check_sample(5, drawn=5)
-    Guard().check_sample(500, drawn=5)  # those between were lost on the way
-    with pytest.raises(Refused, match=words):
-        Guard().check_sample(sample, drawn=5)
-
-
-@pytest.mark.parametrize("square", [math.nan, math.inf, -math.inf])
-def test_what_is_not_finite_is_refused_by_any_guard(square):
-    with pytest.raises(Refused, match="not finite"):
-        Guard(jump=None).check_norm(square, 1.0, 0)
-
-
-def test_a_norm_is_held_against_the_limit_and_then_against_the_workers_own_history():
-    guard = Guard(norm=100.0, jump=10.0)
-    assert guard.check_norm(100.0**2, largest=1.0, reports=0) == 100.0
-    with pytest.raises(Refused, match="norm 101: at most 100 is allowed"):
-        guard.check_norm(101.0**2, largest=1.0, reports=0)
-    assert guard.check_norm(50.0**2, largest=1.0, reports=KNOWN_AFTER - 1) == 50.0
-    assert guard.check_norm(10.0**2, largest=1.0, reports=KNOWN_AFTER) == 10.0
-    with pytest.raises(Refused, match="norm 50: more than 10 times the largest of this worker so far, 1"):
-        guard.check_norm(50.0**2, largest=1.0, reports=KNOWN_AFTER)
-    assert Guard(jump=None).check_norm(1e60, largest=1.0, reports=1000) == 1e30
-
-
-def test_an_infinite_jump_is_any_jump():
-    assert Guard(jump=math.inf) == Guard(jump=None)
-    assert Guard(jump=math.inf).check_norm(1e60, largest=1.0, reports=1000) == 1e30
-
-
-def test_a_worker_that_has_sent_nothing_but_zeros_may_send_something_else():
-    assert Guard(jump=10.0).check_norm(4.0, largest=0.0, reports=1000) == 2.0
+def test_a_verdict_is_told_with_the_numbers_it_rests_on(verdict, reason):
+    line, everybody = ledger.blank(1)
+    line[[ledger.REPORTS, ledger.LARGEST, ledger.LAST, ledger.SAMPLES]] = 5, 1.0, 7, 9
+    everybody[ledger.LARGEST] = 4.0
+    evidence = everybody, Guard(age=3, norm=10.0, jump=2.0).bounds, VERSION, 6, 8, 2500.0
+    assert reason_for(verdict, line, *evidence) == reason
+    line[ledger.REPORTS] = ledger.KNOWN_AFTER
+    assert reason_for(verdict, line, *evidence) == reason.replace("the others so far, 4", "this worker so far, 1")
 
 
 @quick
-@given(st.lists(numbers, min_size=0, max_size=40))
-def test_the_square_of_the_norm_is_that_of_numpy_in_whatever_order_it_is_summed(values):
+@given(st.lists(st.floats(-1e100, 1e100), max_size=40))
+def test_the_square_of_the_norm_is_right_in_whatever_order_it_is_summed(values):
     message = np.array(values, float)
-    exact = math.fsum(float(x) ** 2 for x in values)
-    assert square_norm(message) == pytest.approx(exact, rel=1e-13)
+    assert square_norm(message) == pytest.approx(math.fsum(x * x for x in values), rel=1e-13)
     assert square_norm(message) == square_norm.plain(message)
 
 
@@ -95,8 +110,8 @@ def test_one_bad_number_anywhere_shows_in_the_norm(place, bad):
 def test_a_refusal_is_an_error_of_this_package_with_a_reason():
     refusal = Refused("too late", final=True)
     assert isinstance(refusal, SiagError)
-    assert (str(refusal), refusal.reason, refusal.final) == ("too late", "too late", True)
-    assert not Refused("too late").final
+    assert (str(refusal), refusal.reason, refusal.final, refusal.blame) == ("too late", "too late", True, True)
+    assert (Refused("too late").final, Refused("too late").why) == (False, None)
 
 
 @pytest.mark.parametrize(

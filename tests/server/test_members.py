@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from siag.foundations.errors import BadInput
-from siag.server import DROP, KEEP, Departed, ledger
+from siag.server import DROP, KEEP, Departed, State, ledger
 from siag.server.members import FORGOTTEN, PATIENCE, Member
 
 quick = settings(deadline=None, max_examples=100)
@@ -41,13 +41,16 @@ def test_a_half_life_that_makes_no_sense_is_refused_by_name(half_life):
 
 def accept(member, version, stamp, sample, norm, now):
     """A report of the worker's is accepted."""
-    ledger.enter.plain(member.line, np.zeros(9), np.zeros(ledger.BINS, np.int64), version, stamp, sample, norm, now)
-    member.accepted()
+    ledger.enter.plain(
+        member.line, np.zeros(ledger.ENTRIES), np.zeros(ledger.BINS, np.int64), version, stamp, sample, norm, now
+    )
+    member.welcome()
 
 
-def reporting(member, gap, reports, now=0.0):
-    """Reports at equal gaps; return when the last came."""
-    for _ in range(reports):
+def reporting(member, gaps, now=0.0):
+    """Reports at these gaps, after having joined; return when the last came."""
+    member.join(now)
+    for gap in gaps:
         now += gap
         accept(member, member.reports, member.reports, member.samples, 1.0, now)
     return now
@@ -71,27 +74,6 @@ def test_the_largest_norm_is_remembered(norms):
     assert member.largest == max(norms)
 
 
-@pytest.mark.parametrize("gap", [0.001, 0.1, 1.0, 7.0])
-def test_the_rate_shown_is_that_of_the_reports_however_often_it_is_looked_at(gap):
-    member, now = Member(0, "a"), 0.0
-    member.view(0, now)
-    for _ in range(200):
-        now = reporting(member, gap, max(1, round(0.25 / gap)), now)
-        view = member.view(0, now)
-    assert view.rate == pytest.approx(1 / gap, rel=0.02)
-    assert member.view(0, now).rate == view.rate  # another look at once changes nothing
-
-
-def test_the_rate_of_a_worker_that_has_stopped_goes_to_zero():
-    member = Member(0, "a")
-    member.view(0, 0.0)
-    now = reporting(member, 0.01, 1000)
-    assert member.view(0, now).rate > 90
-    for k in range(1, 61):
-        last = member.view(0, now + k).rate
-    assert last < 1e-3
-
-
 def test_signs_of_life_do_not_count_as_reports_in_the_rate():
     member = Member(0, "a")
     member.view(0, 0.0)
@@ -103,16 +85,44 @@ def test_signs_of_life_do_not_count_as_reports_in_the_rate():
     assert view.rate == pytest.approx(0.2, rel=0.6)  # one in five seconds, averaged over three
 
 
-def test_a_worker_that_is_here_but_silent_is_stalled_after_patience():
+@pytest.mark.parametrize(
+    ("gaps", "patience"),
+    [
+        ([], PATIENCE),  # no habit yet: since it joined
+        ([0.001] * 50, PATIENCE),  # nobody is stalled sooner
+        ([7.0] * 50, 70.0),
+        ([600.0], 6000.0),
+        ([0.01, 60.0, 0.01] * 50, 200.0),  # in bursts: twenty seconds on average
+        ([0.01] * 50 + [60.0] + [0.01] * 50, 100.0),  # one long pause, not forgotten at once
+        ([0.01] * 50 + [60.0] + [0.01] * 2000, PATIENCE),  # but in the end
+    ],
+)
+def test_a_worker_is_stalled_when_it_is_silent_for_much_longer_than_is_usual_for_it(gaps, patience):
     member = Member(0, "a")
-    reporting(member, 1.0, 1)
-    assert member.view(1, 1.0 + PATIENCE).state == "working"
-    stalled = member.view(1, 1.1 + PATIENCE)
-    assert (stalled.state, stalled.silent) == ("stalled", pytest.approx(PATIENCE + 0.1))
-    assert member.state == "working"  # it is only shown so
-    for state in ("away", "left", "refused", "expected"):
-        member.state = state
-        assert member.view(1, 1e6).state == state
+    last = reporting(member, gaps)
+    assert member.patience == pytest.approx(patience, rel=0.25)
+    assert member.view(1, last + member.patience).state == State.WORKING
+    stalled = member.view(1, last + 1.01 * member.patience)
+    assert (stalled.state, stalled.silent) == (State.STALLED, pytest.approx(1.01 * member.patience))
+    assert member.state == State.WORKING  # it is only shown so
+
+
+def test_a_patience_that_is_given_is_that_of_all():
+    member = Member(0, "a", patience=3.0)
+    last = reporting(member, [600.0] * 30)
+    assert [member.view(1, last + silent).state for silent in (2.9, 3.1)] == ["working", "stalled"]
+
+
+@pytest.mark.parametrize("state", [State.AWAY, State.LEFT, State.REFUSED, State.EXPECTED])
+def test_who_is_not_here_is_not_stalled_and_an_absence_is_no_habit(state):
+    member = Member(0, "a")
+    now = reporting(member, [1.0] * 30)
+    member.state = state
+    assert member.view(1, now + 1e6).state == state
+    accept(member, 31, 31, 31, 1.0, now + 1e6)  # without having joined again
+    assert member.patience == pytest.approx(10.0)
+    reporting(member, [1.0], now + 2e6)
+    assert member.patience == pytest.approx(10.0)
 
 
 def test_a_worker_nobody_has_heard_of_is_shown_as_such():
@@ -130,16 +140,17 @@ def test_the_age_of_a_row_grows_with_the_versions():
 
 @quick
 @given(
-    state=st.sampled_from(["expected", "working", "away", "left", "refused"]),
+    state=st.sampled_from([state for state in State if state != State.STALLED]),
     counts=st.lists(st.integers(0, 2**53), min_size=5, max_size=5),
-    largest=st.floats(0, 1e300),
+    figures=st.lists(st.floats(0, 1e300), min_size=3, max_size=3),
     reason=st.text(),
 )
-def test_what_is_saved_comes_back_with_nobody_there(state, counts, largest, reason):
+def test_what_is_saved_comes_back_with_nobody_there(state, counts, figures, reason):
     reports, refused, strikes, last, samples = counts
     one = Member(1, "b")
     one.state, one.reports, one.refused, one.strikes, one.reason = state, reports, refused, strikes, reason
-    one.stamp, one.last, one.samples, one.largest = last, last, samples, largest
+    one.stamp, one.last, one.samples = last, last, samples
+    one.largest, one.usual, one.longest = figures
     two = Member(1, "other")
     two.restore(json.loads(json.dumps(one.saved())))
     assert two.saved() == one.saved()
@@ -150,12 +161,12 @@ def test_what_is_saved_comes_back_with_nobody_there(state, counts, largest, reas
     assert two.heard == -math.inf
 
 
-def test_only_a_worker_that_is_here_without_strikes_needs_no_closer_look():
-    member = Member(0, "a")
-    seen = []
-    for state in ("expected", "working", "away", "left", "refused"):
+def test_the_ledger_knows_who_is_here_without_strikes_and_who_is_banned():
+    member, here, banned = Member(0, "a"), [], []
+    for state in State:
         for strikes in (0, 1):
             member.state, member.strikes = state, strikes
-            if member.line[ledger.HERE]:
-                seen.append((state, strikes))
-    assert seen == [("working", 0)]
+            here += [(state, strikes)] if member.line[ledger.HERE] else []
+            banned += [(state, strikes)] if member.line[ledger.BANNED] else []
+    assert here == [(State.WORKING, 0)]
+    assert banned == [(State.REFUSED, 0), (State.REFUSED, 1)]

@@ -135,8 +135,8 @@ def pop(state: Agenda) -> int:
 
 
 @compiled
-def plan_read(state: Agenda, i: int, time: float) -> None:
-    """Worker i would read at `time`; if it is away then, it reads when it is back."""
+def returns(state: Agenda, i: int, time: float) -> float:
+    """When worker i, which would read at `time`, is there to do so."""
     if state.on > 0.0:
         while state.leaves[i] <= time:
             rewind(state.rng, state.key, i, -1 - state.absences[i])
@@ -146,7 +146,21 @@ def plan_read(state: Agenda, i: int, time: float) -> None:
                 back += duration(state.rng, Law(EXPONENTIAL, state.off, 0.0))
             state.leaves[i] = back + duration(state.rng, Law(EXPONENTIAL, state.on, 0.0))
             time = max(time, back)
-    push(state, time, i)
+    return time
+
+
+@compiled
+def takes(state: Agenda, i: int) -> float:
+    """How long it is from worker i's next read to its report."""
+    rewind(state.rng, state.key, i, state.tasks[i])
+    state.tasks[i] += 1
+    return float(state.slowness[i] * duration(state.rng, state.compute) + duration(state.rng, state.travel))
+
+
+@compiled
+def plan_read(state: Agenda, i: int, time: float) -> None:
+    """Worker i would read at `time`; if it is away then, it reads when it is back."""
+    push(state, returns(state, i, time), i)
 
 
 @compiled
@@ -168,10 +182,7 @@ def happen(state: Agenda, i: int, time: float) -> bool:
             if at < state.offset[i + 1]:  # otherwise it is never heard of again
                 push(state, state.recorded[at], i)
             return False
-        rewind(state.rng, state.key, i, state.tasks[i])
-        state.tasks[i] += 1
-        away = state.slowness[i] * duration(state.rng, state.compute) + duration(state.rng, state.travel)
-        push(state, time + away, i)
+        push(state, time + takes(state, i), i)
         return False
     state.away[i] = False
     state.counts[ARRIVED] += 1

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from siag.foundations.errors import BadInput, Missing
 
 if TYPE_CHECKING:
-    from siag.live.transports.tcp.server import Limits
+    from siag.live.connection import Limits
     from siag.problems import Problem
     from siag.server import Departed
     from siag.steps import Step
@@ -148,7 +148,7 @@ def departed(text: str) -> Departed:
 
 def limits(given: dict[str, Any], problem: Problem | None) -> Limits | None:
     """What connections may take; None if nothing is said of it."""
-    from siag.live.transports.tcp.server import Limits
+    from siag.live.connection import Limits
 
     told = {name: given[name] for name in ("connections", "hello", "frame") if given[name] is not None}
     if not told:

@@ -133,7 +133,7 @@ def work(address: str, gradient: str | None, stream: str | None, quiet: bool, **
     interrupted with Ctrl-C, and 143 with SIGTERM. In either case it tells the server that it leaves.
     """
     from siag.live.task import last_words
-    from siag.live.transports.tcp.worker import GaveUp
+    from siag.live.worker import GaveUp
     from siag.runtimes import work as run_worker
 
     def say(text: str) -> None:

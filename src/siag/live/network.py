@@ -17,14 +17,18 @@ from siag.foundations import check
 from siag.foundations.errors import BadInput, Missing
 from siag.foundations.types import Floats
 from siag.live.assembly import Assembly, Options, checked, distance_from, worker_names
+from siag.live.connection import Limits
 from siag.live.monitor.watch import Watcher
 from siag.live.security import Tokens, check_binding, client_context, is_loopback, read_token, server_context
 from siag.live.session import Session
 from siag.live.task import FromProblem, FromStream, Gradient, Task, check_method, check_stream
-from siag.live.transports.tcp.server import Limits, listen, serve_eagerly
-from siag.live.transports.tcp.worker import Worker, made
+from siag.live.transports.tcp.endpoint import listen
+from siag.live.transports.tcp.server import serve_eagerly
+from siag.live.transports.tcp.worker import TcpWorker
 from siag.live.until import Until, until_of
+from siag.live.welcome import make_method
 from siag.live.wire import LARGEST, PORT
+from siag.live.worker import Worker
 from siag.methods import Method
 from siag.problems import Problem
 from siag.server.guard import Guard
@@ -251,25 +255,17 @@ def work(
     known = name is not None or secret is not None  # else the row may have been another's
 
     def make(description: dict[str, Any], w0: Floats) -> Task:
-        chosen = made(description) if method is None else method
+        chosen = make_method(description) if method is None else method
         if problem is not None:
             return FromProblem(problem, chosen, seed, w0, pause)
         return FromStream(gradient, stream, chosen, w0, go_on=known)  # type: ignore[arg-type]  # checked above
 
     if give_up is not None:
         give_up = check.real("give_up", give_up, low=0)
-    worker = Worker(
-        place,
-        make,
-        name=name,
-        token=None if secret is None else secret.secret,
-        context=context,
-        give_up=give_up,
-        say=tell,
-        origin=_origin(problem, seed),
-    )
+    key = None if secret is None else secret.secret
+    worker = Worker(make, name=name, token=key, give_up=give_up, origin=_origin(problem, seed))
     with nullcontext() if say is None else heard_by(say):
-        tell(worker.run())
+        tell(TcpWorker(place, worker, context=context, say=tell).run())
     return worker
 
 

@@ -75,7 +75,7 @@ def _redo(server: ParameterServer, entry: bytes, now: float) -> float:
     elif kind == TICKED:
         server.tick(at)
     elif kind == FORGOT:
-        server.forgotten(row, at)
+        server.memory_lost(row, at)
     else:
         server.leave(row, at, "it had left before")
     return float(seconds)

@@ -107,8 +107,8 @@ class Session:
         self._seconds0 = server.seconds(now)
         if self.linger is None:  # one that lingers has another rule for nobody coming
             self._awaited = now
-        if isinstance(server.server, Tick):
-            self.next_tick = now + server.server.seconds
+        if isinstance(server.pace, Tick):
+            self.next_tick = now + server.pace.seconds
         self._shown = self._saved = self._tried = self._flushed = now
         self.before = server.reports
         if not self.curve.begun or server.version >= self.curve.next:
@@ -211,14 +211,14 @@ class Session:
         end = "; it is disconnected" if refusal.final else ""
         text = f"worker {name}: refused: {refusal.reason}{end}"
         if refusal.final:
-            self._alarm(text)
+            self.alarm(text)
             self._gone(row, text)
         else:
             self.watcher.event(text)
 
     def said(self, row: int, text: str) -> None:
         """A worker's stream has something to say."""
-        self._alarm(f"worker {self.server.members[row].name}: {text}")
+        self.alarm(f"worker {self.server.members[row].name}: {text}")
 
     def left(self, row: int, now: float, reason: str) -> None:
         """A worker has left for good."""
@@ -229,7 +229,7 @@ class Session:
         """A worker's own code raised an error; the others go on."""
         self.server.away(row, reason)
         text = f"worker {self.server.members[row].name} failed: {reason}"
-        self._alarm(f"{text}; the others go on")
+        self.alarm(f"{text}; the others go on")
         self._gone(row, text)
 
     def died(self, row: int, reason: str) -> None:
@@ -237,7 +237,7 @@ class Session:
         if self.server.members[row].state not in GONE:
             self.server.away(row, reason)
             text = f"worker {self.server.members[row].name} is gone: {reason}"
-            self._alarm(f"{text}; its row stays")
+            self.alarm(f"{text}; its row stays")
             self._gone(row, text)
 
     def look_after(self, now: float) -> None:
@@ -246,8 +246,8 @@ class Session:
             return
         server = self.server
         self._due = now + LOOK
-        if isinstance(server.server, Tick):
-            self._keep_time(now, server.server.seconds)
+        if isinstance(server.pace, Tick):
+            self._keep_time(now, server.pace.seconds)
         if now - self._shown >= SHOW:
             self._shown = now
             self.watcher.show(self.snapshot(now))
@@ -409,11 +409,15 @@ class Session:
         if trouble:
             self._troubles[what] = trouble
             if trouble != before:
-                self._alarm(f"problem: {what}: {trouble}; training goes on")
+                self.alarm(f"problem: {what}: {trouble}; training goes on")
         elif before:
-            self._alarm(f"{what}: works again")
+            self.alarm(f"{what}: works again")
 
-    def _alarm(self, text: str) -> None:
+    def event(self, text: str) -> None:
+        """Make a remark to whoever watches."""
+        self.watcher.event(text)
+
+    def alarm(self, text: str) -> None:
         """Tell whoever watches that something goes wrong, or no longer does."""
         if isinstance(self.watcher, Problems):
             self.watcher.problem(text)

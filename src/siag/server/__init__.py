@@ -1,9 +1,9 @@
-"""The parameter server without I/O: Fig. 1, with membership, guard and durability."""
+"""The parameter server without I/O: Fig. 1, with membership and a guard."""
 
-from siag.server.guard import Guard, Refused
+from siag.server.guard import Guard, Refused, Verdict
 from siag.server.members import DROP, KEEP, Departed
 from siag.server.parameter_server import Diverged, ParameterServer, Ticket
-from siag.server.snapshot import Snapshot, WorkerView
+from siag.server.snapshot import Snapshot, State, WorkerView
 
 __all__ = [
     "DROP",
@@ -14,6 +14,8 @@ __all__ = [
     "ParameterServer",
     "Refused",
     "Snapshot",
+    "State",
     "Ticket",
+    "Verdict",
     "WorkerView",
 ]

@@ -1,9 +1,10 @@
-"""The guard: a report is looked at before it may change anything."""
+"""The guard: a report is judged before it may change anything."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from enum import IntEnum
 from typing import NamedTuple
 
 import numpy as np
@@ -12,9 +13,33 @@ from siag.foundations import check
 from siag.foundations.dispatch import compiled
 from siag.foundations.errors import SiagError
 from siag.foundations.types import Floats
+from siag.server.ledger import BANNED, HERE, KNOWN_AFTER, LARGEST, LAST, REPORTS, SAMPLES
 
-KNOWN_AFTER = 20  # reports, before a worker's own history is held against it
 U1, U2, U3, U4, U5, U6, U7 = (np.uint64(k) for k in range(1, 8))
+MOST = check.LARGEST
+
+
+class Verdict(IntEnum):
+    """What the judge says of a report: accepted, or the first thing that is wrong with it."""
+
+    ACCEPTED = 0
+    NOT_HERE = 1  # nothing is wrong with the report, but its worker was not expected to send one
+    BANNED = 2  # too many of the worker's reports were refused
+    FROM_THE_FUTURE = 3  # its version does not exist yet, or never will
+    TOO_OLD = 4
+    BEFORE_ITS_LAST = 5  # computed from a version before the worker's last report
+    NO_SAMPLE = 6  # its sample has a number that no sample can have
+    REPEATED = 7  # its sample was reported already
+    NOT_FINITE = 8
+    TOO_LARGE = 9
+    JUMP = 10  # much larger than what is usual
+    MALFORMED = 11  # another length or type; found before the judge is asked
+    UNKNOWN = 12  # from nobody this server knows; found before the judge is asked
+
+
+# As numbers, for compiled code: an edit of a number makes it compile anew, one of a class would not.
+ACCEPTED, NOT_HERE, IS_BANNED, FROM_THE_FUTURE, TOO_OLD, BEFORE_ITS_LAST = (int(k) for k in list(Verdict)[:6])
+NO_SAMPLE, REPEATED, NOT_FINITE, TOO_LARGE, JUMP = (int(k) for k in list(Verdict)[6:11])
 
 
 class Bounds(NamedTuple):
@@ -32,11 +57,12 @@ class Refused(SiagError):
         reason: in one line, for the worker and for whoever watches.
         final: whether the worker is to be disconnected.
         blame: whether it is the worker's fault; slowness is not.
+        why: the verdict; `None` if it is not a report that was refused.
     """
 
-    def __init__(self, reason: str, final: bool = False, blame: bool = True) -> None:
+    def __init__(self, reason: str, final: bool = False, blame: bool = True, why: Verdict | None = None) -> None:
         super().__init__(reason)
-        self.reason, self.final, self.blame = reason, final, blame
+        self.reason, self.final, self.blame, self.why = reason, final, blame, why
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,8 +77,8 @@ class Guard:
         norm: the largest Euclidean norm; `None` for any.
         jump: by how many times the norm may exceed the largest this worker has ever sent, or during its first 20
             reports the largest of the workers that are known by then; `None` or infinity for any.
-        strikes: after so many refusals in a row that are its fault, the worker is disconnected until the server is
-            started again. Being slow is no fault.
+        strikes: after so many refusals in a row that are its fault, the worker is disconnected until it is readmitted
+            or the server is started again. Being slow is no fault.
 
     Example:
         >>> Guard(age=100)
@@ -80,40 +106,81 @@ class Guard:
         """The same in numbers, for compiled code."""
         return Bounds(*(math.inf if bound is None else float(bound) for bound in (self.age, self.norm, self.jump)))
 
-    def check_stamp(self, stamp: int, version: int, last: int = 0) -> None:
-        """Refuse a report from the future, one that is too old, and one from before the worker's last, at `last`."""
-        if not 0 <= stamp <= version:
-            raise Refused(f"stamp {stamp}: the server is at version {version}, a report cannot be from another")
-        if self.age is not None and version - stamp > self.age:
-            raise Refused(f"age {version - stamp}: at most {self.age} is allowed; read w anew", blame=False)
-        if stamp < last:
-            raise Refused(f"stamp {stamp}: from before this worker's last report, at version {last}; read w anew")
 
-    def check_sample(self, sample: int, drawn: int) -> None:
-        """Refuse a sample that was reported already, and a number that no sample can have."""
-        if sample < 0 or sample > check.LARGEST:
-            raise Refused(f"sample {sample}: must be a whole number of at least 0")
-        if sample < drawn:
-            raise Refused(f"sample {sample}: this worker has reported sample {drawn - 1} already")
+@compiled
+def judge(line: Floats, everybody: Floats, bounds: Bounds, version: int, stamp: int, sample: int, square: float) -> int:
+    """The verdict on a report, as a number.
 
-    def check_norm(self, square: float, largest: float, reports: int, others: float = 0.0) -> float:
-        """Refuse what is not finite or too large, given the squared norm; return the norm.
+    Args:
+        line: the worker's, of the ledger.
+        everybody: the ledger's last line.
+        bounds: of the guard.
+        version: of the server's w.
+        stamp: the version of the w the report was computed from.
+        sample: its number.
+        square: ‖message‖².
+    """
+    norm = math.sqrt(square) if 0.0 <= square < math.inf else math.inf
+    usual = line[LARGEST] if line[REPORTS] >= KNOWN_AFTER else everybody[LARGEST]
+    if line[BANNED] != 0.0:
+        verdict = IS_BANNED
+    elif stamp < 0 or stamp > version:
+        verdict = FROM_THE_FUTURE
+    elif version - stamp > bounds.age:
+        verdict = TOO_OLD
+    elif stamp < line[LAST]:
+        verdict = BEFORE_ITS_LAST
+    elif sample < 0 or sample > MOST:
+        verdict = NO_SAMPLE
+    elif sample < line[SAMPLES]:
+        verdict = REPEATED
+    elif norm == math.inf:
+        verdict = NOT_FINITE
+    elif norm > bounds.norm:
+        verdict = TOO_LARGE
+    elif usual > 0.0 and norm > bounds.jump * usual:  # from 0 all is a jump
+        verdict = JUMP
+    elif line[HERE] == 0.0:
+        verdict = NOT_HERE
+    else:
+        verdict = ACCEPTED
+    return verdict
 
-        Args:
-            square: the squared norm.
-            largest: norm this worker has ever sent.
-            reports: how many it has sent.
-            others: the largest norm of all workers that are known.
-        """
-        if not math.isfinite(square):
-            raise Refused("not finite: a number of the gradient is NaN, infinite, or too large to square")
-        norm = math.sqrt(square)
-        if self.norm is not None and norm > self.norm:
-            raise Refused(f"norm {norm:.4g}: at most {self.norm:.4g} is allowed")
-        usual, whose = (largest, "this worker") if reports >= KNOWN_AFTER else (others, "the others")
-        if self.jump is not None and norm > self.jump * usual > 0:  # from 0 all is a jump
-            raise Refused(f"norm {norm:.4g}: more than {self.jump:g} times the largest of {whose} so far, {usual:.4g}")
-        return norm
+
+def reason_for(
+    verdict: Verdict,
+    line: Floats,
+    everybody: Floats,
+    bounds: Bounds,
+    version: int,
+    stamp: int,
+    sample: int,
+    square: float,
+) -> str:
+    """A verdict on a report in words, given what the judge was given."""
+    match verdict:
+        case Verdict.FROM_THE_FUTURE:
+            reason = f"stamp {stamp}: the server is at version {version}, a report cannot be from another"
+        case Verdict.TOO_OLD:
+            reason = f"age {version - stamp}: at most {bounds.age:.0f} is allowed; read w anew"
+        case Verdict.BEFORE_ITS_LAST:
+            reason = f"stamp {stamp}: from before this worker's last report, at version {line[LAST]:.0f}; read w anew"
+        case Verdict.NO_SAMPLE:
+            reason = f"sample {sample}: must be a whole number of at least 0"
+        case Verdict.REPEATED:
+            reason = f"sample {sample}: this worker has reported sample {line[SAMPLES] - 1:.0f} already"
+        case Verdict.NOT_FINITE:
+            reason = "not finite: a number of the gradient is NaN, infinite, or too large to square"
+        case Verdict.TOO_LARGE:
+            reason = f"norm {math.sqrt(square):.4g}: at most {bounds.norm:.4g} is allowed"
+        case Verdict.JUMP:
+            known = line[REPORTS] >= KNOWN_AFTER
+            usual, whose = (line[LARGEST], "this worker") if known else (everybody[LARGEST], "the others")
+            what = f"more than {bounds.jump:g} times the largest of {whose} so far"
+            reason = f"norm {math.sqrt(square):.4g}: {what}, {usual:.4g}"
+        case _:
+            reason = verdict.name.lower().replace("_", " ")
+    return reason
 
 
 @compiled

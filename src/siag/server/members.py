@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from siag.foundations import check
 from siag.foundations.types import Floats
 from siag.server import ledger
-from siag.server.snapshot import WorkerView
+from siag.server.rate import Rate
+from siag.server.snapshot import State, WorkerView
 
-RECENT = 3.0  # seconds over which rates are averaged
-LOOK = 0.2  # seconds between two looks at a rate
+RECENT = 3.0  # seconds over which a worker's rate is averaged
 FORGOTTEN = 64  # half-lives after which nothing is left of a row
-PATIENCE = 10.0  # seconds without a report after which a worker that is here counts as stalled
+PATIENCE = 10.0  # seconds; no worker counts as stalled before
+USUAL, LONGEST = 10.0, 2.0  # times its usual and its longest time between reports after which a worker is stalled
 
 
 @dataclass(frozen=True)
@@ -87,7 +90,8 @@ class Member:
     Args:
         row: its own.
         name: its own.
-        line: (9,) its line of the ledger.
+        line: (12,) its line of the ledger.
+        patience: seconds without a report after which it counts as stalled; `None`: that is a matter of its habits.
     """
 
     reports = _Count(ledger.REPORTS)
@@ -96,27 +100,30 @@ class Member:
     samples = _Count(ledger.SAMPLES)  # it has drawn, as far as is known
     largest = _Figure(ledger.LARGEST)  # norm of its reports so far
     heard = _Figure(ledger.HEARD)
-    worked = _Figure(ledger.WORKED)  # when it last reported; a sign of life is no work
+    since = _Figure(ledger.SINCE)  # when it last reported, or joined; a sign of life is no work
+    usual = _Figure(ledger.USUAL)  # seconds between its reports
+    longest = _Figure(ledger.LONGEST)  # recently
 
-    def __init__(self, row: int, name: str, line: Floats | None = None) -> None:
+    def __init__(self, row: int, name: str, line: Floats | None = None, patience: float | None = None) -> None:
         self.row, self.name = row, name
         self.line = ledger.blank(1)[0] if line is None else line
-        self._state, self._strikes = "expected", 0
+        self.began = False  # whether it may have computed something before
         self.refused = 0
         self.reason = ""
-        self.joined = -math.inf
-        self.rate = 0.0
-        self.patience = PATIENCE
-        self._counted, self._counted_at = 0, -math.inf  # reports when the rate was last looked at
+        self._state, self._strikes = State.EXPECTED, 0
+        self._patience = patience
+        self._rate = Rate(RECENT)
 
     @property
-    def state(self) -> str:
-        """Expected, working, away, left or refused."""
+    def state(self) -> State:
+        """Any but stalled, which a worker is only shown as."""
         return self._state
 
     @state.setter
-    def state(self, state: str) -> None:
-        self._state = state
+    def state(self, state: State | str) -> None:
+        self._state = State(state)
+        if self._state != State.WORKING:
+            self.since = -math.inf  # how long it is away says nothing about its habits
         self._stand()
 
     @property
@@ -130,39 +137,58 @@ class Member:
         self._stand()
 
     def _stand(self) -> None:
-        self.line[ledger.HERE] = self._state == "working" and self._strikes == 0
+        self.line[ledger.HERE] = self._state == State.WORKING and self._strikes == 0
+        self.line[ledger.BANNED] = self._state == State.REFUSED
 
-    def accepted(self) -> None:
-        """A report has passed a closer look, and is in the ledger: the worker is here, and in good standing."""
-        self.state, self.strikes = "working", 0
+    def join(self, now: float) -> None:
+        """It is here, for the first time or again."""
+        self.state, self.reason = State.WORKING, ""
+        self.heard = self.since = now
+
+    def welcome(self) -> None:
+        """Nothing is wrong with a report of its: it is here, and in good standing."""
+        self.state, self.strikes = State.WORKING, 0
+
+    def go_away(self, reason: str) -> None:
+        """Its connection is gone."""
+        if self.state in (State.WORKING, State.EXPECTED):
+            self.state, self.reason = State.AWAY, reason
+
+    def leave(self, now: float, reason: str) -> bool:
+        """It leaves for good; return whether that is news. One that was refused for good stays so."""
+        news = self.state not in (State.LEFT, State.REFUSED)
+        if news:
+            self.state, self.reason, self.heard = State.LEFT, reason, now
+        return news
+
+    @property
+    def patience(self) -> float:
+        """Seconds without a report after which it counts as stalled."""
+        if self._patience is not None:
+            return self._patience
+        return max(PATIENCE, USUAL * self.usual, LONGEST * self.longest)
 
     def view(self, version: int, now: float) -> WorkerView:
         """As others may see it."""
-        silent = now - self.heard
-        stalled = self.state == "working" and now - max(self.worked, self.joined) > self.patience
-        passed = now - self._counted_at
-        if passed >= LOOK:
-            rate = (self.reports - self._counted) / passed if passed < math.inf else 0.0
-            self.rate += (1.0 - math.exp(-passed / RECENT)) * (rate - self.rate)
-            self._counted, self._counted_at = self.reports, now
+        stalled = self.state == State.WORKING and now - self.since > self.patience
         return WorkerView(
             row=self.row,
             name=self.name,
-            state="stalled" if stalled else self.state,
+            state=State.STALLED if stalled else self.state,
             reports=self.reports,
-            rate=self.rate,
+            rate=self._rate.of(self.reports, now),
             age=version - self.stamp if self.stamp >= 0 else -1,
-            silent=silent,
+            silent=now - self.heard,
             refused=self.refused,
             reason=self.reason,
         )
 
-    def saved(self) -> dict[str, object]:
+    def saved(self) -> dict[str, Any]:
         """What outlives the server."""
         return {
             "name": self.name,
-            "left": self.state == "left",
-            "seen": self.state != "expected" or self.reports > 0,
+            "left": self.state == State.LEFT,
+            "seen": self.state != State.EXPECTED or self.reports > 0,
             "reason": self.reason,
             "reports": self.reports,
             "refused": self.refused,
@@ -170,13 +196,16 @@ class Member:
             "last": self.last,
             "samples": self.samples,
             "largest": self.largest,
+            "usual": self.usual,
+            "longest": self.longest,
         }
 
-    def restore(self, saved: dict[str, object]) -> None:
+    def restore(self, saved: Mapping[str, Any]) -> None:
         """Take over what an earlier server knew; whoever was there is away now, and who was refused has another try."""
         self.name, self.reason = str(saved["name"]), str(saved["reason"])
-        for what in ("reports", "refused", "stamp", "last", "samples"):
-            setattr(self, what, int(saved[what]))  # type: ignore[call-overload]  # written by `saved`
-        self.largest = float(saved["largest"])  # type: ignore[arg-type]  # written by `saved`
-        seen = self.reports > 0 or bool(saved.get("seen"))
-        self.state = "left" if saved["left"] else "away" if seen else "expected"
+        for count in ("reports", "refused", "stamp", "last", "samples"):
+            setattr(self, count, int(saved[count]))
+        for figure in ("largest", "usual", "longest"):
+            setattr(self, figure, float(saved[figure]))
+        self.began, self.strikes = True, 0
+        self.state = State.LEFT if saved["left"] else State.AWAY if saved["seen"] else State.EXPECTED

@@ -14,5 +14,5 @@ class Recorder(Protocol):
     def fade(self, version: int, worker: int, factor: float, seconds: float) -> None:
         """The row of a worker that has left counts for `factor` as much from now on."""
 
-    def forget(self, version: int, worker: int, seconds: float) -> None:
+    def memory_lost(self, version: int, worker: int, seconds: float) -> None:
         """A worker has lost what it remembered: it was started anew, or what it sent was refused."""

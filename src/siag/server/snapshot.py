@@ -4,9 +4,22 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any
 
-STATES = ("expected", "working", "stalled", "away", "left", "refused")
+
+class State(StrEnum):
+    """Where a worker is, as far as its server knows."""
+
+    EXPECTED = "expected"  # it was never here
+    WORKING = "working"
+    STALLED = "stalled"  # it is here, but silent for much longer than is usual for it; only ever shown
+    AWAY = "away"  # its connection is gone; it may come back
+    LEFT = "left"  # for good
+    REFUSED = "refused"  # banned, for too many refusals
+
+
+STATES = tuple(State)
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,7 +28,7 @@ class WorkerView:
 
     row: int
     name: str
-    state: str  # one of STATES
+    state: State
     reports: int  # accepted
     rate: float  # accepted reports per second, recently
     age: int  # how many versions old the gradient in its row is; -1 if it never reported
@@ -28,7 +41,7 @@ class WorkerView:
         return {
             "row": int(self.row),
             "name": self.name,
-            "state": self.state,
+            "state": str(self.state),
             "reports": int(self.reports),
             "rate": _finite(self.rate),
             "age": int(self.age),

@@ -10,7 +10,6 @@ from siag.foundations.schedule import Schedule
 from siag.foundations.types import Floats, Integers, Record, Rng
 from siag.methods import advance, compute, cost, receive
 
-LIMIT = 1e15  # a coordinate so many times larger than the problem is on its way out of the range of numbers
 CURSOR, DRAWN, READ, SENT = range(4)  # the entries of `Track.tally`
 
 

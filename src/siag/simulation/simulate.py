@@ -14,6 +14,7 @@ from siag.activity.agenda import STEP
 from siag.foundations import check
 from siag.foundations.errors import DivergenceWarning, shorten
 from siag.foundations.memory import check_fits, size
+from siag.foundations.overflow import LIMIT
 from siag.foundations.parallel import Progress, Watch, cores, run_all
 from siag.foundations.rng import SAMPLES, blank, key
 from siag.foundations.schedule import points
@@ -23,7 +24,7 @@ from siag.methods import Method, answer, check_fit, check_parts, shown, try_meth
 from siag.problems import Problem, sample
 from siag.simulation.aged import aged_events, aged_schedule
 from siag.simulation.in_flight import Flight, follow_events
-from siag.simulation.iterate import CURSOR, DRAWN, LIMIT, Draws, Track, Views, iterate, note
+from siag.simulation.iterate import CURSOR, DRAWN, Draws, Track, Views, iterate, note
 from siag.simulation.run import Run
 from siag.steps import Step
 

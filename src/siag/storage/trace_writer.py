@@ -92,7 +92,7 @@ class TraceWriter:
         """The row of a worker that has left counts for `factor` as much from now on."""
         self._lines.append(f"{version},{worker},,,{seconds:.6f},{factor!r}\n")
 
-    def forget(self, version: int, worker: int, seconds: float) -> None:
+    def memory_lost(self, version: int, worker: int, seconds: float) -> None:
         """A worker has lost what it remembered: it was started anew, or what it sent was refused."""
         self._lines.append(f"{version},{worker},,,{seconds:.6f},{FORGOTTEN!r}\n")
 

@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from siag.foundations.errors import SiagError
 from siag.foundations.version import __version__
+from siag.live.connection import Limits
 from siag.live.plan import Plan
 from siag.live.ray.places import Places
 from siag.live.security import Tokens, hash_of, server_context
 from siag.live.task import last_words
-from siag.live.transports.tcp.connection import Limits
 
 if TYPE_CHECKING:
     from siag.live.sharding import Follower
@@ -253,7 +253,9 @@ class Hand(Actor):
 
     def run(self, shared: bytes, own: Any, lead: Any) -> Ended:
         """Work until the server is done or the stream has ended; Ray calls this again if it starts the actor again."""
-        from siag.live.transports.tcp.worker import Worker
+        from siag.live.sharding.client import connect
+        from siag.live.transports.tcp.worker import TcpWorker
+        from siag.live.worker import Worker
 
         hello = self.load(shared, own)
         self._lead, self._again, self._node = lead, started_again(), hello.node
@@ -263,14 +265,8 @@ class Hand(Actor):
             return Ended(True, f"{DIED} {CRASHES} times before it could report anything")
         source, authority, stream = self._parts
         context = None if authority is None else trusting(authority)
-        worker = Worker(
-            self._where,
-            lambda description, w0: source.task(stream),
-            name=self._name,
-            token=self._token,
-            context=context,
-            share=True,
-        )
+        machine = Worker(lambda _, w0: source.task(stream), name=self._name, token=self._token, share=True)
+        worker = TcpWorker(self._where, machine, context=context, share=True, connect=connect)
         try:
             return Ended(False, worker.run())
         except BaseException as error:  # whatever a user's code raises

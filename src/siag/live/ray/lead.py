@@ -20,8 +20,10 @@ from siag.live.ray.actors import ASK, DIED, STALE, Actor, Charge, identity, load
 from siag.live.ray.places import Places
 from siag.live.session import GONE, Session
 from siag.live.sharding import ShardLost
+from siag.live.sharding.connections import LeadConnections
 from siag.live.task import last_words
-from siag.live.transports.tcp.server import listen, serve_session
+from siag.live.transports.tcp.endpoint import listen
+from siag.live.transports.tcp.server import serve_session
 from siag.server.snapshot import Snapshot
 from siag.simulation import Run
 
@@ -226,6 +228,8 @@ class Lead(Actor):
         def carry(session: Session) -> None:
             parts: dict[str, Any] = {"context": keys.serving(), "tokens": keys.known(), "limits": charge.limits}
             parts["share"] = True  # all workers are the run's own
+            if others:
+                parts["make"] = LeadConnections
             try:
                 asyncio.run(serve_session(session, listeners, ready=ready, **parts))
             finally:

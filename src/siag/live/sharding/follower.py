@@ -13,17 +13,17 @@ from pathlib import Path
 from siag.foundations import check
 from siag.foundations.errors import BadInput
 from siag.foundations.types import Floats
+from siag.live.connection import Limits
 from siag.live.security import Tokens
-from siag.live.sharding.follower_hub import FollowerHub
+from siag.live.sharding.follower_connections import FollowerConnections
 from siag.live.sharding.link import agreed
 from siag.live.sharding.saves import ShardStore
 from siag.live.sharding.slice_server import SliceServer
 from siag.live.sharding.slices import bounds, check_slice, check_split
-from siag.live.transports.tcp.connection import Limits
-from siag.live.transports.tcp.server import listen
+from siag.live.transports.tcp.endpoint import Endpoint, listen
 from siag.methods import Method
 
-PAUSE = 0.05  # seconds between two looks at who is too slow
+PAUSE = 0.01  # seconds between two looks at saves under way, and at who is too slow
 
 
 class Follower:
@@ -85,18 +85,17 @@ class Follower:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._listeners = listen(host, port)
         self.address: tuple[str, int] = self._listeners[0].getsockname()[:2]
-        self._hub = FollowerHub(
+        self._connections = FollowerConnections(
             lambda: SliceServer(method, w0, n, first, last),
             (first, last),
             facts,
             tokens,
             secret,
             Limits(connections=max(Limits.connections, 2 * n)) if limits is None else limits,
-            context,
             None if folder is None else lambda run: ShardStore(Path(folder), {"n": n, "run": run}, k, shards, publish),
             share,
         )
-        self._over = False
+        self._context, self._over = context, False
 
     def run(self) -> None:
         """Follow until `stop` is called."""
@@ -115,16 +114,16 @@ class Follower:
 
     async def _follow(self) -> None:
         self._loop = asyncio.get_running_loop()
-        hub = self._hub
-        accepting = [self._loop.create_task(hub.accept(listener)) for listener in self._listeners]
+        endpoint = Endpoint(self._connections, self._context)
+        accepting = [self._loop.create_task(endpoint.accept(listener)) for listener in self._listeners]
         try:
             while not self._over:
                 with suppress(TimeoutError):
                     await asyncio.wait_for(self._stopped.wait(), PAUSE)
-                hub.sweep(time.monotonic())
+                endpoint.look_after(time.monotonic())
         finally:
             for task in accepting:
                 task.cancel()
-            hub.end()
-            await hub.close()
-            hub.close_store()
+            endpoint.perform(self._connections.end(time.monotonic()))
+            await endpoint.close()
+            self._connections.close_store()

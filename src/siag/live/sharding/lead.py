@@ -7,13 +7,15 @@ from typing import Any
 
 import numpy as np
 
+from siag.foundations.overflow import limit_of
 from siag.foundations.types import Floats
 from siag.live.sharding.link import Link
-from siag.live.sharding.orders import ANSWER, FADE, MOVE, ORDER, SAVE, TAKE
+from siag.live.sharding.orders import Answer, Fade, Move, Order, Save, Take, pack
 from siag.live.sharding.slices import bounds
 from siag.methods import Method
-from siag.server.ledger import admit
-from siag.server.parameter_server import Diverged, ParameterServer, limit_of
+from siag.server.admission import admit
+from siag.server.guard import ACCEPTED
+from siag.server.parameter_server import Diverged, ParameterServer
 from siag.steps import Step
 
 
@@ -40,7 +42,7 @@ class LeadServer(ParameterServer):
         super().__init__(method, step, w0[: bounds(w0.size, len(links) + 1, 0)[1]], workers, **given)
         self.d, self.links = int(w0.size), links
         self._limit = limit_of(w0)
-        self._settled: Callable[..., bool] = admit
+        self._settled: Callable[..., int] = admit
         self._admit = self._admit_and_order
         self._orders = bytearray()
         self._whole, self._whole_of, self._changes = np.empty(w0.size), -1, 0
@@ -76,15 +78,15 @@ class LeadServer(ParameterServer):
             raise Diverged(f"w left the range of numbers by version {self.version}; use a smaller step")
         super().look_at_w()
 
-    def answer(self, row: int, ticket: int) -> None:
-        """Have the followers send their slices of w to a worker, and drop what they have of a report of its."""
-        self._order(ANSWER, row, self.version, ticket)
+    def answer(self, row: int, visit: int) -> None:
+        """Have the followers send their slices of w to a worker, and drop what they have of its report."""
+        self._order(Answer(row, self.version, visit))
 
     def save(self, links: Sequence[Link], number: int, common: int) -> None:
         """Have some followers save their slices as they are now."""
         self.flush()
         for link in links:
-            link.order(ORDER.pack(SAVE, 0, 0, 0, number, common, 0.0))
+            link.order(pack(Save(number, common)))
 
     def flush(self) -> None:
         """Send what was gathered."""
@@ -93,27 +95,26 @@ class LeadServer(ParameterServer):
             for link in self.links:
                 link.order(orders)
 
-    def _order(self, what: int, row: int = 0, a: int = 0, b: int = 0, x: float = 0.0, go: int = 0) -> None:
+    def _order(self, order: Order) -> None:
         if not self._orders:
             self.wake()
-        self._orders += ORDER.pack(what, go, 0, row, a, b, x)
-        self._changes += what != ANSWER
+        self._orders += pack(order)
+        self._changes += not isinstance(order, Answer)
 
-    def _admit_and_order(self, state: Any, *given: Any) -> bool:
-        """`admit`, and then an order to do the same; `warm_up` tries it with another state."""
-        if not self._settled(state, *given):
-            return False
-        if state is self.state:
+    def _admit_and_order(self, *given: Any) -> int:
+        """`admit`, and then an order to do the same."""
+        verdict = self._settled(*given)
+        if verdict == ACCEPTED:
             if self._settled is admit:
-                self._settled = admit.settled(state, *given)
-            row, _, stamp, sample, _, version, _, go, eta = given[3:]
-            self._order(TAKE, row, version - stamp, sample, eta, go)
-        return True
+                self._settled = admit.settled(*given)
+            row, _, stamp, sample, _, version, _, go, eta = given[4:]
+            self._order(Take(row, version - stamp, sample, eta, go))
+        return verdict
 
     def _move(self, eta: float) -> None:
         super()._move(eta)
-        self._order(MOVE, x=eta)
+        self._order(Move(eta))
 
     def _fade(self, row: int, factor: float, now: float) -> None:
         super()._fade(row, factor, now)
-        self._order(FADE, row, x=factor)
+        self._order(Fade(row, factor))

@@ -6,7 +6,7 @@ import hashlib
 import json
 import ssl
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,14 +17,14 @@ from siag.foundations.version import __version__
 from siag.live import wire
 from siag.live.sharding.orders import NOTE, ShardLost, frames
 from siag.live.sharding.slices import bounds
-from siag.live.transports.tcp.client import Line
+from siag.live.transports.tcp.client import ClientConnection
 from siag.methods import Method
 
 
 class Note(NamedTuple):
     """A follower has its slice of a report."""
 
-    ticket: int
+    visit: int
     sample: int
     row: int
     square: float
@@ -44,6 +44,7 @@ class Link:
         secret: by which it knows the lead.
         facts: what it must agree about: n, d, the method.
         context: for TLS.
+        connect: opens the connection.
 
     Attributes:
         notes: what it has noted, to be taken from the left.
@@ -60,6 +61,7 @@ class Link:
         secret: str,
         facts: Mapping[str, Any],
         context: ssl.SSLContext | None = None,
+        connect: Callable[[tuple[str, int], ssl.SSLContext | None], ClientConnection] = ClientConnection,
     ) -> None:
         self.k, self._place = k, f"shard {k} at {address[0]}:{address[1]}"
         self.first, self.last = bounds(d, shards, k)
@@ -74,8 +76,9 @@ class Link:
         self.beyond = False
         hello = {"protocol": wire.PROTOCOL, "siag": __version__, "lead": secret, "shard": k, "shards": shards, **facts}
         try:
-            self._line = Line(address, context)
-            head = self._line.hello(wire.text(wire.HELLO, hello), {wire.WELCOME: wire.TOLD, wire.REFUSAL: wire.TOLD})
+            self._line = connect(address, context)
+            self._line.greet(wire.text(wire.HELLO, hello))
+            head = self._line.receive({wire.WELCOME: wire.TOLD, wire.REFUSAL: wire.TOLD})
             content = self._line.text(head)
         except (OSError, wire.BadFrame) as error:
             raise ShardLost(f"{self._place}: {reason_of(error)}; start it first") from None

@@ -6,12 +6,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from siag.foundations.overflow import limit_of
 from siag.foundations.types import Booleans, Floats, Record
 from siag.live.wire import BadFrame
 from siag.methods import Method, answer, shown
 from siag.server.guard import square_norm
-from siag.server.ledger import take
-from siag.server.parameter_server import arrays_of, fade_away, limit_of, move
+from siag.server.state import arrays_of, fade_away, move, take
 
 
 class Pending(NamedTuple):

@@ -27,6 +27,7 @@ import numpy as np
 from siag.activity import Tick
 from siag.foundations.dispatch import compiled
 from siag.foundations.types import Floats, Integers
+from siag.live.outbox import Outbox
 from siag.live.session import Session
 from siag.live.task import StreamEnded, Task, last_words
 from siag.live.transports.waiting import Waiter
@@ -261,39 +262,31 @@ class Embedded:
         sentinels = {process.sentinel: row for row, process in enumerate(self._processes)}
         waiter = Waiter(bell, *sentinels)
         here = set(range(len(self._processes)))
-        ticking = isinstance(session.server.server, Tick)
+        ticking = isinstance(session.server.pace, Tick)
         clock = time.monotonic
-        held: list[tuple[int, bytes]] = []  # answers, until what they acknowledge is on disk
+        outbox: Outbox[tuple[int, bytes]] = Outbox(session)
         while here and not session.over:
             pause = min(PAUSE, session.next_tick - clock()) if ticking else PAUSE
             for descriptor, _ in waiter.wait(max(0.0, pause)):
                 if descriptor == bell:
                     rung: Any = np.frombuffer(os.read(bell, 1 << 16), np.int32)
                     now = clock()
-                    rest = rung if held else rung[self._answer_at_once(rung, now) :]
+                    rest = rung if outbox else rung[self._answer_at_once(rung, now) :]
                     if rest.size:
-                        replies = self._heed_all(rest, now)
+                        replies = self._handle_all(rest, now)
                         here.difference_update(row for row, reply in replies if reply not in ANSWERS)
-                        held += replies
+                        for reply in replies:
+                            outbox.put(reply)
                 else:
                     row = sentinels[descriptor]
                     waiter.drop(descriptor)
                     if row in here:
                         here.discard(row)
                         session.died(row, self._death(row))
-            if held and self._on_disk():
-                for row, reply in held:
-                    self._answer(row, reply)
-                held.clear()
-            session.look_after(clock())
-
-    def _on_disk(self) -> bool:
-        """Whether what was accepted may be acknowledged; if the disk is full, `look_after` says so and tries again."""
-        try:
-            self._session.commit()
-        except OSError:
-            return False
-        return True
+            now = clock()
+            for row, answer in outbox.release(now):
+                self._answer(row, answer)
+            session.look_after(now)
 
     def _answer_at_once(self, rung: Integers, now: float) -> int:
         """Take the first of these reports, and answer them; return how many. In durable mode none can be."""
@@ -309,7 +302,7 @@ class Embedded:
                     pass
         return taken
 
-    def _heed_all(self, rung: Integers, now: float) -> list[tuple[int, bytes]]:
+    def _handle_all(self, rung: Integers, now: float) -> list[tuple[int, bytes]]:
         """Do what workers ring for, reports at once where that is possible; return what to answer whom."""
         session, memory = self._session, self._memory
         codes, replies, at = rung.tolist(), [], 0
@@ -325,11 +318,11 @@ class Embedded:
                     if text:  # else it was told before
                         session.said(row, text)
                 else:
-                    replies.append((row, self._heed(row, kind, now)))
+                    replies.append((row, self._handle(row, kind, now)))
                 at += 1
         return replies
 
-    def _heed(self, row: int, kind: int, now: float) -> bytes:
+    def _handle(self, row: int, kind: int, now: float) -> bytes:
         """Do what a worker rings for; return what to answer, nothing if it has ended."""
         session, memory = self._session, self._memory
         reply = GO

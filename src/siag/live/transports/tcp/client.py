@@ -1,4 +1,4 @@
-"""The network runtime, worker side: the connection."""
+"""A connection to a server, used by a worker or by the server that leads others: frames over TCP or TLS."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 from siag.foundations.types import Floats
 from siag.live import wire
@@ -22,7 +22,49 @@ ANSWER = 120.0  # seconds to wait for an answer before the connection counts as 
 BUFFER = 1 << 16  # bytes received at a time, unless a large array is on its way
 
 
-class Line:
+class WorkerConnection(Protocol):
+    """What a worker needs of its connection; one to several servers at once can be used in the same way."""
+
+    @property
+    def extras(self) -> dict[str, Any]:
+        """What a hello has to say of the connection itself."""
+
+    @property
+    def whole(self) -> bool:
+        """Whether what was sent last was sent to its end."""
+
+    def greet(self, hello: bytes) -> None:
+        """Send a hello, whose answer comes as any frame does."""
+
+    def share(self, path: object, message: int, shown: int) -> None:
+        """Send no arrays from now on but through this memory, which a welcome offers, if it can be had."""
+
+    def send(self, head: bytes, array: Floats | None = None) -> None:
+        """Send a frame."""
+
+    def beat(self) -> None:
+        """Send a sign of life, unless something is being sent anyway."""
+
+    def receive(self, expected: wire.Expected) -> wire.Head:
+        """The next header."""
+
+    def waiting(self) -> bool:
+        """Whether the server has said something unasked; never waits."""
+
+    def text(self, head: wire.Head) -> dict[str, Any]:
+        """The JSON that follows a header."""
+
+    def array(self, out: Floats) -> None:
+        """The numbers that follow a header, straight to their place."""
+
+    def drain(self, seconds: float) -> None:
+        """Wait until the server hangs up, whatever else it says, but not for ever."""
+
+    def close(self) -> None:
+        """Hang up."""
+
+
+class ClientConnection:
     """A connection to the server. One thread receives, several may send."""
 
     def __init__(self, address: tuple[str, int], context: ssl.SSLContext | None) -> None:
@@ -46,18 +88,21 @@ class Line:
         self._low = self._high = 0  # what is left in the buffer
         self._memory: Memory | None = None  # for large arrays, if the server is on this machine
         self._shared = False  # whether the array that was announced last is there
-        self.spoken = time.monotonic()
-        self.whole = True  # whether what was sent last was sent to its end
+        self._whole = True  # whether what was sent last was sent to its end
 
     @property
-    def ticket(self) -> dict[str, int]:
-        """What a hello on this line has to say of the line itself."""
+    def extras(self) -> dict[str, Any]:
+        """What a hello has to say of the connection itself."""
         return {}
 
-    def hello(self, frame: bytes, expected: wire.Expected) -> wire.Head:
-        """Say hello; the header of the answer."""
-        self.send(frame)
-        return self.receive(expected)
+    @property
+    def whole(self) -> bool:
+        """Whether what was sent last was sent to its end."""
+        return self._whole
+
+    def greet(self, hello: bytes) -> None:
+        """Send a hello, whose answer comes as any frame does."""
+        self.send(hello)
 
     def share(self, path: object, message: int, shown: int) -> None:
         """Send no arrays from now on but through this memory, which a welcome offers, if it can be had."""
@@ -137,10 +182,9 @@ class Line:
             self._channel.close()
 
     def _send(self, head: bytes, array: Floats | None = None) -> None:
-        self.spoken = time.monotonic()
-        self.whole = array is None or array.nbytes < BUFFER  # what is small goes in one piece, or not at all
+        self._whole = array is None or array.nbytes < BUFFER  # what is small goes in one piece, or not at all
         self._send_parts(head, array)
-        self.whole = True
+        self._whole = True
 
     def _send_parts(self, head: bytes, array: Floats | None) -> None:
         if array is None:
@@ -271,7 +315,7 @@ def _some(count: int) -> int:
     return count
 
 
-def readable(lines: Sequence[Line], seconds: float) -> set[int]:
+def readable(lines: Sequence[ClientConnection], seconds: float) -> set[int]:
     """Wait for one of some lines; the numbers of the sockets that can be read."""
     if not hasattr(select, "poll"):
         return {line.fileno() for line in select.select(lines, [], [], seconds)[0]}

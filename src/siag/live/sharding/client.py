@@ -11,12 +11,18 @@ from typing import Any
 
 from siag.foundations.types import Floats
 from siag.live import wire
-from siag.live.transports.tcp.client import ANSWER, Line, readable
+from siag.live.transports.tcp.client import ANSWER, ClientConnection, WorkerConnection, readable
+from siag.live.worker import BEFORE
 
-TICKETS = 53  # bits of a ticket: a number that is exact in JSON
+VISITS = 53  # bits of a visit's number, which is exact in JSON
 
 
-class Lines:
+def connect(addresses: Sequence[tuple[str, int]], context: ssl.SSLContext | None) -> WorkerConnection:
+    """A connection to the one server there is, or to all that a model is split over."""
+    return ClientConnection(addresses[0], context) if len(addresses) == 1 else ShardedConnection(addresses, context)
+
+
+class ShardedConnection:
     """One line to the lead and one to each follower, which have the later slices of every array.
 
     Text goes to the lead and comes from it; arrays are cut up and put together. If any line breaks, all are given up.
@@ -27,52 +33,47 @@ class Lines:
     """
 
     def __init__(self, addresses: Sequence[tuple[str, int]], context: ssl.SSLContext | None) -> None:
-        self._lines: list[Line] = []
+        self._lines: list[ClientConnection] = []
         try:
             for address in addresses:
-                self._lines.append(Line(address, context))
+                self._lines.append(ClientConnection(address, context))
         except BaseException:
             self.close()
             raise
         self._lead, self._followers = self._lines[0], self._lines[1:]
-        self._source = self._lead  # who has said what `text` is to read
-        self._ticket = secrets.randbits(TICKETS)
+        self._visit = secrets.randbits(VISITS)
+        self._refusal: tuple[wire.Head, dict[str, Any]] | None = None  # a follower's answer to our hello
         self._ends = [0] * len(self._lines)  # of the slices
         self._asked: wire.Expected = {}
         self._expected: wire.Expected = {}
 
     @property
-    def ticket(self) -> dict[str, int]:
-        """By which the servers know that these lines are one worker's."""
-        return {"ticket": self._ticket, "shards": len(self._lines)}
-
-    @property
-    def spoken(self) -> float:
-        """When the lead was last told something."""
-        return self._lead.spoken
+    def extras(self) -> dict[str, Any]:
+        """By which the servers know that these connections are one worker's."""
+        return {"visit": self._visit, "shards": len(self._lines)}
 
     @property
     def whole(self) -> bool:
         """Whether the lead has got all of what was sent last."""
         return self._lead.whole
 
-    def hello(self, frame: bytes, expected: wire.Expected) -> wire.Head:
-        """Say hello to the followers, then to the lead, who lets us in; the first answer that is no welcome, or its."""
+    def greet(self, hello: bytes) -> None:
+        """Send a hello to the followers, then to the lead, who lets us in; a follower's refusal is the answer, too."""
         for line in self._followers:
-            line.send(frame)
+            line.send(hello)
         slices, offers = [], []
         for line in self._followers:
-            head = line.receive(expected)
-            if head.kind != wire.WELCOME:
-                self._source = line
-                return head
+            head = line.receive(BEFORE)
             content = line.text(head)
+            if head.kind != wire.WELCOME:
+                self._refusal = head, content
+                return
             slices.append((content.get("first"), content.get("last")))
             offers.append(content.get("memory"))
         self._divide(slices)
         for line, offer, first, last in zip(self._followers, offers, self._ends, self._ends[1:], strict=False):
             line.share(offer, last - first, last - first)
-        return self._lead.hello(frame, expected)
+        self._lead.send(hello)
 
     def share(self, path: object, message: int, shown: int) -> None:
         """Share memory with the lead, if it can be had; with the followers it is, or is not, since their welcome."""
@@ -92,6 +93,8 @@ class Lines:
 
     def receive(self, expected: wire.Expected) -> wire.Head:
         """The next header from the lead; of a model, when all followers have sent theirs, of the same version."""
+        if self._refusal is not None:
+            return self._refusal[0]
         self._wait()
         if expected is not self._asked:
             self._asked, size = expected, 8 * self._ends[0]
@@ -117,11 +120,11 @@ class Lines:
 
     def text(self, head: wire.Head) -> dict[str, Any]:
         """The JSON that follows a header."""
-        return self._source.text(head)
+        return self._lead.text(head) if self._refusal is None else self._refusal[1]
 
     def waiting(self) -> bool:
         """Whether the lead has said something unasked; never waits."""
-        return self._lead.waiting()
+        return self._refusal is not None or self._lead.waiting()
 
     def beat(self) -> None:
         """Send the lead a sign of life."""

@@ -1,0 +1,14 @@
+"""When w counts as having left the range of numbers, in a simulation and on a server."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from siag.foundations.types import Floats
+
+LIMIT = 1e15  # a coordinate so many times larger than the problem is on its way out of the range of numbers
+
+
+def limit_of(w0: Floats) -> float:
+    """How large a coordinate of w may become on its way from w0."""
+    return LIMIT * (1.0 + float(np.abs(w0).max(initial=0.0)))

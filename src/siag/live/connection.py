@@ -1,0 +1,231 @@
+"""The server's side of a connection as a state machine without I/O: events in, actions out, time is an argument.
+
+A transport tells a `Reception` what has happened: a connection was opened, bytes have come, it was lost. It gets back a
+list of actions, and carries them out in order: send this, send w as it is now, close.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol, TypeAlias
+
+from siag.foundations import check
+from siag.foundations.types import Floats
+from siag.live import wire
+from siag.live.frame_reader import FrameReader
+
+GRACE = 1.0  # seconds in which the other end may hang up before this one insists
+SLOWEST = 1 << 16  # bytes per second; a frame may take longer, the larger it is
+UNREAD = 1 << 16  # bytes a worker need not have read; and two models, if that is more
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """What a connection may take.
+
+    Args:
+        connections: at most so many at a time; one without a hello makes room for a newer one.
+        hello: seconds from the connection to a complete hello.
+        frame: seconds from the first byte of a frame to its last; large ones have longer, as if over a slow line.
+    """
+
+    connections: int = 2000
+    hello: float = 10.0
+    frame: float = 30.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "connections", check.integer("connections", self.connections))
+        for name in ("hello", "frame"):
+            object.__setattr__(self, name, check.real(name, getattr(self, name), above=0))
+
+
+class Connection:
+    """What a server knows of one connection.
+
+    Attributes:
+        reader: makes frames of what comes.
+        row: whose it is; `None` before a hello that was accepted.
+        owed: whether an answer is owed to it that waits for the disk.
+        closing: whether nothing more is to be read from it, or sent to it.
+        paused: whether nothing is to be read from it until it has read what it was sent.
+        trusted: whether it may be sent any amount that it has not read.
+        due: when what is on its way must be complete, or, if it is closing, when it is cut off.
+        read_by: when it must have read what it was sent.
+        place: what the transport knows it by, and carries actions out with.
+        peer: where it comes from, in words.
+    """
+
+    def __init__(self, place: Any, peer: str, expected: wire.Expected, due: float) -> None:
+        self.place, self.peer, self.due = place, peer, due
+        self.reader = FrameReader(expected)
+        self.row: int | None = None
+        self.owed = self.closing = self.paused = self.trusted = False
+        self.read_by = math.inf
+
+
+class Send(NamedTuple):
+    """Send a frame."""
+
+    connection: Connection
+    frame: bytes
+
+
+class SendModel(NamedTuple):
+    """Send what comes before it, and then what workers read, as it is when this action is carried out."""
+
+    connection: Connection
+    before: bytes
+    version: int
+
+
+class Close(NamedTuple):
+    """Let it read what it was sent, for a while, and end the connection."""
+
+    connection: Connection
+
+
+Action: TypeAlias = Send | SendModel | Close
+Actions: TypeAlias = Sequence[Action]
+
+
+class Source(Protocol):
+    """Something beside workers' connections that has something to say."""
+
+    def fileno(self) -> int:
+        """To wait for it."""
+
+
+class Reception(ABC):
+    """All connections of a server.
+
+    Args:
+        limits: on connections.
+        before: the frames that a new connection may send.
+
+    Attributes:
+        connections: those that are open.
+        garbage: how many were closed for what they sent.
+        pending: whether `flush` has something to do.
+        epoch: changes when versions begin anew, so that two models of one version may differ.
+        sources: what else to wait for, and to call `heard` about.
+        failure: an error that is nobody's message, such as one of the user's loss; the transport raises it.
+    """
+
+    def __init__(self, limits: Limits, before: wire.Expected) -> None:
+        self.limits, self.before = limits, before
+        self.connections: set[Connection] = set()
+        self.garbage = 0
+        self.pending = False
+        self.epoch = 0
+        self.sources: Sequence[Source] = ()
+        self.failure: Exception | None = None
+
+    @property
+    @abstractmethod
+    def shown(self) -> Floats:
+        """What workers read, to be sent by `SendModel`."""
+
+    @abstractmethod
+    def handle_frame(self, connection: Connection, head: wire.Head, payload: memoryview, now: float) -> Actions:
+        """A frame has come, one that was expected. May raise `wire.BadFrame`."""
+
+    @abstractmethod
+    def handle_garbage(self, connection: Connection, reason: str, now: float) -> Actions:
+        """What has come is no frame that was expected, or not all of it came in time."""
+
+    def flush(self, now: float) -> Actions:
+        """Do what was put off; a transport calls this after all that has come at once, if it is `pending`."""
+        return ()
+
+    def heard(self, source: Source, now: float) -> Actions:
+        """One of the `sources` has something to say."""
+        return ()
+
+    def open(self, place: Any, now: float, peer: str = "") -> Connection:
+        """A connection is here."""
+        connection = Connection(place, peer, self.before, now + self.limits.hello)
+        self.connections.add(connection)
+        return connection
+
+    def lost(self, connection: Connection, now: float) -> None:
+        """A connection is gone."""
+        connection.closing = True
+        self.connections.discard(connection)
+
+    def receive(self, connection: Connection, count: int, now: float) -> Actions:
+        """So many bytes have come to where the connection's reader wanted them."""
+        if connection.closing:
+            return ()
+        reader = connection.reader
+        reader.received(count)
+        actions: Actions = ()
+        handled = False
+        try:
+            while not connection.closing and not connection.paused and (frame := reader.next()) is not None:
+                handled = True
+                more = self.handle_frame(connection, *frame, now)
+                actions = [*actions, *more] if actions else more
+        except wire.BadFrame as error:
+            return [*actions, *self.handle_garbage(connection, str(error), now)]
+        if connection.row is not None and not connection.closing:
+            missing = reader.missing
+            if handled or missing is None:
+                connection.due = math.inf
+            if missing is not None:  # bytes that trickle in do not extend the time for the rest
+                connection.due = min(connection.due, self.deadline(missing, now))
+        return actions
+
+    def feed(self, connection: Connection, content: wire.Raw, now: float) -> Actions:
+        """These bytes have come; for transports that have them in one piece."""
+        rest, actions = memoryview(content), list[Action]()
+        while rest and not connection.closing:
+            room = connection.reader.buffer()
+            count = min(len(room), len(rest))
+            room[:count] = rest[:count]
+            rest = rest[count:]
+            actions += self.receive(connection, count, now)
+        return actions
+
+    def deadline(self, size: int, now: float) -> float:
+        """When so many bytes that begin to travel now must have arrived."""
+        return now + self.limits.frame + size / SLOWEST
+
+    def unread(self) -> int:
+        """How many bytes a worker may be sent that it has not read."""
+        return max(UNREAD, 2 * (self.shown.nbytes + wire.HEADER.size))
+
+    def slow(self, now: float) -> tuple[list[Connection], Actions]:
+        """Those that have had their time and are to be cut off, and what to do about those that were too slow."""
+        cut: list[Connection] = []
+        actions: list[Action] = []
+        for connection in [each for each in self.connections if now > each.due or now > each.read_by]:
+            if connection.closing or now > connection.read_by:
+                cut.append(connection)
+            else:
+                actions += self.handle_garbage(connection, "no complete frame in time", now)
+        return cut, actions
+
+    def refuse(self, connection: Connection, reason: str, now: float, *, final: bool) -> Actions:
+        """Say why, and hang up."""
+        if connection.closing:
+            return ()
+        return [Send(connection, refusal(reason, final)), *self.close(connection, now)]
+
+    def close(self, connection: Connection, now: float) -> Actions:
+        """Hang up."""
+        connection.closing, connection.due = True, now + GRACE
+        return [Close(connection)]
+
+
+def model_frame(reception: Reception, action: SendModel) -> bytes:
+    """All that a `SendModel` has to send, as bytes."""
+    numbers = reception.shown.astype("<f8", copy=False).tobytes()
+    return action.before + wire.head(wire.MODEL, len(numbers), action.version) + numbers
+
+
+def refusal(reason: str, final: bool) -> bytes:
+    """A frame that says no."""
+    return wire.text(wire.REFUSAL, {"reason": reason, "final": final})

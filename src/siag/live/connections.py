@@ -1,0 +1,293 @@
+"""The connections of a session, without I/O: who has which row, and what workers are answered."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from siag.foundations.errors import shorten
+from siag.foundations.types import Floats
+from siag.foundations.version import __version__
+from siag.live import wire
+from siag.live.connection import Action, Actions, Connection, Limits, Reception, Send, SendModel, refusal
+from siag.live.outbox import Outbox
+from siag.live.security import Tokens
+from siag.live.session import Session
+from siag.live.welcome import described
+from siag.server.guard import Refused, square_norm
+from siag.server.parameter_server import Ticket
+
+OCCUPIED = 5.0  # seconds of silence after which a row may be taken over by a new connection
+QUIET = 1.0  # seconds between two remarks about workers that were turned away
+
+
+class Reply(NamedTuple):
+    """What a worker is told, before w or, if it is the last it hears, before the end."""
+
+    connection: Connection
+    said: bytes
+    last: bool
+
+
+class Connections(Reception):
+    """All connections of a session.
+
+    Args:
+        session: whose they are.
+        tokens: who may have which row.
+        limits: on connections.
+        origin: the problem and the seed of its samples, in words, if workers must have the same.
+        extras: what else a welcome says, given the connection and the hello.
+        now: the time.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        tokens: Tokens,
+        limits: Limits,
+        *,
+        origin: dict[str, Any] | None = None,
+        extras: Callable[[Connection, dict[str, Any]], dict[str, Any]] = lambda connection, hello: {},
+        shared: bool = False,
+        now: float,
+    ) -> None:
+        super().__init__(limits, {wire.HELLO: wire.ASKED})
+        self.session, self.tokens, self.server = session, tokens, session.server
+        self._origin, self._extras = origin or {}, extras
+        sent = 8 * self.server.message_size
+        self.joined: wire.Expected = {
+            wire.REPORT: (sent, sent),
+            wire.SKIP: wire.NONE,
+            wire.ALIVE: wire.NONE,
+            wire.LEAVE: wire.ASKED,
+        }
+        if shared:
+            self.joined = {**self.joined, wire.SHARED_REPORT: wire.NONE}
+        self.by_row: dict[int, Connection] = {}
+        self._rows = {member.name: member.row for member in self.server.members}
+        self._lost = {member.row: now for member in self.server.members if member.state == "away"}
+        self._method = described(self.server.method)
+        self._outbox: Outbox[Reply] = Outbox(session)
+        self._scratch = np.zeros(self.server.message_size)
+        square_norm(self._scratch)
+        self._square = square_norm.settled(self._scratch)
+        self._small = sent + wire.HEADER.size <= wire.STAGE
+        self._remarked = -math.inf
+
+    @property
+    def shown(self) -> Floats:
+        """What workers read."""
+        return self.server.shown
+
+    def lost(self, connection: Connection, now: float) -> None:
+        """A connection is gone; the worker's row stays."""
+        super().lost(connection, now)
+        row = connection.row
+        if row is not None and self.by_row.get(row) is connection:
+            del self.by_row[row]
+            self._lost[row] = now
+            self.session.died(row, "its connection was lost")
+
+    def goodbye(self, done: bool, reason: str) -> Actions:
+        """Tell everybody that the server ends, for good or for now."""
+        self.by_row.clear()
+        frame = wire.text(wire.GOODBYE, {"done": done, "reason": wire.words(reason)})
+        return [Send(connection, frame) for connection in self.connections if not connection.closing]
+
+    def flush(self, now: float) -> Actions:
+        """Send what was held back, if all that it acknowledges is on disk."""
+        actions: list[Action] = []
+        for reply in self._outbox.release(now):
+            reply.connection.owed = False
+            actions += self._deliver(reply, now)
+        self.pending = bool(self._outbox)
+        return actions
+
+    # Frames
+
+    def handle_frame(self, connection: Connection, head: wire.Head, payload: memoryview, now: float) -> Actions:
+        """A frame has come, one that was expected."""
+        if self.session.over:
+            return ()  # goodbye is on its way
+        row = connection.row
+        if connection.owed and head.kind != wire.ALIVE:
+            raise wire.BadFrame(f"{wire.NAMES[head.kind]}: the answer to the frame before must be waited for")
+        if row is None:
+            return self._hello(connection, wire.parse_text(payload), now)
+        if head.kind == wire.REPORT:
+            return self._report(connection, row, head, payload, now)
+        if head.kind == wire.SKIP:
+            return self._take(connection, row, head, now, None)
+        if head.kind == wire.LEAVE:
+            return self._leave(connection, row, wire.parse_text(payload), now)
+        self.server.alive(row, now)
+        return ()
+
+    def handle_garbage(self, connection: Connection, reason: str, now: float) -> Actions:
+        """Garbage: counted, answered, and the connection closed; nothing more on it can be believed."""
+        self.garbage += 1
+        refused = Refused(reason)
+        if connection.row is not None:
+            self.server.strike(connection.row, refused, now)
+            self.session.refused(connection.row, refused)
+        return self.refuse(connection, reason, now, final=refused.final)
+
+    def _hello(self, connection: Connection, hello: dict[str, Any], now: float) -> Actions:
+        protocol = hello.get("protocol")
+        try:
+            if protocol != wire.PROTOCOL:
+                said = shorten(protocol) if isinstance(protocol, int | float | str | None) else "of an unknown kind"
+                remedy = f"this server, siag {__version__}, speaks {wire.PROTOCOL}; install the same version"
+                raise Refused(f"protocol {said}: {remedy}", final=True)
+            self._compare(hello)
+            row = self._row_of(hello, now)
+            ticket = self.session.join(row, now)
+        except Refused as refused:
+            self.garbage += 1
+            self._remark(connection, refused.reason, now)
+            return self.refuse(connection, refused.reason, now, final=True)
+        except _Busy as busy:
+            return self.refuse(connection, str(busy), now, final=False)
+        actions = self._seat(connection, row, hello, now)
+        self.session.event(f"worker {self.server.members[row].name} joined, row {row}")
+        welcome = self._welcome(ticket) | self._extras(connection, hello)
+        return [*actions, *self._reply(Reply(connection, wire.text(wire.WELCOME, welcome), last=False), now)]
+
+    def _seat(self, connection: Connection, row: int, hello: dict[str, Any], now: float) -> Actions:
+        """A connection has the row from now on, whoever had it before."""
+        old = self.by_row.pop(row, None)
+        actions: Actions = ()
+        if old is not None:
+            old.row = None
+            actions = self.refuse(old, "another connection has taken over this worker's row", now, final=False)
+        connection.row, connection.due, connection.reader.expected = row, math.inf, self.joined
+        self.by_row[row] = connection
+        self._lost.pop(row, None)
+        return actions
+
+    def _welcome(self, ticket: Ticket) -> dict[str, Any]:
+        """What a worker is told first."""
+        return {
+            "protocol": wire.PROTOCOL,
+            "siag": __version__,
+            "row": ticket.row,
+            "name": self.server.members[ticket.row].name,
+            "workers": self.server.n,
+            "d": self.server.d,
+            "message": self.server.message_size,
+            "shown": self.server.shown.size,
+            "samples": ticket.samples,
+            "method": self._method,
+        }
+
+    def _compare(self, hello: dict[str, Any]) -> None:
+        """Refuse a worker with another problem or seed: a replay of the trace would not be this run."""
+        for what, remedy in (("problem", "give both ends the same one"), ("seed", "give both ends the same --seed")):
+            here, there = self._origin.get(what), hello.get(what)
+            if here is not None and there != here:
+                theirs = "none" if there is None else wire.words(str(there))
+                raise Refused(f"the server's {what} is {here}, this worker's {theirs}; {remedy}", final=True)
+
+    def _row_of(self, hello: dict[str, Any], now: float) -> int:
+        """The row a worker asks for and may have."""
+        asked, token = hello.get("worker"), hello.get("token")
+        row: int | None = None
+        if self.tokens.required:
+            row = self.tokens.row_of(token if isinstance(token, str) else "")
+            if row is None:
+                what = "is not one of this server's" if token else "is missing; give the worker's .token file"
+                raise Refused(f"the token {what}", final=True)
+        if asked is not None:
+            named = self._rows.get(asked) if isinstance(asked, str) else None
+            if named is None or (row is not None and named != row):
+                what = wire.words(asked)[:60] if isinstance(asked, str) else "of an unknown kind"
+                raise Refused(f"worker {what}: not among this server's, or another's row", final=True)
+            row = named
+        if row is None:
+            return self._free_row(now)
+        if row in self.by_row and now - self.server.members[row].heard < OCCUPIED:
+            raise _Busy(f"worker {self.server.members[row].name} is connected already")
+        return row
+
+    def _free_row(self, now: float) -> int:
+        """A row for a worker that does not mind which: a new one, or that of a worker who does not come back."""
+        vacant = [member for member in self.server.members if member.row not in self.by_row]
+        away = [member.row for member in vacant if member.state == "away"]
+        free = [member.row for member in vacant if member.state == "expected"]
+        free += [row for row in away if now - self._lost.get(row, -math.inf) >= OCCUPIED]
+        free += [member.row for member in vacant if member.state == "left"]
+        if free:
+            return free[0]
+        if away:
+            raise _Busy("all rows are taken, some by workers that may come back; they are free in a few seconds")
+        raise _Busy("all rows are taken; give more workers to the server")
+
+    def _report(self, connection: Connection, row: int, head: wire.Head, payload: memoryview, now: float) -> Actions:
+        if self._small:
+            self._scratch[:] = wire.numbers(payload)  # on the stage it may lie anywhere; compiled code wants it aligned
+            return self._take(connection, row, head, now, self._scratch)
+        return self._take(connection, row, head, now, wire.numbers(payload))
+
+    def _take(self, connection: Connection, row: int, head: wire.Head, now: float, message: Floats | None) -> Actions:
+        """Have the session take a report, or that there is nothing to send; answer."""
+        if head.sample >= wire.SAMPLES:
+            raise wire.BadFrame(f"sample {head.sample}: fewer than {wire.SAMPLES} are allowed")
+        said, final = b"", False
+        try:
+            if message is None:
+                self.session.skip(row, head.stamp, head.sample, now)
+            else:
+                self.session.push(row, head.stamp, message, head.sample, now, self._square(message))
+        except Refused as refused:
+            self.session.refused(row, refused)
+            said, final = refusal(refused.reason, refused.final), refused.final
+        except Exception as error:  # not the worker's fault: the message was accepted
+            self.failure = error
+            return ()
+        return self._reply(Reply(connection, said, final), now)
+
+    def _leave(self, connection: Connection, row: int, content: dict[str, Any], now: float) -> Actions:
+        """A worker leaves, for good or because its own code failed; its connection ends once that is noted."""
+        reason = wire.words(content.get("reason"))
+        connection.row, connection.reader.expected = None, self.before
+        del self.by_row[row]
+        if content.get("failed"):
+            self.session.failed(row, reason)
+        else:
+            self.session.left(row, now, reason)
+        return self._reply(Reply(connection, b"", last=True), now)
+
+    # Answers
+
+    def _reply(self, reply: Reply, now: float) -> Actions:
+        """Answer at once, or in durable mode when all that was accepted is on disk."""
+        if not self.session.durable:
+            return self._deliver(reply, now)
+        reply.connection.owed = self.pending = True
+        self._outbox.put(reply)
+        return ()
+
+    def _deliver(self, reply: Reply, now: float) -> Actions:
+        connection, said, last = reply
+        if connection.closing:
+            return ()
+        if not last:
+            return (SendModel(connection, said, self.server.version),)
+        connection.closing = True
+        ending = self.close(connection, now)
+        return [Send(connection, said), *ending] if said else ending
+
+    def _remark(self, connection: Connection, reason: str, now: float) -> None:
+        """Tell whoever watches of a worker that was turned away; once a second is enough."""
+        if now - self._remarked >= QUIET:
+            self._remarked = now
+            shown = f" from {connection.peer}" if connection.peer else ""
+            self.session.event(f"a worker{shown} was turned away: {reason}")
+
+
+class _Busy(Exception):
+    """Not now, but perhaps later."""

@@ -1,0 +1,105 @@
+"""Bytes become frames, without I/O: a transport asks where the next bytes go, and what has become of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from siag.live import wire
+from siag.live.wire import STAGE
+
+
+class FrameReader:
+    """Reads the frames of one connection.
+
+    Small frames are received on a stage, several at a time. A large array goes straight to a place of its own, which
+    is used again for the next one.
+
+    Attributes:
+        expected: which frames may come now.
+        tap: sees every frame and may pass on another one in its place; used where arrays lie in shared memory.
+    """
+
+    def __init__(self, expected: wire.Expected) -> None:
+        self.expected = expected
+        self.tap: Callable[[wire.Head, memoryview], tuple[wire.Head, memoryview]] | None = None
+        self._stage = bytearray(STAGE)
+        self._view = memoryview(self._stage)
+        self._low = self._high = 0  # what is on the stage and not read yet
+        self._head: wire.Head | None = None  # of a large frame on its way
+        self._array: memoryview | None = None
+        self._got = 0
+
+    @property
+    def missing(self) -> int | None:
+        """How many bytes are missing of a large frame that has begun, 0 of a small one; `None` if none has begun."""
+        if self._head is not None:
+            return self._head.length - self._got
+        return 0 if self._low < self._high else None
+
+    def buffer(self) -> memoryview:
+        """Where the next bytes go."""
+        if self._head is not None and self._array is not None:
+            return self._array[self._got :]
+        if self._low:
+            left = self._high - self._low
+            self._stage[:left] = self._stage[self._low : self._high]
+            self._low, self._high = 0, left
+        return self._view[self._high :]
+
+    def received(self, count: int) -> None:
+        """So many bytes have come to where `buffer` said."""
+        if self._head is None:
+            self._high += count
+        else:
+            self._got += count
+
+    def feed(self, content: wire.Raw) -> Iterator[tuple[wire.Head, memoryview]]:
+        """The frames that are complete with these bytes; `expected` may change from one to the next."""
+        rest = memoryview(content)
+        while rest:
+            room = self.buffer()
+            count = min(len(room), len(rest))
+            room[:count] = rest[:count]
+            rest = rest[count:]
+            self.received(count)
+            while (frame := self.next()) is not None:
+                yield frame
+
+    def next(self) -> tuple[wire.Head, memoryview] | None:
+        """The next frame that is complete; what follows its header is good until the next `buffer`.
+
+        Raises `wire.BadFrame` if what has come is no frame that is expected.
+        """
+        if self._head is not None:
+            return self._finish_large(self._head)
+        size, low = wire.HEADER.size, self._low
+        if self._high - low < size:
+            return None
+        head = wire.parse_head(self._stage, self.expected, low)
+        end = low + size + head.length
+        if end <= self._high:
+            self._low = end
+            if end == self._high:
+                self._low = self._high = 0
+            return self._passed(head, self._view[low + size : end])
+        if size + head.length > STAGE:
+            self._begin_large(head, low + size)
+        return None
+
+    def _begin_large(self, head: wire.Head, first: int) -> None:
+        if self._array is None or len(self._array) != head.length:
+            self._array = np.empty(head.length, np.uint8).data
+        self._head, self._got = head, self._high - first
+        self._array[: self._got] = self._view[first : self._high]
+        self._low = self._high = 0
+
+    def _finish_large(self, head: wire.Head) -> tuple[wire.Head, memoryview] | None:
+        if self._got < head.length or self._array is None:
+            return None
+        self._head = None
+        return self._passed(head, self._array)
+
+    def _passed(self, head: wire.Head, payload: memoryview) -> tuple[wire.Head, memoryview]:
+        return (head, payload) if self.tap is None else self.tap(head, payload)

@@ -1,0 +1,239 @@
+"""A server's end of TCP or TLS: lets callers in, as many as may be, and carries out what its reception wants done."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import socket
+import ssl
+import time
+from contextlib import suppress
+from typing import Any
+
+from siag.foundations.errors import BadInput, reason_of
+from siag.live import wire
+from siag.live.connection import GRACE, Actions, Connection, Reception, Send, SendModel, refusal
+from siag.live.transports.tcp.peer import Peer
+from siag.live.transports.waiting import Spinner
+
+PAUSE = 0.05  # seconds before another try of what the system would not do
+RESERVE = 64  # file descriptors for everything but connections
+HANDSHAKES = 50  # TLS handshakes at a time: each takes a third of a megabyte
+LEAST = 1.0  # seconds a handshake may take before it makes room for another
+KEEPALIVE = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 6}  # a machine that is gone is noticed in 90 s
+
+
+class Endpoint:
+    """All connections of a server over TCP or TLS.
+
+    Args:
+        reception: what is to be done with them.
+        context: for TLS.
+        spinner: what the event loop polls with before it sleeps, while workers on this machine are there.
+    """
+
+    def __init__(self, reception: Reception, context: ssl.SSLContext | None, spinner: Spinner | None = None) -> None:
+        self.reception = reception
+        self._context, self._spinner = context, Spinner() if spinner is None else spinner
+        self._loop = asyncio.get_running_loop()
+        self._room = _room(reception.limits.connections)
+        self._arriving: dict[asyncio.Task[None], float] = {}  # who is shaking hands, and since when
+        self._near = 0  # connections from this machine
+        self._scheduled = False
+        self._at_once = reception.shown.nbytes + wire.HEADER.size <= wire.STAGE and wire.NATIVE
+        self._model = (-1, -1, memoryview(b""))  # an epoch, a version, and its w as bytes
+        for source in reception.sources:
+            self._loop.add_reader(source.fileno(), self._hear, source)
+
+    # Actions
+
+    def perform(self, actions: Actions) -> None:
+        """Carry out what the reception wants done."""
+        for action in actions:
+            peer: Peer = action.connection.place
+            if type(action) is SendModel:
+                self._send_model(peer, action)
+            elif type(action) is Send:
+                peer.transport.write(action.frame)
+            else:
+                peer.transport.close()
+        if self.reception.pending and not self._scheduled:
+            self._scheduled = True
+            self._loop.call_soon(self._flush)
+
+    def _flush(self) -> None:
+        """What came in one turn of the loop is dealt with together."""
+        self._scheduled = False
+        try:
+            actions = self.reception.flush(time.monotonic())
+        except Exception as error:
+            self.reception.failure = self.reception.failure or error
+            return
+        if actions:
+            self.perform(actions)  # what is still pending waits for `look_after`
+
+    def _send_model(self, peer: Peer, action: SendModel) -> None:
+        if peer.show(action):
+            return
+        write = peer.transport.write
+        shown, epoch = self.reception.shown, self.reception.epoch
+        head = action.before + wire.head(wire.MODEL, shown.nbytes, action.version)
+        if self._at_once:
+            write(head + shown.data)
+            return
+        if self._model[:2] != (epoch, action.version):  # one copy for all who get it: w moves on meanwhile
+            self._model = epoch, action.version, memoryview(shown.astype("<f8", copy=False).tobytes())
+        write(head)
+        write(self._model[2])
+
+    def _hear(self, source: Any) -> None:
+        """Something that is no worker has something to say."""
+        try:
+            self.perform(self.reception.heard(source, time.monotonic()))
+        except Exception as error:
+            self._loop.remove_reader(source.fileno())
+            self.reception.failure = self.reception.failure or error
+
+    # Connections
+
+    def opened(self, peer: Peer) -> None:
+        """A connection is there."""
+        self._near += peer.near
+        self._spinner.able = self._near > 0
+
+    def closed(self, peer: Peer) -> None:
+        """A connection is gone."""
+        self._near -= peer.near
+        self._spinner.able = self._near > 0
+
+    async def accept(self, listener: socket.socket) -> None:
+        """Let in whoever calls, for ever."""
+        while True:
+            await self._room_to_shake_hands()
+            try:
+                caller, _ = await self._loop.sock_accept(listener)
+            except OSError:  # no more file descriptors, or the caller has gone again
+                await asyncio.sleep(4 * PAUSE)
+                continue
+            if await self._make_room():
+                task = self._loop.create_task(self._let_in(caller))
+                self._arriving[task] = time.monotonic()
+                task.add_done_callback(self._arriving.pop)
+            else:
+                with suppress(OSError):
+                    if self._context is None:
+                        caller.send(refusal("too many connections", False))
+                caller.close()
+
+    async def _let_in(self, caller: socket.socket) -> None:
+        """Shake hands."""
+        try:
+            caller.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            for name, value in KEEPALIVE.items():
+                if hasattr(socket, name):
+                    caller.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+            times: dict[str, Any] = {}
+            if self._context is not None:
+                times = {"ssl_handshake_timeout": self.reception.limits.hello, "ssl_shutdown_timeout": GRACE}
+            await self._loop.connect_accepted_socket(lambda: Peer(self), caller, ssl=self._context, **times)
+        except OSError:
+            self.reception.garbage += 1
+            caller.close()
+        except asyncio.CancelledError:  # to make room, or at the end; asyncio has hung up
+            self.reception.garbage += 1
+
+    async def _room_to_shake_hands(self) -> None:
+        """Wait until few enough are shaking hands; the oldest goes when it has had its time."""
+        while self._context is not None and len(self._arriving) >= HANDSHAKES:
+            oldest, since = next(iter(self._arriving.items()))  # they are in order
+            left = since + LEAST - time.monotonic()
+            if left <= 0:
+                oldest.cancel()
+            await asyncio.wait(self._arriving, timeout=max(left, PAUSE), return_when=asyncio.FIRST_COMPLETED)
+
+    async def _make_room(self) -> bool:
+        """Whether one more may come in; somebody who has not said hello goes for it, the one who had most time to."""
+        reception = self.reception
+        if len(reception.connections) + len(self._arriving) < self._room:
+            return True
+        strangers = [each for each in reception.connections if each.row is None and not each.closing]
+        oldest = min(strangers, key=lambda each: each.due, default=None)
+        shaking = next(iter(self._arriving), None)
+        if shaking is not None and (oldest is None or self._arriving[shaking] + reception.limits.hello < oldest.due):
+            shaking.cancel()
+            await asyncio.wait([shaking])
+        elif oldest is not None:
+            self._cut_off(oldest)
+        else:
+            return False
+        return True
+
+    def _cut_off(self, connection: Connection) -> None:
+        connection.closing = True
+        self.reception.connections.discard(connection)
+        connection.place.transport.abort()
+
+    def look_after(self, now: float) -> None:
+        """Hang up on whoever is too slow, and try again what could not be done; to be called every now and then."""
+        cut, actions = self.reception.slow(now)
+        for connection in cut:
+            connection.place.transport.abort()
+        self.perform(actions)
+        if self.reception.failure is not None:
+            raise self.reception.failure
+
+    async def close(self) -> None:
+        """Wait until the workers have hung up, one that hears goodbye does; then hang up."""
+        for source in self.reception.sources:
+            with suppress(ValueError, OSError):  # closed already
+                self._loop.remove_reader(source.fileno())
+        for task in self._arriving:
+            task.cancel()
+        if self._arriving:
+            await asyncio.wait(self._arriving, timeout=GRACE)
+        for patience in (GRACE, GRACE / 2):
+            until = time.monotonic() + patience
+            while self.reception.connections and time.monotonic() < until:
+                await asyncio.sleep(PAUSE / 5)
+            for connection in list(self.reception.connections):
+                if connection.closing:
+                    connection.place.transport.abort()
+                else:
+                    self.perform(self.reception.close(connection, time.monotonic()))
+        await asyncio.sleep(0)
+        for connection in self.reception.connections:
+            connection.place.forget_memory()
+
+
+def listen(host: str, port: int) -> list[socket.socket]:
+    """Sockets that listen on all addresses of a host, on the same port."""
+    listeners: list[socket.socket] = []
+    try:
+        found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        for family, kind, number, _, address in dict.fromkeys(found):
+            listener = socket.socket(family, kind, number)
+            listeners.append(listener)
+            if hasattr(socket, "SO_REUSEADDR") and hasattr(signal, "SIGKILL"):  # on Windows it means another thing
+                listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if family == socket.AF_INET6:
+                listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            taken = listeners[0].getsockname()[1] if len(listeners) > 1 else port
+            listener.bind((address[0], taken, *address[2:]))
+            listener.listen(1024)
+            listener.setblocking(False)
+    except OSError as error:
+        for listener in listeners:
+            listener.close()
+        reason = reason_of(error)
+        raise BadInput("port", port, f"one to listen on at {host} ({reason})", "choose another with --port") from None
+    return listeners
+
+
+def _room(wanted: int) -> int:
+    """How many connections there may be: as many as wanted, if the system lets this process have them."""
+    try:
+        import resource
+    except ImportError:
+        return wanted
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return wanted if limit == resource.RLIM_INFINITY else max(1, min(wanted, limit - RESERVE))

@@ -1,0 +1,113 @@
+"""One connection over TCP or TLS: asyncio's bytes to the reception, and its actions to asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, cast
+
+from siag.live import wire
+from siag.live.connection import SendModel
+from siag.live.transports.tcp.memory import Memory, offered, same_machine
+
+if TYPE_CHECKING:
+    from siag.live.transports.tcp.endpoint import Endpoint
+
+NOWHERE = memoryview(bytearray(wire.STAGE))  # for what is sent to a connection that is being closed
+
+
+class Peer(asyncio.BufferedProtocol):
+    """Carries one connection of an endpoint.
+
+    Attributes:
+        transport: asyncio's.
+        near: whether the other end is on this machine.
+    """
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._endpoint, self._reception = endpoint, endpoint.reception
+        self.transport: asyncio.Transport
+        self.near = False
+        self._memory: Memory | None = None  # that it was offered, and has not declined
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Somebody has called."""
+        self.transport = cast(asyncio.Transport, transport)
+        self.transport.set_write_buffer_limits(high=self._reception.unread())
+        self.near = same_machine(transport)
+        address = transport.get_extra_info("peername")
+        self.connection = self._reception.open(self, time.monotonic(), str(address[0]) if address else "")
+        self._buffer: Callable[[], memoryview] = self.connection.reader.buffer
+        self._endpoint.opened(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The connection is gone; the worker's row stays."""
+        self.forget_memory()
+        self._reception.lost(self.connection, time.monotonic())
+        self._endpoint.closed(self)
+
+    def pause_writing(self) -> None:
+        """The other end does not read what it is sent: this one stops reading from it, until it does."""
+        if self.connection.trusted:  # or the two might wait for each other
+            return
+        now = time.monotonic()
+        self.connection.paused = True
+        self.connection.read_by = self._reception.deadline(self._reception.unread(), now)
+        self.transport.pause_reading()
+
+    def resume_writing(self) -> None:
+        """It has read."""
+        self.connection.paused, self.connection.read_by = False, math.inf
+        if not self.connection.closing:
+            self.transport.resume_reading()
+            self.buffer_updated(0)
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Where the next bytes go: a large array straight to its place."""
+        return NOWHERE if self.connection.closing else self._buffer()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """So many bytes have come."""
+        self._endpoint.perform(self._reception.receive(self.connection, nbytes, time.monotonic()))
+
+    # Memory that is shared
+
+    def offer_memory(self, hello: dict[str, Any], message: int, shown: int) -> dict[str, Any]:
+        """What a welcome says of memory to share, given a hello and how many numbers reports and models have."""
+        self.forget_memory()
+        self._memory = offered(self.transport, hello, message, shown)
+        if self._memory is None:
+            return {}
+        self.connection.reader.tap = self._tap
+        return {"memory": self._memory.path}
+
+    def forget_memory(self) -> None:
+        """Share no memory any longer."""
+        memory, self._memory = self._memory, None
+        if memory is not None:
+            memory.remove()
+
+    def _tap(self, head: wire.Head, payload: memoryview) -> tuple[wire.Head, memoryview]:
+        """A report in shared memory is passed on as if it had been sent."""
+        if head.kind == wire.SHARED_REPORT:
+            memory = self._memory
+            if memory is None:
+                raise wire.BadFrame("SHARED_REPORT: there is no memory that is shared")
+            memory.used = True
+            memory.remove()
+            payload = memory.report.data.cast("B")
+            return wire.Head(len(payload), wire.REPORT, head.stamp, head.sample), payload
+        if head.kind == wire.REPORT:
+            self.forget_memory()  # it could not be had there
+        return head, payload
+
+    def show(self, action: SendModel) -> bool:
+        """Show w in shared memory, if the worker uses that."""
+        memory = self._memory
+        if memory is None or not memory.used:
+            return False
+        memory.model[:] = self._reception.shown
+        self.transport.write(action.before + wire.head(wire.SHARED_MODEL, 0, action.version))
+        return True

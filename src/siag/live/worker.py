@@ -1,0 +1,394 @@
+"""A worker as a state machine without I/O: events in, actions out; time, randomness and the user's code are arguments.
+
+    start ──► Connect ──connected──► GREETING ──WELCOME──► WELCOMED ──MODEL──► JOINED ◄──► (computing, reporting)
+                 ▲                                                                │
+                 └───────────── AWAY ◄── lost, GOODBYE for now, refused for now ──┘
+
+A transport carries the actions out and tells what came of them. The user's code runs outside: the action `Compute` asks
+the transport to call `compute`, and then `computed`, `stream_ended` or `failed`. Other events may come meanwhile; the w
+that the user's code reads does not change.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from enum import Enum, auto
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from siag.foundations.types import Floats
+from siag.foundations.version import __version__
+from siag.live import wire
+from siag.live.frame_reader import FrameReader
+from siag.live.task import FromProblem, Task
+from siag.live.welcome import Dismissed, parse_welcome
+
+FIRST_WAIT, LONGEST_WAIT = 0.1, 5.0  # seconds before the next try to connect
+HEARTBEAT = 2.0  # seconds between two signs of life while a gradient takes long
+REJOIN = 3  # refusals in a row, after which to begin with a new hello
+HANG_UPS = 5  # times that a server hung up at the first hello, without a word, after which to give up
+BEFORE: wire.Expected = {wire.WELCOME: wire.TOLD, wire.REFUSAL: wire.TOLD, wire.GOODBYE: wire.TOLD}
+
+Make = Callable[[dict[str, Any], Floats], Task]
+"""make(description, w0): the task, given the server's description of its method, and w."""
+
+
+class Phase(Enum):
+    """How a worker stands with its server."""
+
+    AWAY = auto()  # no connection
+    CONNECTING = auto()
+    GREETING = auto()  # hello was sent
+    WELCOMED = auto()  # w is to come
+    JOINED = auto()
+    LEAVING = auto()  # farewell was sent
+    ENDED = auto()
+
+
+class End(Enum):
+    """Why a worker has ended."""
+
+    DONE = auto()  # the server says so
+    STREAM_ENDED = auto()
+    DISMISSED = auto()  # the server does not want it, or is not one it can work for
+    GAVE_UP = auto()  # there was no server for as long as it was told to wait
+    FAILED = auto()  # the user's code raised an error
+    INTERRUPTED = auto()
+
+
+class GaveUp(Dismissed):
+    """There was no server for as long as the worker was told to wait."""
+
+
+class Connect(NamedTuple):
+    """Open a connection after so many seconds, and say `connected` or `lost`; a remark for whoever watches."""
+
+    after: float
+    remark: str = ""
+
+
+class Send(NamedTuple):
+    """Send a frame."""
+
+    frame: bytes
+
+
+class SendReport(NamedTuple):
+    """Send a header, and after it the numbers of `Worker.message`."""
+
+    head: bytes
+
+
+class HangUp(NamedTuple):
+    """End the connection, if there is one; nothing is to be told of that."""
+
+
+class Part(NamedTuple):
+    """Wait until the server hangs up, for a while; then the worker has ended."""
+
+
+class Compute(NamedTuple):
+    """Call `Worker.compute`, and say what came of it."""
+
+
+class Say(NamedTuple):
+    """Make a remark."""
+
+    text: str
+
+
+Action: TypeAlias = Connect | Send | SendReport | HangUp | Part | Compute | Say
+Actions: TypeAlias = list[Action]
+
+
+class Worker:
+    """A worker of a server.
+
+    Args:
+        make: makes the task, once the server has said what it needs.
+        name: which of the server's workers this is; `None`: any that is free.
+        token: that binds it to its row.
+        origin: the problem and the seed of its samples, in words.
+        share: whether to share memory with a server that offers it.
+        give_up: seconds without a server after which to end; `None`: never.
+        heartbeat: seconds of silence after which it sends a sign of life.
+        rng: spreads the tries to connect.
+        where: the server's address, for remarks.
+
+    Attributes:
+        phase: how it stands with its server.
+        busy: whether the user's code is at work.
+        end: why it has ended, and a reason in words; `None` before that.
+        expected: the frames that may come now.
+        w: (shown,) what it has read last, to be read only.
+        message: (message,) what it is to send.
+        reports: how many it has sent.
+        refused: how many of its reports were refused.
+        spoken: when it last sent something.
+    """
+
+    def __init__(
+        self,
+        make: Make,
+        *,
+        name: str | None = None,
+        token: str | None = None,
+        origin: dict[str, Any] | None = None,
+        share: bool = False,
+        give_up: float | None = None,
+        heartbeat: float = HEARTBEAT,
+        rng: random.Random | None = None,
+        where: str = "the server",
+    ) -> None:
+        self._make, self.name, self._token = make, name, token
+        self._hello = {**(origin or {}), **({"memory": True} if share else {})}
+        self._give_up, self._heartbeat, self._rng = give_up, heartbeat, rng or random.Random()
+        self.where = where
+        self.phase, self.busy = Phase.AWAY, False
+        self.end: tuple[End, str] | None = None
+        self.expected: wire.Expected = BEFORE
+        self.task: Task | None = None
+        self.place, self.lengths = (0, 0, 0), (0, 0)  # row, workers, d; of what is sent, and of what is read
+        self.w = self.message = np.empty(0)
+        self.reports = self.refused = 0
+        self.spoken = 0.0
+        self._writable = self._model = np.empty(0)  # what w is a view of; a newer w, while the user's code reads w
+        self._model_stamp = 0
+        self._stamp = self._samples = 0
+        self._method: Any = None
+        self._ahead = 0  # how many samples others have reported in this worker's place
+        self._rejoined = False  # whether the server was joined anew while the user's code was at work
+        self._refusals = 0  # in a row
+        self._hang_ups = 0
+        self._wait, self._since, self._retry = FIRST_WAIT, 0.0, 0.0
+
+    # What the user's code does
+
+    def compute(self) -> bool:
+        """Run the user's code: make the task if there is none, and the next message; whether to send it."""
+        if self.task is None:
+            _, _, d = self.place
+            task = self._make(self._method if isinstance(self._method, dict) else {}, self.w[:d].copy())
+            task.begin(*self.place, self._samples)
+            self.task = task
+        return bool(self.task.compute(self.w, self.message))
+
+    def computed(self, send: bool, now: float) -> Actions:
+        """The user's code has made a message, or found that there is nothing to send."""
+        self.busy = False
+        task = self.task
+        if task is None or self.phase is not Phase.JOINED:
+            return []  # the message is of no use: the next comes when the server is there again
+        number = task.sample + self._ahead
+        if self._rejoined:
+            self._rejoined = False
+            self._go_on(task)
+            if number < self._samples:
+                self._writable[:], self._stamp = self._model, self._model_stamp
+                return self._next()
+        self.spoken = now
+        if not send:
+            return [Send(wire.head(wire.SKIP, 0, self._stamp, number))]
+        self.reports += 1
+        return [SendReport(wire.head(wire.REPORT, self.message.nbytes, self._stamp, number))]
+
+    def put_off(self) -> None:
+        """`Compute` is not carried out: the worker goes away instead, and reads w anew when it is back."""
+        self.busy, self.phase = False, Phase.CONNECTING
+
+    def stream_ended(self, now: float) -> Actions:
+        """There are no more samples."""
+        self.busy = False
+        return self._leave(End.STREAM_ENDED, "its stream ended", now)
+
+    def failed(self, reason: str, now: float) -> Actions:
+        """The user's code has raised an error."""
+        self.busy = False
+        return self._leave(End.FAILED, reason, now)
+
+    def interrupted(self, now: float) -> Actions:
+        """Whoever started it wants it to end."""
+        return self._leave(End.INTERRUPTED, "it was interrupted", now)
+
+    # What happens to the connection
+
+    def start(self, now: float) -> Actions:
+        """Begin."""
+        self._since = now
+        self.phase = Phase.CONNECTING
+        return [Connect(0.0)]
+
+    def connected(self, now: float, extras: dict[str, Any] | None = None) -> Actions:
+        """A connection is there; `extras` is what the hello says of it."""
+        if self.phase is not Phase.CONNECTING:
+            return [HangUp()]
+        self.phase, self.expected, self.spoken = Phase.GREETING, BEFORE, now
+        hello = {"protocol": wire.PROTOCOL, "siag": __version__, "worker": self.name, "token": self._token}
+        return [Send(wire.text(wire.HELLO, hello | self._hello | (extras or {})))]
+
+    def lost(self, reason: str, now: float) -> Actions:
+        """The connection is gone, or could not be opened."""
+        if self.phase is Phase.ENDED:
+            return []
+        if self.phase is Phase.LEAVING:
+            self.phase = Phase.ENDED
+            return []
+        if self.phase is Phase.GREETING and self.task is None and not self.lengths[0]:
+            self._hang_ups += 1
+            if self._hang_ups >= HANG_UPS:
+                return self._finish(End.DISMISSED, f"{self.where} hung up at our hello {HANG_UPS} times: {reason}")
+        return self._retry_later(f"no connection to {self.where} ({reason})", reason, now)
+
+    def dismiss(self, reason: str) -> Actions:
+        """The two ends will never understand each other."""
+        return self._finish(End.DISMISSED, reason)
+
+    def time(self, now: float) -> Actions:
+        """Some time has passed."""
+        if self.phase is Phase.JOINED and now - self.spoken > self._heartbeat:
+            self.spoken = now
+            return [Send(wire.head(wire.ALIVE))]
+        return []
+
+    @property
+    def wakes(self) -> float | None:
+        """When `time` should be called next; `None`: no need."""
+        return self.spoken + self._heartbeat if self.phase is Phase.JOINED else None
+
+    def model_place(self) -> Floats:
+        """Where the numbers of the next MODEL are to go, before `frame` is told of it."""
+        return self._model if self.busy else self._writable
+
+    def feed(self, reader: FrameReader, content: wire.Raw, now: float) -> Actions:
+        """These bytes have come; for transports that have them in one piece. May raise `wire.BadFrame`."""
+        actions: Actions = []
+        reader.expected = self.expected
+        for head, payload in reader.feed(content):
+            if head.kind == wire.MODEL:
+                self.model_place()[:] = wire.numbers(payload)
+            actions += self.frame(head, {} if head.kind == wire.MODEL else wire.parse_text(payload), now)
+            reader.expected = self.expected
+        return actions
+
+    def report(self, action: SendReport) -> bytes:
+        """All that a `SendReport` has to send, as bytes."""
+        return action.head + self.message.astype("<f8", copy=False).tobytes()
+
+    def frame(self, head: wire.Head, content: dict[str, Any], now: float) -> Actions:
+        """A frame has come, one that was expected; `content` is its JSON, empty for a MODEL."""
+        if self.phase in (Phase.ENDED, Phase.LEAVING, Phase.AWAY, Phase.CONNECTING):
+            return []
+        if head.kind == wire.WELCOME:
+            return self._welcome(content)
+        if head.kind == wire.MODEL:
+            return self._read(head.stamp, now)
+        return self._told(head.kind, content, now)
+
+    # Inside
+
+    def _told(self, kind: int, content: dict[str, Any], now: float) -> Actions:
+        """A refusal, or goodbye: for good, or for now."""
+        reason = wire.words(content.get("reason"))
+        if kind == wire.GOODBYE and content.get("done"):
+            return self._finish(End.DONE, reason or "the server is done")
+        if kind == wire.REFUSAL and content.get("final"):
+            return self._finish(End.DISMISSED, f"the server refused: {reason}")
+        if kind == wire.GOODBYE or self.phase is Phase.GREETING:
+            reason = reason or ("the server stopped" if kind == wire.GOODBYE else "the server is busy")
+            return [HangUp(), *self._retry_later(f"no connection to {self.where} ({reason})", reason, now)]
+        self.refused += 1
+        self._refusals += 1
+        return [Say(f"refused: {reason}")]
+
+    def _welcome(self, content: dict[str, Any]) -> Actions:
+        place, lengths, samples = parse_welcome(content)
+        known = self.lengths[0] > 0
+        if known and (place, lengths) != (self.place, self.lengths):
+            there, here = (f"row {row} of {n}, d = {d}" for row, n, d in (place, self.place))
+            if there == here:
+                there, here = (f"reports of {sent} numbers" for sent, _ in (lengths, self.lengths))
+            return self._finish(End.DISMISSED, f"the server is another than before: {there}, not {here}")
+        if not known:
+            self.place, self.lengths, self.name = place, lengths, str(content.get("name"))
+            self.message, self._writable, self._model = np.empty(lengths[0]), np.empty(lengths[1]), np.empty(lengths[1])
+            self.w = self._writable.view()
+            self.w.setflags(write=False)
+        self._samples, self._method = samples, content.get("method")
+        size = 8 * lengths[1]
+        self.expected = {wire.MODEL: (size, size), wire.REFUSAL: wire.TOLD, wire.GOODBYE: wire.TOLD}
+        self.phase = Phase.WELCOMED
+        return []
+
+    def _read(self, stamp: int, now: float) -> Actions:
+        """The numbers of a MODEL have come."""
+        joined = self.phase is Phase.WELCOMED
+        self.phase = Phase.JOINED
+        remarks: Actions = []
+        if joined:
+            row, workers, _ = self.place
+            remarks = [Say(f"joined as worker {self.name}, row {row} of {workers}")]
+            self._wait = FIRST_WAIT
+        if self.busy:
+            self._rejoined, self._model_stamp = self._rejoined or joined, stamp
+            return remarks
+        self._stamp = stamp
+        if joined:
+            self._refusals = 0
+            if self.task is not None:
+                self._go_on(self.task)
+        elif self._refusals and self.task is not None:
+            self.task.forget()
+            if self._refusals >= REJOIN:  # the two ends may disagree about what was before
+                self._refusals = 0
+                reason = f"refused {REJOIN} times in a row"
+                return [*remarks, HangUp(), *self._retry_later(reason, reason, now)]
+        return [*remarks, *self._next()]
+
+    def _next(self) -> Actions:
+        self.busy = True
+        return [Compute()]
+
+    def _go_on(self, task: Task) -> None:
+        """After another worker may have worked in this one's place: no sample is reported twice.
+
+        Whether what was sent last has arrived is not known, so nothing of it is remembered.
+        """
+        task.forget()
+        if self._samples > task.sample + 1 + self._ahead:
+            if isinstance(task, FromProblem):  # a sample's number says what it is
+                task.begin(*self.place, self._samples)
+            else:
+                self._ahead = self._samples - task.sample - 1
+
+    def _retry_later(self, remark: str, reason: str, now: float) -> Actions:
+        """Connect again after a while, or give up."""
+        if self.phase in (Phase.JOINED, Phase.WELCOMED):
+            self._wait, self._since = FIRST_WAIT, now
+        away = now - self._since
+        if self._give_up is not None and away > self._give_up:
+            return self._finish(End.GAVE_UP, f"no server at {self.where} for {away:.0f} seconds: {reason}")
+        wait, self._wait = self._wait, min(2 * self._wait, LONGEST_WAIT)
+        self.phase = Phase.CONNECTING
+        after = wait * self._rng.uniform(0.5, 1.0)  # not all at once
+        return [Connect(after, f"{remark}; trying again in {wait:.1f} s")]
+
+    def _leave(self, end: End, reason: str, now: float) -> Actions:
+        """Say farewell, and wait until the server has heard it; without one there is nothing to say."""
+        if self.phase is Phase.ENDED:
+            return []
+        self.end = self.end or (end, reason)
+        if self.phase is not Phase.JOINED:
+            self.phase = Phase.ENDED
+            return [HangUp()]
+        self.phase, self.spoken = Phase.LEAVING, now
+        farewell = {"reason": wire.words(reason), "failed": end is not End.STREAM_ENDED}
+        return [Send(wire.text(wire.LEAVE, farewell)), Part()]
+
+    def _finish(self, end: End, reason: str) -> Actions:
+        """The worker has ended; code of the user's that waits for a sample is to wait no longer."""
+        self.end, self.phase = self.end or (end, reason), Phase.ENDED
+        if self.busy and self.task is not None:
+            self.task.stop()
+        return [HangUp()]

@@ -1,0 +1,121 @@
+"""Admission: a report is judged, taken and written down in one go, by compiled code."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from siag.foundations.dispatch import compiled
+from siag.foundations.types import Floats, Integers, Record
+from siag.methods import Method
+from siag.server.guard import ACCEPTED, Bounds, judge, square_norm
+from siag.server.ledger import BINS, HERE, blank, enter
+from siag.server.state import GO, HOLD, move, take
+
+
+@compiled
+def admit(
+    state: Record,
+    lines: Floats,
+    ages: Integers,
+    bounds: Bounds,
+    i: int,
+    message: Floats,
+    stamp: int,
+    sample: int,
+    square: float,
+    version: int,
+    now: float,
+    go: int,
+    eta: float,
+) -> int:
+    """Take worker i's report and write it down if the verdict is ACCEPTED, otherwise do nothing; return the verdict."""
+    line, everybody = lines[i], lines[lines.shape[0] - 1]
+    verdict = judge(line, everybody, bounds, version, stamp, sample, square)
+    if verdict == ACCEPTED:
+        take(state, i, message, version - stamp, go, eta)
+        enter(line, everybody, ages, version, stamp, sample, math.sqrt(square), now)
+    return verdict
+
+
+@compiled
+def note_silence(
+    lines: Floats, ages: Integers, bounds: Bounds, i: int, stamp: int, sample: int, version: int, now: float
+) -> int:
+    """Write down that worker i has nothing to send if the verdict is ACCEPTED; return the verdict."""
+    line, everybody = lines[i], lines[lines.shape[0] - 1]
+    verdict = judge(line, everybody, bounds, version, stamp, sample, 0.0)
+    if verdict == ACCEPTED:
+        enter(line, everybody, ages, version, stamp, sample, 0.0, now)
+    return verdict
+
+
+@compiled
+def admit_all(
+    state: Record,
+    lines: Floats,
+    ages: Integers,
+    bounds: Bounds,
+    rows: Integers,
+    messages: Floats,
+    notes: Integers,
+    squares: Floats,
+    version: int,
+    now: float,
+    arrived: int,
+    k: int,
+    sizes: Floats,
+    first: int,
+) -> int:
+    """Take the reports of these rows, as `admit` does, up to the first that is not accepted; return how many.
+
+    Args:
+        state: the method's.
+        lines: the ledger.
+        ages: the histogram.
+        bounds: of the guard.
+        rows: whose reports have come, in order; what is no row ends it.
+        messages: (n, their length) the reports.
+        notes: (n, 2) their stamps and samples.
+        squares: (n,) their squared norms.
+        version: of w.
+        now: the time.
+        arrived: reports since the last step.
+        k: step after so many.
+        sizes: of the steps.
+        first: which of them is next.
+    """
+    taken, everybody = 0, lines[lines.shape[0] - 1]
+    for i in rows:
+        if not 0 <= i < lines.shape[0] - 1:
+            break
+        go = GO if arrived + 1 >= k else HOLD
+        eta = sizes[first] if go == GO else 0.0
+        stamp, sample = notes[i, 0], notes[i, 1]
+        line, square = lines[i], squares[i]
+        if judge(line, everybody, bounds, version, stamp, sample, square) != ACCEPTED:
+            break
+        take(state, i, messages[i], version - stamp, go, eta)
+        enter(line, everybody, ages, version, stamp, sample, math.sqrt(square), now)
+        taken += 1
+        arrived += 1
+        if go == GO:
+            arrived = 0
+            version += 1
+            first += 1
+    return taken
+
+
+def warm_up(method: Method, bounds: Bounds) -> None:
+    """Have the machine code made, or found on disk, before anybody waits for it."""
+    state, lines, ages, one = method.init(np.zeros(1), 1), blank(1), np.zeros(BINS, np.int64), np.zeros(1)
+    lines[0, HERE] = 1.0
+    message, notes = np.zeros(method.message(1, 1)), np.zeros((1, 2), np.int64)
+    rows: Any = np.zeros(1, np.int32)  # as runtimes give them
+    admit(state, lines, ages, bounds, 0, message, 0, 0, 0.0, 0, 0.0, GO, 0.0)
+    admit_all(state, lines, ages, bounds, rows, message[None], notes, one, 0, 0.0, 0, 1, one, 0)
+    note_silence(lines, ages, bounds, 0, 0, 0, 0, 0.0)
+    move(state, 0.0)
+    square_norm(message)

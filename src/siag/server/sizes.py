@@ -1,0 +1,87 @@
+"""The sizes of a server's steps: worked out ahead of time, or asked one by one of a step that looks at ages."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from siag.activity import checked_sizes
+from siag.foundations.dispatch import compiled
+from siag.foundations.errors import BadInput
+from siag.foundations.types import Floats, Record
+from siag.steps import Step, heard, left, size
+
+AHEAD = 4096  # sizes worked out at a time
+
+
+@compiled
+def hear(rule: Record, i: int, stamp: int) -> None:
+    """Let a step that looks at ages know of a report."""
+    heard(rule, i, stamp)
+
+
+@compiled
+def miss(rule: Record, i: int) -> None:
+    """Let it know that nothing is left of a worker's."""
+    left(rule, i)
+
+
+@compiled
+def aged_size(rule: Record, t: int) -> float:
+    """Its η_t, asked once."""
+    return size(rule, t)
+
+
+class Sizes:
+    """η of each version.
+
+    Args:
+        step: whose sizes they are.
+        n: how many workers there are.
+
+    Attributes:
+        rule: what a step that looks at ages remembers of them; `None` for any other step.
+    """
+
+    def __init__(self, step: Step, n: int) -> None:
+        self.step, self.rule = step, step.rule(n)
+        self._ahead: Floats = np.empty(0)
+        self._from = 0
+
+    def at(self, version: int) -> float:
+        """η of this version; with a rule to be asked once only, when all that has come is heard."""
+        if self.rule is not None:
+            eta = float(aged_size(self.rule, version))
+            if not 0.0 <= eta < math.inf:
+                raise BadInput("step", eta, "finite and not negative", "mend what `size` means for it")
+            return eta
+        k = version - self._from
+        if not 0 <= k < len(self._ahead):
+            k = self.ahead(version)[1]
+        return float(self._ahead[k])
+
+    def ahead(self, version: int) -> tuple[Floats, int]:
+        """η of this version and some more, without a rule: an array, and where in it this version is."""
+        k = version - self._from
+        if not 0 <= k < len(self._ahead):
+            self._from, k = version, 0
+            self._ahead = checked_sizes(self.step.sizes, version, AHEAD)
+        return self._ahead, k
+
+    def hear(self, row: int, stamp: int) -> None:
+        """A report was accepted."""
+        if self.rule is not None:
+            hear(self.rule, row, stamp)
+
+    def miss(self, row: int) -> None:
+        """Nothing is left of a worker's row."""
+        if self.rule is not None:
+            miss(self.rule, row)
+
+    def warm_up(self) -> None:
+        """Have the machine code made, or found on disk."""
+        rule = self.step.rule(1)
+        if rule is not None:
+            hear(rule, 0, 0)
+            aged_size(rule, 0)

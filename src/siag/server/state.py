@@ -1,0 +1,64 @@
+"""A method's state in the hands of a server: what is done to it, its arrays by name, what workers read of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from siag.foundations.dispatch import compiled
+from siag.foundations.errors import Unsuitable, shorten
+from siag.foundations.types import Floats, Record
+from siag.methods import Method, advance, arrive, fade, receive, shown
+
+HOLD, GO = 0, 1  # whether the server steps after a report
+
+
+@compiled
+def take(state: Record, i: int, message: Floats, age: int, go: int, eta: float) -> None:
+    """Receive a report and, if it is time, step."""
+    if go == GO:
+        arrive(state, i, message, age, eta)
+    else:
+        receive(state, i, message, age)
+
+
+@compiled
+def move(state: Record, eta: float) -> None:
+    """Step."""
+    advance(state, eta)
+
+
+@compiled
+def fade_away(state: Record, i: int, factor: float) -> None:
+    """Let the row of a departed worker count for less."""
+    fade(state, i, factor)
+
+
+def shown_by(method: Method, state: Record) -> Floats:
+    """What workers read, if it can be sent as it is."""
+    whole: Floats = shown(state)
+    right = isinstance(whole, np.ndarray) and whole.dtype == np.float64 and whole.ndim == 1
+    if not right or not whole.flags.c_contiguous or not np.shares_memory(whole, state.w):
+        what = "an array of float64 that begins with the state's own w"
+        raise Unsuitable(f"{method!r}: what is shown to workers must be {what}, not {shorten(whole)}")
+    return whole
+
+
+def arrays_of(state: Record) -> dict[str, np.ndarray[Any, Any]]:
+    """A method's arrays by name, each once."""
+    found: dict[str, np.ndarray[Any, Any]] = {}
+    for name, value in arrays_within(state):
+        if not any(value is other for other in found.values()):
+            found[name] = value
+    return found
+
+
+def arrays_within(record: Record, place: str = "") -> Iterator[tuple[str, np.ndarray[Any, Any]]]:
+    """The arrays of a `NamedTuple` by name, those of tuples within it too."""
+    for name, value in zip(record._fields, record, strict=True):
+        if isinstance(value, np.ndarray):
+            yield place + name, value
+        elif hasattr(value, "_fields"):
+            yield from arrays_within(value, f"{place}{name}.")

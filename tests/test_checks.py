@@ -9,7 +9,21 @@ import pytest
 import siag
 from siag import checks
 from siag.checks import CHECKS, CheckFailed, conform
-from siag.methods import IAG, SAG, SGD, SIAG, Method, Table, advance, compute, receive, table
+from siag.methods import (
+    IAG,
+    SAG,
+    SGD,
+    SIAG,
+    Averaged,
+    Method,
+    Table,
+    advance,
+    compute,
+    fade,
+    ready,
+    receive,
+    table,
+)
 from siag.problems import sample
 
 BUILT_IN = [SIAG(), SIAG(resum=0), SIAG(resum=1), SIAG(wait=0.5), IAG(), SAG(resum=3), SGD(), SGD(normalization="sum")]
@@ -103,6 +117,98 @@ def test_each_flaw_is_found_by_its_check(flaw, check, why):
     assert isinstance(caught.value, AssertionError)
     with pytest.raises(CheckFailed):
         conform(Suspect(flaw))
+
+
+# The same for what is kept of workers.
+SOUND, UNFADING, WIPING, LEAKING, EAGER, IMPATIENT = range(6)
+
+
+class Kept(NamedTuple):
+    w: np.ndarray  # (d,) the table's own
+    table: Table
+    flaw: int
+
+
+@receive.when(Kept)
+def keep(state, i, message, age):
+    receive(state.table, i, message, age)
+
+
+@advance.when(Kept)
+def follow(state, eta):
+    n = state.table.rows.shape[0]
+    if state.flaw == IMPATIENT:
+        for j in range(state.w.size):
+            state.w[j] -= eta / n * state.table.total[j]
+    else:
+        advance(state.table, eta)
+
+
+class Careful(NamedTuple):
+    """The same, with nothing said about departures and readiness."""
+
+    w: np.ndarray
+    table: Table
+    flaw: int
+
+
+receive.when(Careful)(keep)
+advance.when(Careful)(follow)
+
+
+@fade.when(Kept)
+def fade_wrongly(state, i, factor):
+    if state.flaw == WIPING and factor == 0.0:
+        state.table.rows[:] = 0.0
+        state.table.total[:] = 0.0
+    elif state.flaw == LEAKING:
+        fade(state.table, i, 0.5 * factor)
+    elif state.flaw != UNFADING:
+        fade(state.table, i, factor)
+
+
+@ready.when(Kept)
+def ready_or_not(state):
+    return state.flaw == EAGER or ready(state.table)
+
+
+@dataclasses.dataclass(frozen=True)
+class Keeper(Method):
+    """A method that holds a table, with one flaw, and its own words on departures and readiness or none."""
+
+    flaw: int = SOUND
+    wait: float = 0.0
+    own: bool = True
+
+    def init(self, w0, n):
+        rows = table(w0, n, 64, self.wait)
+        return (Kept if self.own else Careful)(rows.w, rows, self.flaw)
+
+
+@pytest.mark.parametrize("own", [True, False], ids=["said", "left to the table"])
+@pytest.mark.parametrize("check", [checks.departures_are_obeyed, checks.readiness_is_true])
+def test_a_method_that_holds_a_table_passes_whether_it_speaks_for_it_or_not(check, own):
+    check(Keeper(own=own))
+
+
+@pytest.mark.parametrize(
+    ("flaw", "check", "why"),
+    [
+        (UNFADING, checks.departures_are_obeyed, "worker 1 is gone, but what it sent still counts"),
+        (WIPING, checks.departures_are_obeyed, "with worker 1 gone, what worker 2 sent no longer counts"),
+        (LEAKING, checks.departures_are_obeyed, r"fade\(state, i, 1.0\) changed something"),
+        (EAGER, checks.readiness_is_true, "ready says that advance will step before all workers have reported"),
+        (IMPATIENT, checks.readiness_is_true, "ready says that advance will not step, but w moved"),
+    ],
+)
+def test_each_flaw_in_what_is_kept_of_workers_is_found_by_its_check(flaw, check, why):
+    with pytest.raises(CheckFailed, match=rf"^Keeper\(flaw={flaw}, .*: {why}"):
+        check(Keeper(flaw))
+
+
+def test_a_quorum_that_is_not_waited_for_is_found_in_a_method_around_it_too():
+    with pytest.raises(CheckFailed, match="ready says that advance will step before all workers have reported"):
+        checks.readiness_is_true(Averaged(Keeper(EAGER)))
 
 
 class Meddling(NamedTuple):

@@ -20,12 +20,13 @@ from siag.foundations.parallel import Watch
 from siag.foundations.rng import SAMPLES, fresh
 from siag.foundations.schedule import points
 from siag.foundations.types import Floats, Record, Rng
-from siag.methods import Method, advance, compute, forget, receive, shown
+from siag.methods import Method, advance, compute, fade, forget, ready, receive, shown
 from siag.problems import LeastSquares, Problem, exact, hessian, sample
 from siag.simulation.simulate import Job
 from siag.steps import Constant, Harmonic, Step
 
 N, D = 4, 3
+LEAVER, STAYER = 1, 2  # the worker that departs, and one of those that do not
 ITERATIONS = 40
 
 
@@ -37,7 +38,7 @@ def conform(method: Method, skip: Iterable[str] = ()) -> None:
     """Run all checks, except those named in `skip`; raise `CheckFailed` at the first that fails.
 
     A method may have good reason to skip one: a proximal step is not equivariant to shifts, local steps are not
-    gradient descent.
+    gradient descent, and where rounds need everybody nobody can depart.
     """
     names = {check.__name__ for check in CHECKS}
     if unknown := set(skip) - names:
@@ -122,6 +123,44 @@ def forgetting_is_beginning_anew(method: Method) -> None:
             _require(method, np.array_equal(now[1], new[1]), f"a worker that forgot has {name} = {now[1]}")
 
 
+def departures_are_obeyed(method: Method) -> None:
+    """Once a worker's part has faded to 0, nothing depends on what it sent; what the others sent counts as before."""
+    kept, gone = (_after_departure(method, factor) for factor in (1.0, 0.0))
+    same = np.allclose(kept, _after_departure(method, None), rtol=1e-9, atol=1e-12)
+    _require(method, same, "fade(state, i, 1.0) changed something: 1 is all of it")
+    other = _after_departure(method, 0.0, moved=LEAVER)
+    _require(
+        method,
+        np.allclose(gone, other, rtol=1e-9, atol=1e-12),
+        f"worker {LEAVER} is gone, but what it sent still counts: w is {gone} or {other}, depending on that; "
+        "its fade must let go of all that is kept of a worker",
+    )
+    for factor, w in ((1.0, kept), (0.0, gone)):
+        counts = not np.allclose(w, _after_departure(method, factor, moved=STAYER), rtol=1e-9, atol=1e-12)
+        if factor == 1.0 and not counts:
+            return  # it keeps nothing of anybody
+        _require(method, counts, f"with worker {LEAVER} gone, what worker {STAYER} sent no longer counts")
+
+
+def readiness_is_true(method: Method) -> None:
+    """Where `ready` says that `advance` will not step, w stays; with `wait=1` that is until everybody has reported."""
+    patient = _waiting_for_all(method)
+    for tried in (method,) if patient is None else (method, patient):
+        problem, w0 = _bowl(), np.arange(1.0, D + 1)
+        state, memory, oracle = tried.init(w0, N), tried.recruit(w0, N), problem.oracle()
+        rng, message = fresh(1, 0, SAMPLES), np.empty(tried.message(D, N))
+        for reported, i in enumerate((None, 2, 0, None, 3, 1)):
+            if i is not None and compute(memory, oracle, rng, i, shown(state), message):
+                receive(state, i, message, 0)
+            before, steps = state.w.copy(), ready(state)
+            advance(state, 1e-2)
+            moved = not np.array_equal(state.w, before)
+            _require(tried, steps or not moved, "ready says that advance will not step, but w moved")
+            early = tried is patient and reported < 5
+            _require(tried, not (early and moved), "w moved before all workers had reported")
+            _require(tried, not (early and steps), "ready says that advance will step before all workers have reported")
+
+
 def relabelling_changes_nothing(method: Method) -> None:
     """Numbering the workers differently gives the same iterates, up to rounding."""
     order = np.array([2, 0, 3, 1])
@@ -178,6 +217,8 @@ CHECKS: tuple[Callable[[Method], None], ...] = (
     workers_only_read,
     messages_are_complete,
     forgetting_is_beginning_anew,
+    departures_are_obeyed,
+    readiness_is_true,
     relabelling_changes_nothing,
     shifting_shifts,
     all_active_is_gradient_descent,
@@ -264,6 +305,48 @@ def _final(
     job = Job(problem, method, activity, step or Harmonic(0.5, 20), ITERATIONS, seed, start, compiled)
     _, w, _ = job.repeat(0, points(ITERATIONS, 2), Watch(ITERATIONS, lambda _: None))
     return w
+
+
+def _after_departure(method: Method, factor: float | None, moved: int | None = None) -> Floats:
+    """Where w gets to if all report, worker `LEAVER` departs, and then only worker 0 goes on.
+
+    What all report moves w by nothing, so that w tells what is kept of the reports.
+
+    Args:
+        method: the method.
+        factor: for how much the departed worker still counts; `None`: it has not departed.
+        moved: whose objective is another, and so its reports.
+    """
+    centers = _bowl().centers.copy()
+    if moved is not None:
+        centers[moved] += 1.0
+    oracle, w0 = Sides(centers, _bowl().curvature), np.arange(1.0, D + 1)
+    state, memory = method.init(w0, N), method.recruit(w0, N)
+    rng, message = fresh(1, 0, SAMPLES), np.empty(method.message(D, N))
+    for i in range(N):
+        if compute(memory, oracle, rng, i, shown(state), message):
+            receive(state, i, message, 0)
+    advance(state, 0.0)
+    if factor is not None:
+        fade(state, LEAVER, factor)
+    for eta in (0.0, 0.1, 0.1):  # the first so that what is shown along with w is worked out anew
+        advance(state, eta)
+    for _ in range(2):
+        if compute(memory, oracle, rng, 0, shown(state), message):
+            receive(state, 0, message, 0)
+        advance(state, 0.1)
+    return np.array(state.w)
+
+
+def _waiting_for_all(method: Method) -> Method | None:
+    """The method with wait=1, its own or that of the one it is around; `None` if neither has the parameter."""
+    values = _values(method)
+    if "wait" in values:
+        return dataclasses.replace(method, wait=1.0)  # type: ignore[type-var]  # it has fields, as `_values` has seen
+    for name, value in values.items():
+        if isinstance(value, Method) and (inner := _waiting_for_all(value)) is not None:
+            return dataclasses.replace(method, **{name: inner})  # type: ignore[type-var]  # as above
+    return None
 
 
 def _values(method: Method) -> dict[str, object]:

@@ -92,7 +92,7 @@ def test_compiled_and_plain_agree_bit_for_bit():
 def test_a_verb_without_a_meaning_says_what_to_write():
     with pytest.raises(SiagError) as caught:
         size(Stranger(1), np.empty(1))
-    assert str(caught.value) == "size has no meaning for Stranger; write one: @size.when(Stranger)"
+    assert str(caught.value) == "`size` is not defined for `Stranger`; write one: @size.when(Stranger)"
 
 
 def test_names_and_docstrings_survive():

@@ -116,6 +116,19 @@ def test_the_meaning_of_a_verb_counts_for_the_kinds_it_meets_and_no_others():
     assert with_meaning(Other, 2) == with_meaning(Other, 3)
 
 
+def test_whose_meaning_it_is_counts():
+    def with_meaning_of(kind):
+        @verb
+        def act(thing):
+            """Whatever it means."""
+
+        act.when(kind)(defined("def meaning(thing):\n    return thing.x\n"))
+        return mark("def f(thing):\n    return act(thing)\n", kinds=(Thing, Other), act=act)
+
+    assert with_meaning_of(Thing) == with_meaning_of(Thing)
+    assert with_meaning_of(Thing) != with_meaning_of(Other)
+
+
 def test_the_fields_of_a_kind_count():
     one, two = (NamedTuple("Kind", [(field, float)]) for field in ("x", "y"))
     one.__module__ = two.__module__ = "somewhere"

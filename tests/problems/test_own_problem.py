@@ -67,14 +67,14 @@ def test_what_it_does_not_offer_is_named_when_asked_for():
         run(PROBLEM, siag.methods.IAG(), iterations=10)
     with pytest.raises(siag.Unsuitable, match=r"Thermometers does not know its constants"):
         PROBLEM.constants()
-    with pytest.raises(siag.SiagError, match=r"exact has no meaning for Readings; write one: @exact.when\(Readings\)"):
+    with pytest.raises(siag.SiagError, match=r"`exact` is not defined for `Readings`; write one: @exact"):
         PROBLEM.gradient(0, np.zeros(1))
     with pytest.raises(siag.Unsuitable, match=r"Thermometers does not know the L_i .*; give it a property smoothness"):
         _ = PROBLEM.smoothness
-    with pytest.raises(siag.SiagError, match=r"hessian has no meaning for Readings; write one: @hessian.when"):
+    with pytest.raises(siag.SiagError, match=r"`hessian` is not defined for `Readings`; write one: @hessian.when"):
         PROBLEM.hessian(0, np.zeros(1))
 
 
 def test_a_problem_without_samples_is_refused_before_any_work():
-    with pytest.raises(siag.SiagError, match=r"sample has no meaning for Silence; write one: @sample.when\(Silence\)"):
+    with pytest.raises(siag.SiagError, match=r"`sample` is not defined for `Silence`; write one: @sample"):
         run(Wordless([1.0], 0.0), iterations=10)

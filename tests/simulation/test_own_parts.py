@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -100,47 +99,11 @@ def test_an_activity_of_the_users_own_must_name_workers_once_and_in_order(worker
         siag.simulate(PROBLEM, METHOD, Odd(), STEP, iterations=5)
 
 
-class Opaque(NamedTuple):
-    w: np.ndarray
-
-
-@dataclass(frozen=True)
-class Uncompilable(Method):
-    def init(self, w0, n):
-        return Opaque(w0.copy())
-
-
-@receive.when(Opaque)
-def keep(state, i, message, age):
-    open(str(i))  # noqa: SIM115  # nothing that can be compiled
-
-
-@advance.when(Opaque)
-def stay(state, eta):
-    pass
-
-
-def test_what_cannot_be_compiled_is_said_in_a_line_with_the_way_out():
-    with pytest.raises(siag.SiagError) as caught:
-        siag.simulate(PROBLEM, Uncompilable(), ACTIVITY, STEP, iterations=5)
-    message = str(caught.value)
-    assert "\n" not in message
-    assert "could not be compiled for" in message
-    assert "Opaque" in message
-    assert "compiled=False" in message
-
-
 class Roomy(NamedTuple):
+    """What is written to with temporary arrays, as one would in NumPy."""
+
     w: np.ndarray
     total: np.ndarray
-
-
-@dataclass(frozen=True)
-class Allocating(Method):
-    """SGD with temporary arrays, as one would write it in NumPy."""
-
-    def init(self, w0, n):
-        return Roomy(w0.copy(), np.zeros(w0.size))
 
 
 @receive.when(Roomy)
@@ -155,10 +118,17 @@ def step_down(state, eta):
     state.total[:] = 0.0
 
 
+@siag.compiled
+def report_and_step(state, message):
+    receive(state, 0, message, 0)
+    advance(state, 0.6)
+
+
 def test_functions_that_allocate_arrays_are_compiled_all_the_same():
-    one = siag.simulate(PROBLEM, Allocating(), ACTIVITY, STEP, iterations=50)
-    two = siag.simulate(PROBLEM, siag.methods.SGD(normalization="sum"), ACTIVITY, STEP, iterations=50)
-    np.testing.assert_allclose(one.w, two.w, rtol=1e-12)
+    state = Roomy(np.array([1.0, 2.0]), np.zeros(2))
+    report_and_step(state, np.array([5.0, 10.0]))
+    np.testing.assert_allclose(state.w, [0.0, 0.0], atol=1e-15)
+    assert report_and_step.settled(state, np.zeros(2)) is not report_and_step.plain
 
 
 @pytest.mark.parametrize("d", [1, 300_000])

@@ -92,5 +92,5 @@ def test_a_method_without_meanings_is_refused_with_what_to_write():
         def init(self, w0, n):
             return Silent(w0.copy())
 
-    with pytest.raises(siag.SiagError, match=re.escape("receive has no meaning for Silent; write one: @receive")):
+    with pytest.raises(siag.SiagError, match=re.escape("`receive` is not defined for `Silent`; write one: @receive")):
         siag.simulate(PROBLEM, Mute(), ACTIVITY, STEP, iterations=10)

@@ -42,7 +42,9 @@ def fingerprint(function: types.FunctionType, kinds: Iterable[type], options: st
         elif (plain := _inner(item)) is not None:
             queue.append(plain)
         elif isinstance(meanings := getattr(item, "meanings", None), dict):
-            queue.extend(meanings[kind] for kind in kinds if kind in meanings)
+            known = [k for k, kind in enumerate(kinds) if kind in meanings]
+            digest.update(f"for {known};".encode())  # whose it is decides who is asked
+            queue.extend(meanings[kinds[k]] for k in known)
             queue.append(getattr(item, "otherwise", None))
     return digest.hexdigest()[:LENGTH]
 

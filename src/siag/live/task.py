@@ -18,7 +18,7 @@ from siag.foundations.dispatch import compiled, interpreted
 from siag.foundations.errors import BadInput, SiagError, Unsuitable, shorten
 from siag.foundations.rng import SAMPLES, blank, key, rewind
 from siag.foundations.types import Floats, Record, Rng
-from siag.methods import Exact, Method, Streaming, compute, forget, needs, shown
+from siag.methods import Exact, Method, Streaming, compute, forget, needs, shown, try_out
 from siag.problems import Problem, sample
 from siag.streams.stream import Stop, Stream, resumed
 
@@ -95,6 +95,7 @@ def check_method(method: Method, problem: Problem | None, w0: Floats, n: int) ->
         method.suit(problem, Everyone())
     else:
         check_source(method, method.recruit(w0, n))
+    try_out(method, w0, n, problem)
 
 
 def check_source(method: Method, memory: Record) -> None:

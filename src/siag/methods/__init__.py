@@ -40,6 +40,7 @@ from siag.methods.scaffold import SCAFFOLD
 from siag.methods.sgd import NORMALIZATIONS, SGD, Fresh
 from siag.methods.siag import SIAG
 from siag.methods.table import Table, table
+from siag.methods.trial import check_parts, try_method, try_out, try_problem
 
 __all__ = [
     "ACE",
@@ -74,6 +75,7 @@ __all__ = [
     "answer",
     "arrive",
     "check_fit",
+    "check_parts",
     "compute",
     "cost",
     "fade",
@@ -83,4 +85,7 @@ __all__ = [
     "receive",
     "shown",
     "table",
+    "try_method",
+    "try_out",
+    "try_problem",
 ]

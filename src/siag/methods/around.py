@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TypeVar
 
 from siag.activity import Activity
 from siag.foundations.errors import BadInput
 from siag.foundations.types import Floats, Record
-from siag.methods.method import Method, fade, ready, receive, shown
+from siag.methods.method import Method, receive
 from siag.problems import Problem
 from siag.steps import Step
-
-Kind = TypeVar("Kind", bound=type)
 
 
 @dataclass(frozen=True)
@@ -60,30 +57,6 @@ class Around(Method):
         self.method.suit(problem, activity)
 
 
-def around(kind: Kind) -> Kind:
-    """Have a state with another in its field `inner` pass on to it what only concerns that one."""
-    receive.when(kind)(receive_within)
-    fade.when(kind)(fade_within)
-    shown.when(kind)(shown_within)
-    ready.when(kind)(ready_within)
-    return kind
-
-
 def receive_within(state: Record, i: int, message: Floats, age: int) -> None:
-    """As the method does."""
+    """As the method does; for a state with the method's own in its field `inner`."""
     receive(state.inner, i, message, age)
-
-
-def fade_within(state: Record, i: int, factor: float) -> None:
-    """As the method does."""
-    fade(state.inner, i, factor)
-
-
-def shown_within(state: Record) -> Floats:
-    """What the method shows."""
-    return shown(state.inner)
-
-
-def ready_within(state: Record) -> bool:
-    """Whether the method is."""
-    return ready(state.inner)

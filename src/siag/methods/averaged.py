@@ -10,8 +10,8 @@ import numpy as np
 from siag.foundations import check
 from siag.foundations.errors import Unsuitable
 from siag.foundations.types import Floats, Integers, Record
-from siag.methods.around import Around, around
-from siag.methods.method import advance, answer, ready
+from siag.methods.around import Around, receive_within
+from siag.methods.method import advance, answer, ready, receive
 
 DONE, KEPT = 0, 1  # the entries of `tally`
 
@@ -58,7 +58,6 @@ class Averaged(Around):
         return Averaging(inner.w, inner, w0.copy(), np.zeros(2, np.int64), self.start)
 
 
-@around
 class Averaging(NamedTuple):
     """A method's memory, and the mean of its iterates."""
 
@@ -67,6 +66,9 @@ class Averaging(NamedTuple):
     mean: Floats  # (d,) w̄
     tally: Integers  # (2,) iterations, and how many of them are in the mean
     start: int
+
+
+receive.when(Averaging)(receive_within)
 
 
 @advance.when(Averaging)

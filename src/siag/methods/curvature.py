@@ -11,7 +11,7 @@ from siag.activity import Activity
 from siag.foundations.errors import Unsuitable
 from siag.foundations.memory import check_fits
 from siag.foundations.types import Floats, Record, Rng
-from siag.methods.method import Exact, advance, compute, fade, ready, receive
+from siag.methods.method import Exact, advance, compute, receive
 from siag.methods.table import SEEN, Aggregated, Table
 from siag.problems import Problem, hessian
 
@@ -116,15 +116,3 @@ def step_along_models(state: Bent, eta: float) -> None:
                 slope[j] += table.total[d + j * d + k] * w[k]
         for j in range(d):
             w[j] -= eta / n * slope[j]
-
-
-@ready.when(Bent)
-def models_are_ready(state: Bent) -> bool:
-    """Whether the table is."""
-    return ready(state.table)
-
-
-@fade.when(Bent)
-def fade_model(state: Bent, i: int, factor: float) -> None:
-    """As the table does."""
-    fade(state.table, i, factor)

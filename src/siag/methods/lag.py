@@ -11,7 +11,7 @@ import numpy as np
 from siag.foundations import check
 from siag.foundations.errors import BadInput, Missing, Unsuitable
 from siag.foundations.types import Booleans, Floats, Integers, Record, Rng
-from siag.methods.method import GRADIENTS, advance, compute, cost, fade, forget, ready, receive, shown, source
+from siag.methods.method import GRADIENTS, advance, compute, cost, forget, receive, shown, source
 from siag.methods.table import Aggregated, Table, table
 from siag.steps import Step
 
@@ -194,15 +194,3 @@ def step_and_measure(state: Unhurried, eta: float) -> None:
 def show_threshold(state: Unhurried) -> Floats:
     """W and the threshold."""
     return state.model
-
-
-@ready.when(Unhurried)
-def table_is_ready(state: Unhurried) -> bool:
-    """As the table is."""
-    return ready(state.table)
-
-
-@fade.when(Unhurried)
-def fade_row_of(state: Unhurried, i: int, factor: float) -> None:
-    """As the table does."""
-    fade(state.table, i, factor)

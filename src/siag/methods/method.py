@@ -12,7 +12,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from siag.activity import Activity
-from siag.foundations.dispatch import optional_verb, verb
+from siag.foundations.dispatch import delegated_verb, optional_verb, verb
 from siag.foundations.errors import Unsuitable
 from siag.foundations.types import Floats, Record, Rng
 from siag.problems import Problem, exact, sample
@@ -31,6 +31,11 @@ class Method(ABC):
     What workers remember is a `NamedTuple`, too: arrays with a row for every worker, filled with zeros where that will
     do, since a live worker holds them all and uses its own row alone. Where it has its gradients from is a part of it,
     `Streaming` or `Exact`, that `compute` is called with.
+
+    A state may hold another as a field: a `Table`, or the state of another method. What it does not say itself is then
+    that field's business: `fade`, `ready`, `shown`, `answer`, and for workers `cost` and `forget` ask the one field
+    that says. If two fields do, it is an error that asks for a meaning of the state's own. `arrive` is not passed on:
+    its default is the state's own `receive` and `advance`, which the field's would bypass.
     """
 
     @abstractmethod
@@ -105,7 +110,7 @@ def arrive(state: Record, i: int, message: Floats, age: int, eta: float) -> None
     advance(state, eta)
 
 
-@optional_verb
+@delegated_verb
 def fade(state: Record, i: int, factor: float) -> None:
     """Server: worker i has left for good; let what is kept of it count for `factor` as much, 0 being nothing.
 
@@ -113,7 +118,7 @@ def fade(state: Record, i: int, factor: float) -> None:
     """
 
 
-@optional_verb
+@delegated_verb
 def shown(state: Record) -> Floats:
     """Server: what workers read; by default w. Only `advance` may write to it.
 
@@ -123,26 +128,26 @@ def shown(state: Record) -> Floats:
     return whole
 
 
-@optional_verb
+@delegated_verb
 def answer(state: Record) -> Floats:
     """Server: (d,) the result so far, the same array throughout; by default w."""
     result: Floats = state.w
     return result
 
 
-@optional_verb
+@delegated_verb
 def ready(state: Record) -> bool:
     """Server: whether `advance` will step; one that waits for more workers, or has heard nobody, does not."""
     return True
 
 
-@optional_verb
+@delegated_verb
 def cost(memory: Record) -> int:
     """Worker: how many gradients its last message took; by default one."""
     return 1
 
 
-@optional_verb
+@delegated_verb
 def forget(memory: Record, i: int) -> None:
     """Worker i has lost its memory, or the server has refused what it sent: it is as if just recruited."""
 

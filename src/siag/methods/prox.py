@@ -9,8 +9,8 @@ from typing import NamedTuple
 from siag.foundations import check
 from siag.foundations.errors import BadInput, Unsuitable
 from siag.foundations.types import Floats, Record
-from siag.methods.around import Around, around
-from siag.methods.method import advance, ready
+from siag.methods.around import Around, receive_within
+from siag.methods.method import advance, ready, receive
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,6 @@ class Prox(Around):
         return proximal(self.method.init(w0, n), self.l1, self.low, self.high)
 
 
-@around
 class Proximal(NamedTuple):
     """A method's memory, and R."""
 
@@ -64,6 +63,9 @@ class Proximal(NamedTuple):
     l1: float
     low: float
     high: float
+
+
+receive.when(Proximal)(receive_within)
 
 
 def proximal(inner: Record, l1: float, low: float | None, high: float | None) -> Proximal:

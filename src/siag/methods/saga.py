@@ -9,7 +9,7 @@ import numpy as np
 
 from siag.foundations.types import Floats, Integers, Record
 from siag.methods.by_sample import BySample
-from siag.methods.method import advance, fade, ready, receive
+from siag.methods.method import advance, receive
 from siag.methods.table import SEEN, Table
 
 
@@ -75,15 +75,3 @@ def step_unbiased(state: Jump, eta: float) -> None:
                 state.w[j] -= eta * (change[j] / arrived + (table.total[j] - change[j]) / n)
             change[j] = 0.0
         state.arrived[0] = 0
-
-
-@ready.when(Jump)
-def table_is_ready(state: Jump) -> bool:
-    """Whether the table is."""
-    return ready(state.table)
-
-
-@fade.when(Jump)
-def fade_in_table(state: Jump, i: int, factor: float) -> None:
-    """As the table does."""
-    fade(state.table, i, factor)

@@ -10,7 +10,7 @@ import numpy as np
 from siag.foundations import check
 from siag.foundations.types import Floats, Record, Rng
 from siag.methods.local import Local, check_local, descend, local, tuned_local
-from siag.methods.method import Method, advance, compute, cost, fade, forget, ready, receive, shown
+from siag.methods.method import Method, advance, compute, cost, forget, ready, receive, shown
 from siag.methods.sgd import Fresh
 from siag.methods.table import Table, table
 from siag.steps import Step
@@ -118,12 +118,6 @@ def move_both(state: Controlled, eta: float) -> None:
 def somebody_has_reported(state: Controlled) -> bool:
     """Whether the next step moves x."""
     return bool(state.fresh.arrived[0] > 0)
-
-
-@fade.when(Controlled)
-def fade_variate(state: Controlled, i: int, factor: float) -> None:
-    """c_i ← factor · c_i."""
-    fade(state.table, i, factor)
 
 
 class Variates(NamedTuple):

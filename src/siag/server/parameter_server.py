@@ -100,7 +100,7 @@ class ParameterServer:
         self.version = self.reports = self.arrived = 0
         self.skips = 0  # reports that there was nothing to send
         self.fades = 0  # times a row faded or a memory was lost: lines of a trace that are no reports
-        self.remembers = forget.knows(type(method.recruit(w0, self.n)))  # whether workers do, between reports
+        self.remembers = forget.reaches(method.recruit(w0, self.n))  # whether workers do, between reports
         self.sizes, self.fading = Sizes(step, self.n), Fading(departed)
         self._k = server.k if isinstance(server, EveryArrivals) else sys.maxsize
         self._limit = limit_of(w0)

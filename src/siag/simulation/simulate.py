@@ -12,7 +12,7 @@ import numpy as np
 from siag.activity import Activity, Timed, checked_sizes, unfold
 from siag.activity.agenda import STEP
 from siag.foundations import check
-from siag.foundations.errors import DivergenceWarning, Unsuitable, shorten
+from siag.foundations.errors import DivergenceWarning, shorten
 from siag.foundations.memory import check_fits, size
 from siag.foundations.overflow import LIMIT
 from siag.foundations.parallel import Progress, Watch, cores, run_all
@@ -20,7 +20,7 @@ from siag.foundations.rng import SAMPLES, blank, key
 from siag.foundations.schedule import points
 from siag.foundations.types import Floats, Integers, Record
 from siag.foundations.version import __version__
-from siag.methods import Method, advance, answer, check_fit, compute, receive, shown
+from siag.methods import Method, answer, check_fit, check_parts, shown, try_method, try_problem
 from siag.problems import Problem, sample
 from siag.simulation.aged import aged_events, aged_schedule
 from siag.simulation.in_flight import Flight, follow_events
@@ -130,7 +130,10 @@ class Job:
     compiled: bool
 
     def check(self, threads: int = 1) -> None:
-        """Refuse what would not fit into memory, and parts of the user's own that compiled code could not bear."""
+        """Refuse what would not fit into memory, and parts of the user's own that compiled code could not bear.
+
+        What is not the package's own runs for a few iterations as plain Python first, once per class and process.
+        """
         problem = self.problem
         remedy = "use rows='float32' if the method has a table, fewer workers, or fewer threads"
         try:
@@ -147,17 +150,12 @@ class Job:
             remedy,
         )
         check.floats("problem.optimum", problem.optimum, (problem.d,))
-        w = getattr(state, "w", None)
-        if not isinstance(w, np.ndarray) or w.shape != (problem.d,) or w.dtype != np.float64:
-            raise Unsuitable(
-                f"{self.method!r}: init must return a state with a field w, a copy of w0, not {shorten(w)}"
-            )
-        if not np.shares_memory(shown(state), w):
-            raise Unsuitable(f"{self.method!r}: what is shown to workers must begin with the state's own w")
         sample.meaning(type(problem.oracle()))
-        compute.meaning(type(memory))
-        receive.meaning(type(state))
-        advance.meaning(type(state))
+        check_parts(self.method, self.w0, state, memory)
+        if self.compiled:
+            try_problem(problem, memory)
+            n, iterations = problem.n, self.iterations
+            try_method(self.method, self.w0, n, state, memory, problem=problem, iterations=iterations)
 
     @property
     def _length(self) -> int:

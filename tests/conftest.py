@@ -4,6 +4,7 @@ import os
 import signal
 
 from hypothesis import settings
+
 from namespaces import enter_own_network
 
 settings.register_profile("fixed", derandomize=True, deadline=None, database=None)

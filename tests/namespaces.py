@@ -12,7 +12,7 @@ MARK = "SIAG_TESTS_NETWORK"  # set where it is settled: "alone", or "shared" whe
 
 
 def enter_own_network():
-    """Leave this machine's network for one of this thread's own, and of all threads and processes it starts from now on.
+    """Leave this machine's network for one of this thread and of all threads and processes it starts from now on.
 
     Where that is refused, as to users without the privilege, tests run on the machine's network as it is.
     """

@@ -13,14 +13,14 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as some
+from siag.live.ray.lead import Lead, clearest
+from siag.live.ray.link import _silent, reason_of
+from siag.live.ray.reading import room_to_read
 
 import siag
 from siag.foundations.errors import Missing
 from siag.live.ray.actors import STALE
 from siag.live.ray.driver import READER, SERVER, Driver
-from siag.live.ray.lead import Lead, clearest
-from siag.live.ray.link import _silent, reason_of
-from siag.live.ray.reading import room_to_read
 from siag.live.ray.room import is_crowded, room_for
 from siag.methods import SIAG
 from siag.runtimes import Ray

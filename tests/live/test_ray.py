@@ -54,15 +54,15 @@ def test_a_problem_trains_as_on_one_machine(tmp_path):
             pages.append(page.read().decode())
 
     notes.plan.append((jobs.reported(more_than=20), read))
-    run = train(2000, trace=tmp_path / "trace.csv", progress=Several([metrics, notes]), names=["a", "b", "c"])
+    run = train(1000, n=2, trace=tmp_path / "trace.csv", progress=Several([metrics, notes]), names=["a", "b"])
     assert exactly_replayed(run, tmp_path / "trace.csv")
-    assert run.t[-1] == 2000
+    assert run.t[-1] == 1000
     assert run.about["ended"] == "as many iterations or reports as asked"
-    assert run.about["activity"] == "live, 3 workers on Ray, 1 node"
-    assert {" ".join(name.split()[:3]) for name in names if "worker" in name} == {f"siag worker {x}" for x in "abc"}
+    assert run.about["activity"] == "live, 2 workers on Ray, 1 node"
+    assert {" ".join(name.split()[:3]) for name in names if "worker" in name} == {f"siag worker {x}" for x in "ab"}
     assert sum(name.startswith("siag server ") for name in names) == 1
-    assert all(notes.heard(f"worker {name} joined") for name in "abc")
-    assert notes.snapshots[-1].version == 2000
+    assert all(notes.heard(f"worker {name} joined") for name in "ab")
+    assert notes.snapshots[-1].version == 1000
     assert "siag_report_ages_total" in pages[0]
 
 
@@ -85,7 +85,7 @@ def test_lambdas_and_closures_on_streams_over_tls_with_two_shards():
     assert "failed" not in run.about
 
 
-def test_sigterm_ends_the_command_in_order_and_its_output_is_json_though_a_worker_dies():
+def test_sigterm_ends_the_command_in_order():
     import ray
 
     address = ray.get_runtime_context().gcs_address
@@ -95,22 +95,12 @@ def test_sigterm_ends_the_command_in_order_and_its_output_is_json_though_a_worke
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         lines = (json.loads(line) for line in process.stdout)
         assert any(line.get("snapshot", {}).get("reports", 0) > 20 for line in lines)
-        clusters.kill("siag worker")()
-        assert any("worker 0 is gone" in line.get("event", "") for line in lines)
         process.send_signal(signal.SIGTERM)
         *_, last = lines
         assert process.wait(PATIENCE) == 0
         assert clusters.own_lines(process.stderr.read()) == []
     assert (last["result"], last["ended"]) == (True, "stopped by SIGTERM")
     assert clusters.all_gone()
-
-
-def test_other_versions_on_the_nodes_are_refused(monkeypatch):
-    monkeypatch.setattr("siag.live.ray.servers.__version__", "99.0")
-    with pytest.raises(
-        siag.SiagError, match=r"the server, on the node at .*: it has siag .*, the driver 99.0; install"
-    ):
-        train(n=2)
 
 
 def test_too_few_resources_say_how_many_fit():
@@ -125,8 +115,9 @@ def test_too_few_resources_say_how_many_fit():
     with pytest.raises(siag.BadInput, match=r"server_resources = .*: must be what the nodes have, 2 times"):
         train(runtime=Ray(server_resources={"CPU": 3, "unicorn": 1}, shards=2))
     said = r"workers = 5: must be at most 4: .* \(6 CPU in all\), beside a CPU for reading, with a CPU each"
-    with pytest.raises(siag.BadInput, match=said):
-        siag.train(jobs.pull, ray.data.range(40), np.zeros(1), step=STEP, runtime=Ray(workers=5))
+    for streams in (ray.data.range(40), [ray.data.range(8) for _ in range(5)]):
+        with pytest.raises(siag.BadInput, match=said):
+            siag.train(jobs.pull, streams, np.zeros(1), step=STEP, runtime=Ray(workers=5))
     assert clusters.all_gone()
 
 
@@ -152,18 +143,18 @@ def test_another_cluster_than_the_connected_one_is_refused():
 
 def test_a_killed_worker_rejoins_and_a_killed_server_goes_on(tmp_path):
     plan = [
-        (jobs.reported(more_than=20), clusters.kill("siag worker 1")),
-        (jobs.in_state("1", "away"), lambda: None),
-        (jobs.grown("1", 20), lambda: None),
+        (jobs.reported(more_than=20), clusters.kill("siag worker 0")),
+        (jobs.in_state("0", "away"), lambda: None),
+        (jobs.grown("0", 20), lambda: None),
         (lambda snapshot: snapshot.saved is not None, clusters.kill("siag server")),
         (lambda snapshot: notes.heard("went on from version"), lambda: None),
-        (jobs.grown("1", 20), interrupt),
+        (jobs.grown("0", 20), interrupt),
     ]
     notes = Notes(*plan)
-    run = train(n=2, trace=tmp_path / "trace.csv", folder=tmp_path / "state", progress=notes)
+    run = train(n=1, trace=tmp_path / "trace.csv", folder=tmp_path / "state", progress=notes)
     assert not notes.plan
     assert run.about["ended"] == "interrupted"
-    assert notes.heard("worker 1 is gone", "its row stays")
+    assert notes.heard("worker 0 is gone", "its row stays")
     assert notes.heard("the server is gone; Ray restarts it")
     assert exactly_replayed(run, tmp_path / "trace.csv")
 
@@ -200,35 +191,13 @@ def test_workers_that_fail_are_told_of_once_and_the_others_go_on(tmp_path):
     assert notes.heard("worker 2 failed: stream = 5: must be something to iterate over")
 
 
-def test_a_worker_whose_process_always_dies_is_given_up():
-    with pytest.raises(
-        siag.SiagError, match=r"no worker has reported anything; worker 0 failed: its process has died 3"
-    ):
-        siag.train(jobs.leaving, [[1.0] * 9], np.zeros(2), step=STEP, runtime=Ray(), until=LIMIT, progress=False)
-
-
-def test_errors_of_the_server_and_of_the_watcher_leave_no_actors(tmp_path):
+def test_an_error_of_the_server_is_the_drivers():
     def loss(w):
         raise ZeroDivisionError("no such loss")
 
-    def trip():
-        raise RuntimeError("the watcher fell over")
-
     with pytest.raises(ZeroDivisionError, match="no such loss"):
         train(n=1, loss=loss)
-    with pytest.raises(RuntimeError, match="the watcher fell over"):
-        train(n=1, progress=Notes((jobs.reported(more_than=5), trip)))
     assert clusters.all_gone()
-
-
-def test_each_worker_reads_its_own_dataset():
-    import ray
-
-    streams = [ray.data.range(40), ray.data.range(20)]
-    run = siag.train(
-        lambda w, row: w - row["id"], streams, np.zeros(1), step=siag.steps.Constant(0.01), runtime=Ray(workers=2)
-    )
-    assert run.reads[0, -1] == 60
 
 
 def test_a_dataset_is_split_and_workers_without_room_leave_a_cpu_for_reading_and_have_their_turn():

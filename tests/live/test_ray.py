@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.ray, pytest.mark.filterwarnings("ignore::DeprecationWa
 
 @pytest.fixture(scope="module", autouse=True)
 def cluster():
-    with clusters.small_cluster(6) as cluster:
+    with clusters.small_cluster(4) as cluster:
         yield cluster
 
 
@@ -66,25 +66,6 @@ def test_a_problem_trains_as_on_one_machine(tmp_path):
     assert "siag_report_ages_total" in pages[0]
 
 
-def test_lambdas_and_closures_on_streams_over_tls_with_two_shards():
-    target = 2.0
-    streams = [[1.0] * 300, partial(jobs.numbers, 300, 3.0)]
-    run = siag.train(
-        lambda w, sample: w - sample,
-        streams,
-        np.zeros(2),
-        step=STEP,
-        loss=lambda w: float(np.square(w - target).sum()),
-        runtime=Ray(tls=True, shards=2, resources={"CPU": 0.5}, patience=PATIENCE),
-        progress=False,
-    )
-    assert run.about["ended"] == "all workers have left"
-    assert run.samples[0, -1] == 600
-    assert run.error[0, 0] == 8.0
-    assert run.error[0, -1] < 4.0
-    assert "failed" not in run.about
-
-
 def test_sigterm_ends_the_command_in_order():
     import ray
 
@@ -107,14 +88,14 @@ def test_too_few_resources_say_how_many_fit():
     import ray
 
     with pytest.raises(
-        siag.BadInput, match=r"workers = 3: must be at most 2: so many fit into the cluster \(6 CPU in all\)"
+        siag.BadInput, match=r"workers = 3: must be at most 1: so many fit into the cluster \(4 CPU in all\)"
     ):
         train(runtime=Ray(resources={"CPU": 2}))
     with pytest.raises(siag.BadInput, match=r"fewest = 3: must be at most 0: .* with 1 unicorn each"):
         train(runtime=Ray(resources={"unicorn": 1}, fewest=3))
     with pytest.raises(siag.BadInput, match=r"server_resources = .*: must be what the nodes have, 2 times"):
         train(runtime=Ray(server_resources={"CPU": 3, "unicorn": 1}, shards=2))
-    said = r"workers = 5: must be at most 4: .* \(6 CPU in all\), beside a CPU for reading, with a CPU each"
+    said = r"workers = 5: must be at most 2: .* \(4 CPU in all\), beside a CPU for reading, with a CPU each"
     for streams in (ray.data.range(40), [ray.data.range(8) for _ in range(5)]):
         with pytest.raises(siag.BadInput, match=said):
             siag.train(jobs.pull, streams, np.zeros(1), step=STEP, runtime=Ray(workers=5))
@@ -125,7 +106,7 @@ def test_a_busy_cluster_is_not_waited_for_for_ever():
     import ray
     from ray.util import placement_group, remove_placement_group
 
-    others = placement_group([{"CPU": 6}])
+    others = placement_group([{"CPU": 4}])
     ray.get(others.ready())
     try:
         with pytest.raises(
@@ -166,7 +147,7 @@ def test_a_killed_server_without_a_folder_ends_the_run():
     assert clusters.all_gone()
 
 
-def test_a_killed_shard_takes_all_back_to_one_save_at_a_url(tmp_path):
+def test_a_killed_shard_takes_all_back_to_one_save_at_a_url_and_they_talk_over_tls(tmp_path):
     plan = [
         (lambda snapshot: snapshot.saved is not None and snapshot.version > 300, clusters.kill("siag shard 1")),
         (lambda snapshot: notes.heard("went on from version"), lambda: None),
@@ -174,7 +155,7 @@ def test_a_killed_shard_takes_all_back_to_one_save_at_a_url(tmp_path):
     ]
     notes = Notes(*plan)
     places = {"trace": (tmp_path / "trace.csv").as_uri(), "folder": (tmp_path / "state").as_uri()}
-    run = train(n=2, runtime=Ray(shards=2, patience=PATIENCE), **places, progress=notes)
+    run = train(n=2, runtime=Ray(shards=2, tls=True, patience=PATIENCE), **places, progress=notes)
     assert not notes.plan
     assert notes.heard("problem", "shard 1")
     assert exactly_replayed(run, tmp_path / "trace.csv")
@@ -203,19 +184,21 @@ def test_an_error_of_the_server_is_the_drivers():
 def test_a_dataset_is_split_and_workers_without_room_leave_a_cpu_for_reading_and_have_their_turn():
     import ray
 
-    dataset = ray.data.range(4000).map_batches(lambda batch: batch)
-    notes = Notes()
+    target, notes = 15.0, Notes()
+    dataset = ray.data.range(32).map_batches(lambda batch: batch)
     run = siag.train(
         lambda w, row: w - row["id"],
         dataset,
         np.zeros(1),
-        step=siag.steps.Constant(0.01),
-        runtime=Ray(workers=6, fewest=2, patience=PATIENCE),
+        step=siag.steps.Constant(0.2),
+        loss=lambda w: float(np.square(w - target).sum()),
+        runtime=Ray(workers=3, fewest=2, patience=PATIENCE),
         until=LIMIT,
         progress=notes,
     )
-    assert run.about["ended"] == "all workers have left"  # those that waited took the room of those that had ended
-    assert run.samples[0, -1] == 4000
-    assert notes.heard("of 6 workers are there; the others wait for room")
+    assert run.about["ended"] == "all workers have left"  # the one that waited took the room of one that had ended
+    assert run.samples[0, -1] == 32
+    assert run.error[0, 0] == target**2
+    assert notes.heard("2 of 3 workers are there; the others wait for room")
     assert clusters.all_gone()
-    assert dataset.count() == 4000  # it is as it was
+    assert dataset.count() == 32  # it is as it was

@@ -89,13 +89,13 @@ class FakeWorkers:
         self.paused = True
         self.done.append("pause")
 
-    def meet(self, patience):
+    def meet(self, patience=0.0):
         self.clock.now += patience
 
     def work(self, server):
         self.done.append("work")
 
-    def note_ends(self, patience):
+    def note_ends(self):
         pass
 
     def adjust(self):
@@ -206,36 +206,16 @@ def broken(ref, timeout=None):
     raise RayActorError
 
 
-def split(**ray):
-    """The servers of a split model, of which the second is a name."""
-    import ray as real
+@pytest.mark.parametrize("get", [lambda stop: STALE, broken])
+def test_a_shard_whose_last_copy_failed_is_warned_of(monkeypatch, get):
+    import ray
 
-    found = Servers.__new__(Servers)
-    found._ray = SimpleNamespace(**{"exceptions": real.exceptions} | ray)
-    calls = {name: SimpleNamespace(remote=lambda name=name: name) for name in ("stop", "copying")}
-    found._actors = [None, SimpleNamespace(**calls)]
-    return found
-
-
-@pytest.mark.parametrize(
-    "ray",
-    [
-        {"wait": lambda refs, **_: (refs, []), "get": lambda stop: STALE},
-        {"wait": lambda refs, **_: (refs, []), "get": broken},
-        {"wait": lambda refs, **_: ([], refs), "get": lambda copying, timeout: False},
-    ],
-)
-def test_a_shard_whose_last_copy_failed_is_warned_of(ray):
+    spec = SimpleNamespace(plan=SimpleNamespace(options=SimpleNamespace(folder="folder")), shards=2)
+    found = Servers(spec, {}, 60.0, "name")
+    monkeypatch.setattr(ray, "get", get)
+    found._actors = [None, SimpleNamespace(stop=SimpleNamespace(remote=lambda: "stop"))]
     with pytest.warns(RuntimeWarning, match="shard 1: what is at the URL is older than this run's end"):
-        split(**ray).finish()
-
-
-def test_a_shard_that_copies_is_waited_for():
-    rounds = iter([False, False, True])
-    answers = {"copying": True, "stop": ""}
-    wait = {"wait": lambda refs, **_: (refs if next(rounds) else [], [])}
-    split(**wait, get=lambda ref, timeout=None: answers[ref]).finish()
-    assert next(rounds, None) is None
+        found.finish()
 
 
 def test_other_versions_on_the_nodes_are_refused(monkeypatch):

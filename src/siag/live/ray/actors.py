@@ -187,7 +187,6 @@ class ShardActor(Actor):
         super().__init__(version)
         self._k, self._left = k, ""  # what is wrong with its last copy
         self._follower: Follower | None = None
-        self._places: Places | None = None
         self._ended = threading.Event()
 
     def run(self, parcel: bytes) -> None:
@@ -216,7 +215,7 @@ class ShardActor(Actor):
                     publish=places.options.publish,
                 )
                 places.start()
-                self._places, self._follower = places, follower
+                self._follower = follower
                 follower.run()
                 self._left = "" if places.finish() else places.lost or STALE
         except BaseException as error:
@@ -229,10 +228,6 @@ class ShardActor(Actor):
         if self.trouble:
             raise SiagError(f"shard {self._k}: {self.trouble}")
         return None if self._follower is None else self._follower.address
-
-    def copying(self) -> bool:
-        """Whether it copies a save, and there is progress."""
-        return self._places is not None and self._places.copying
 
     def stop(self) -> str:
         """End in order; what is wrong if not all that was saved is where it belongs."""

@@ -7,7 +7,7 @@ import os
 import signal
 import socket
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -138,6 +138,12 @@ def as_options(amounts: Mapping[str, float]) -> dict[str, Any]:
     found: dict[str, Any] = {"num_cpus": 0}
     found |= {usual[name]: amount for name, amount in amounts.items() if name in usual}
     return found | {"resources": {name: amount for name, amount in amounts.items() if name not in usual}}
+
+
+def as_bundles(needs: Iterable[Mapping[str, float]]) -> list[dict[str, float]]:
+    """Resources as the bundles of a placement group, in which Ray refuses those of nothing."""
+    found = ({what: amount for what, amount in need.items() if amount} for need in needs)
+    return [bundle for bundle in found if bundle]
 
 
 def parcel(content: Any) -> Any:

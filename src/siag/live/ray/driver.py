@@ -146,7 +146,7 @@ class Driver:
         """Until the run is over: pass on what the server says, and tell it what it cannot know."""
         begun = round_ = self._clock()
         while True:
-            self._workers.note_ends(0.0)
+            self._workers.note_ends()
             self._ask()
             if self._servers.over:
                 outcome = self._servers.outcome()
@@ -156,7 +156,7 @@ class Driver:
             now = self._clock()
             if now - round_ >= ROUND:
                 round_ = now
-                self._workers.meet(0.0)
+                self._workers.meet()
                 self._make_room(now)
             if now - begun > FIRST:
                 self._mention_rows()

@@ -11,13 +11,12 @@ from typing import Any
 from siag.foundations.errors import SiagError
 from siag.foundations.version import __version__
 from siag.live.ray.actors import STALE, Hello, ServerSpec, ShardActor
-from siag.live.ray.cluster import as_options, free, installed, parcel, why_lost
+from siag.live.ray.cluster import as_bundles, as_options, free, installed, parcel, why_lost
 from siag.live.ray.room import Amounts
 from siag.live.ray.server_actor import Look, Orders, Outcome, ServerActor
 
 PAUSE = 0.05  # seconds between two looks while the servers start
 TIMEOUT = 2.0  # seconds for an actor to answer
-COPY = 90.0  # seconds between two looks at a shard that copies its last save
 TOGETHER = 8  # calls that a server's actor answers at a time, one of them being its work
 
 
@@ -63,10 +62,10 @@ class Servers:
         from ray.util import placement_group
 
         self._until = time.monotonic() + self._patience
-        bundle = {what: amount for what, amount in self._resources.items() if amount}  # Ray refuses empty ones
         shards, name = self._spec.shards, self._name
-        if bundle:
-            self._group = placement_group([bundle] * shards, strategy="SPREAD", name=f"siag {name}")
+        bundles = as_bundles([self._resources] * shards)
+        if bundles:
+            self._group = placement_group(bundles, strategy="SPREAD", name=f"siag {name}")
         self._actors.append(self._actor(ServerActor, 0, f"siag server {name}"))
         for k in range(1, shards):
             self._actors.append(self._actor(ShardActor, k, f"siag shard {k} {name}"))
@@ -101,9 +100,7 @@ class Servers:
     @property
     def placed(self) -> bool:
         """Whether Ray has room for all servers."""
-        from ray.util import placement_group_table
-
-        return self._group is None or placement_group_table(self._group)["state"] == "CREATED"
+        return self._group is None or is_placed(self._group)
 
     def look(self, life: str, known: int, orders: Orders) -> Look | None:
         """Ask the first server; `None` if it does not answer now."""
@@ -136,20 +133,13 @@ class Servers:
     def finish(self) -> None:
         """Let the servers of the other shards end in order; warn of those whose last save is not where it belongs."""
         stops = [shard.stop.remote() for shard in self._actors[1:]]
-        for k, (shard, stop) in enumerate(zip(self._actors[1:], stops, strict=True), start=1):
-            wrong = self._wrong(shard, stop)
+        for k, stop in enumerate(stops, start=1):
+            try:
+                wrong = str(self._ray.get(stop))  # copying gives up by itself when there is no progress
+            except self._ray.exceptions.RayError:
+                wrong = STALE
             if wrong:
                 warnings.warn(f"shard {k}: {wrong}", RuntimeWarning, stacklevel=6)
-
-    def _wrong(self, shard: Any, stop: Any) -> str:
-        """What is wrong with a shard's last copy, for which it is given time as long as there is progress."""
-        try:
-            while not self._ray.wait([stop], timeout=COPY)[0]:
-                if not self._ray.get(shard.copying.remote(), timeout=TIMEOUT):
-                    return STALE
-            return str(self._ray.get(stop))
-        except self._ray.exceptions.RayError:
-            return STALE
 
     def remove(self) -> None:
         """Leave nothing of them on the cluster."""
@@ -160,6 +150,13 @@ class Servers:
                 self._ray.kill(actor)
             if self._group is not None:
                 remove_placement_group(self._group)
+
+
+def is_placed(group: Any) -> bool:
+    """Whether Ray has room for all bundles of a placement group."""
+    from ray.util import placement_group_table
+
+    return bool(placement_group_table(group)["state"] == "CREATED")
 
 
 def greeted(which: str, hello: Any) -> None:

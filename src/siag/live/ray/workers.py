@@ -10,9 +10,9 @@ from typing import Any
 from siag.foundations.version import __version__
 from siag.live.plan import Plan
 from siag.live.ray.actors import Ended, How, Secrets, WorkerActor
-from siag.live.ray.cluster import as_options, installed, parcel, why_lost
+from siag.live.ray.cluster import as_bundles, as_options, installed, parcel, why_lost
 from siag.live.ray.room import ONE_CPU, Amounts, room_for
-from siag.live.ray.servers import greeted
+from siag.live.ray.servers import greeted, is_placed
 
 
 class Workers:
@@ -61,26 +61,23 @@ class Workers:
         for row in self._actors:
             self._put_to_work(row)
 
-    def meet(self, patience: float) -> None:
-        """See which workers have come up."""
-        while self._greetings:
-            done, _ = self._ray.wait(list(self._greetings), timeout=patience)
-            if not done:
-                return
-            row, patience = self._greetings.pop(done[0]), 0.0
+    def meet(self, patience: float = 0.0) -> None:
+        """See which workers have come up; wait so many seconds for the first of them."""
+        done = self._ray.wait(list(self._greetings), timeout=patience)[0] if self._greetings else []
+        while done:
+            row = self._greetings.pop(done[0])
             if self._server is None:  # what is wrong with later ones is known when their work ends
                 greeted(f"worker {self._names[row]}", done[0])
             self.up.add(row)
+            done = self._ray.wait(list(self._greetings), timeout=0)[0] if self._greetings else []
 
-    def note_ends(self, patience: float) -> None:
-        """Wait a while for a worker to end for good, and note all that have; their room is for those that wait."""
-        while self._work:
-            done, _ = self._ray.wait(list(self._work), timeout=patience)
-            if not done:
-                return
-            row, patience = self._work.pop(done[0]), 0.0
+    def note_ends(self) -> None:
+        """See which workers have ended for good; their room is for those that wait."""
+        done = self._ray.wait(list(self._work), num_returns=len(self._work), timeout=0)[0] if self._work else []
+        for work in done:
+            row = self._work.pop(work)
             try:
-                self.ended[row] = self._ray.get(done[0])
+                self.ended[row] = self._ray.get(work)
             except self._ray.exceptions.RayError as error:
                 self.ended[row] = Ended(How.GAVE_UP, why_lost(error))
             self._stop(row)
@@ -92,6 +89,7 @@ class Workers:
 
     def pause(self) -> None:
         """End all processes of workers; `start` starts them again."""
+        self._drop_probe()
         self._work.clear()
         self._waiting = sorted([*self._waiting, *self._actors])
         for row in list(self._actors):
@@ -110,8 +108,8 @@ class Workers:
         elif self._probe is None:
             from ray.util import placement_group
 
-            self._probe = placement_group([self._resources, dict(ONE_CPU)], name=f"siag room {self._name}")
-        elif self._has_room():
+            self._probe = placement_group(as_bundles([self._resources, ONE_CPU]), name=f"siag room {self._name}")
+        elif is_placed(self._probe):
             self._drop_probe()
             self._start(self._waiting.pop(0))
 
@@ -154,11 +152,6 @@ class Workers:
         self._ray.kill(self._actors.pop(row))
         self.up.discard(row)
         self._greetings = {hello: other for hello, other in self._greetings.items() if other != row}
-
-    def _has_room(self) -> bool:
-        from ray.util import placement_group_table
-
-        return bool(placement_group_table(self._probe)["state"] == "CREATED")
 
     def _drop_probe(self) -> None:
         from ray.util import remove_placement_group

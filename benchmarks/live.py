@@ -20,6 +20,7 @@ import numpy as np
 
 import siag
 from benchmarks import durability
+from benchmarks.network import alone
 from benchmarks.peers.live_job import ETA, PROBES, center
 from benchmarks.sides import HERE, PYTHON
 from benchmarks.targets import Target, table
@@ -92,12 +93,16 @@ class Side:
 
 def our_side(name: str, job: str) -> Side:
     """One of siag's own, see `jobs.py`."""
-    return Side(name, [sys.executable, "-m", "benchmarks.jobs", job], HERE.parent, job)
+    command = [sys.executable, "-m", "benchmarks.jobs", job]
+    return Side(name, alone(command) if job.startswith("ray") else command, HERE.parent, job)
 
 
 def peer(name: str, python: Path | str = PYTHON) -> Side:
     """A peer, in its own environment unless it is said otherwise."""
-    return Side(name, [python, f"{THEIRS[name][0]}.py", *THEIRS[name][1:]], HERE / "peers", "_".join(THEIRS[name]))
+    command = [python, f"{THEIRS[name][0]}.py", *THEIRS[name][1:]]
+    if name in (*RAY, FLOWER):
+        command = alone(command)
+    return Side(name, command, HERE / "peers", "_".join(THEIRS[name]))
 
 
 def amiss(found: dict, d: int, workers: int, seconds: float) -> str:

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 import siag
+from benchmarks.network import alone
 
 HERE = Path(__file__).parent
 PYTHON = HERE / ".venv" / "bin" / "python"  # of the peers
@@ -47,7 +48,7 @@ class Peer:
         self._iterations = iterations
         self._log = open(HERE / "peers" / f"{name}.log", "w")  # noqa: SIM115  # it lives as long as the process
         self._process = subprocess.Popen(
-            [PYTHON, f"{name}.py"],
+            alone([PYTHON, f"{name}.py"]) if name.startswith("flower") else [PYTHON, f"{name}.py"],
             cwd=HERE / "peers",
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

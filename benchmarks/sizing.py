@@ -74,8 +74,9 @@ def table(costs: Costs) -> str:
 {chr(10).join(lines)}
 
 Computed from the server's own time for an update: {measured}.
-It was measured over TCP with 4 workers on {machine}; between these sizes it is interpolated, beyond them in
-proportion. The network is assumed to carry {LINK} Gbit/s each way. What workers need for their gradients is not in it:
+It was measured over TCP with 4 workers on {machine}.
+Between these sizes it is interpolated, beyond them in proportion.
+The network is assumed to carry {LINK} Gbit/s each way. What workers need for their gradients is not in it:
 n workers that take s seconds each make at most n/s updates a second."""
 
 

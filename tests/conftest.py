@@ -5,6 +5,8 @@ import signal
 
 from hypothesis import settings
 
+from namespaces import enter_own_network
+
 settings.register_profile("fixed", derandomize=True, deadline=None, database=None)
 settings.load_profile("fixed")
 
@@ -16,6 +18,12 @@ signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever starts the t
 def pytest_collection_modifyitems(items):
     """Those on Ray come last: it leaves handlers and threads in a process, which are nothing others should meet."""
     items.sort(key=lambda item: item.get_closest_marker("ray") is not None)
+
+
+def pytest_runtest_setup(item):
+    """Those on Ray have a network of their own; no other test follows in this process."""
+    if item.get_closest_marker("ray") is not None:
+        enter_own_network()
 
 
 def pytest_xdist_auto_num_workers():

@@ -10,10 +10,10 @@ import signal
 import sys
 
 from peers import gap
+from siag.live.transports.tcp.connection import Limits
 from specs import assembly_of
 
 from siag.live.security import Tokens
-from siag.live.transports.tcp.connection import Limits
 from siag.live.transports.tcp.server import listen, serve_eagerly
 from siag.server.guard import Guard
 from siag.steps import Constant

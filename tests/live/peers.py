@@ -12,6 +12,7 @@ from contextlib import suppress
 from unittest import mock
 
 import numpy as np
+from siag.live.transports.tcp.connection import Limits
 from specs import spec_of
 
 from siag.live import wire
@@ -22,7 +23,6 @@ from siag.live.reasons import Ending
 from siag.live.security import Tokens
 from siag.live.transports.tcp import hub as tcp_hub
 from siag.live.transports.tcp import server as tcp_server
-from siag.live.transports.tcp.connection import Limits
 from siag.live.transports.tcp.worker import Worker, made
 from siag.live.until import Until
 from siag.methods import SIAG

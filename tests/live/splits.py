@@ -6,6 +6,7 @@ from functools import cached_property
 
 import numpy as np
 from peers import PATIENCE, InThread, Notes
+from siag.live.transports.tcp.connection import Limits
 from specs import spec_of
 
 import siag
@@ -14,7 +15,6 @@ from siag.live.security import Tokens
 from siag.live.sharding import Follower
 from siag.live.sharding.assembled import Followers, SplitParts
 from siag.live.task import FromProblem
-from siag.live.transports.tcp.connection import Limits
 from siag.live.transports.tcp.worker import Worker, made
 from siag.live.until import Until
 from siag.methods import SIAG

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from jobs import Mute, Notes, numbers, pull, reported, send
 from peers import Client, D, Noting, Proxy, Served, in_thread, wait_until
+from siag.live.transports.tcp.hub import described
 
 import siag
 from siag.activity import EveryArrivals
@@ -17,7 +18,6 @@ from siag.live.curve import Curve
 from siag.live.session import Session
 from siag.live.task import FromProblem, FromStream, Given, StreamEnded
 from siag.live.transports.shared_memory import Embedded
-from siag.live.transports.tcp.hub import described
 from siag.live.transports.tcp.worker import Dismissed, Worker, made
 from siag.live.until import Until
 from siag.methods import (

@@ -46,7 +46,7 @@ def dataset(ray):
 
     def late(batch):
         if 0 in batch["id"]:
-            time.sleep(0.5)
+            time.sleep(0.1)
         return {"id": batch["id"], "x": np.stack([batch["id"], -batch["id"]], axis=1), "name": batch["id"].astype(str)}
 
     return blocks.map_batches(late)
@@ -67,7 +67,7 @@ def test_rows_are_dicts_in_order(dataset):
         assert [int(row["id"]) for row in found] == list(range(50))
         assert [row["name"] for row in found] == [str(i) for i in range(50)]
         assert all(np.array_equal(row["x"], [i, -i]) for i, row in enumerate(found))
-        assert numbers(rows) == list(range(50))  # and once more
+    assert numbers(rows) == list(range(50))  # and once more
 
 
 def test_row_r_is_worker_r_mod_n_s(parts):

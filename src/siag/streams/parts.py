@@ -134,11 +134,10 @@ class Dealer:
     Args:
         dataset: a `ray.data.Dataset`.
         workers: in how many parts it is.
-        strategy: where Ray runs the tasks that read.
     """
 
-    def __init__(self, dataset: Any, workers: int, strategy: Any = None) -> None:
-        self._dataset, self._workers, self._strategy = dataset, workers, strategy
+    def __init__(self, dataset: Any, workers: int) -> None:
+        self._dataset, self._workers = dataset, workers
         together = self._begin(range(workers))
         self._readings = [together] * workers
         self._lock = threading.Lock()
@@ -156,7 +155,7 @@ class Dealer:
         return reading.take(part, after)
 
     def _begin(self, parts: Iterable[int]) -> Reading:
-        return Reading(batches_of(self._dataset, self._strategy), self._workers, parts)
+        return Reading(batches_of(self._dataset), self._workers, parts)
 
 
 @dataclass(eq=False)
@@ -211,7 +210,7 @@ class Part(Stream[dict[str, Any]]):
             row = piece.end
 
 
-def split(dataset: Any, workers: int, strategy: Any = None) -> list[Part]:
+def split(dataset: Any, workers: int) -> list[Part]:
     """A Ray Dataset in as many parts as there are workers, of as many rows each, give or take one.
 
     It is read while the workers compute, by tasks that need a CPU that no worker holds, unless it is materialized. A
@@ -221,7 +220,6 @@ def split(dataset: Any, workers: int, strategy: Any = None) -> list[Part]:
     Args:
         dataset: a `ray.data.Dataset`.
         workers: how many.
-        strategy: one of Ray's scheduling strategies, for the tasks that read.
     """
     workers = check.integer("workers", workers)
     if not callable(getattr(dataset, "streaming_split", None)):
@@ -230,7 +228,7 @@ def split(dataset: Any, workers: int, strategy: Any = None) -> list[Part]:
 
     how = {"num_cpus": 0, "max_restarts": -1, "max_concurrency": min(workers, 100) + 1}
     kind = ray.remote(Dealer).options(**how, name=f"siag dataset {secrets.token_hex(3)}")
-    dealer = kind.remote(dataset, workers, strategy)
+    dealer = kind.remote(dataset, workers)
     return [Part(number, is_streamed(dataset), dealer) for number in range(workers)]
 
 

@@ -71,15 +71,13 @@ def is_streamed(dataset: Any) -> bool:
     return type(dataset).__name__ != "MaterializedDataset"
 
 
-def batches_of(source: Any, strategy: Any = None) -> Iterator[Columns]:
+def batches_of(source: Any) -> Iterator[Columns]:
     """The blocks of a Dataset, in order; a `SiagError` says why it cannot be read."""
     from ray.exceptions import RayError
 
     context = source.context if hasattr(source, "context") else source.get_context()
     context.execution_options.preserve_order = True
     context.enable_progress_bars = False
-    if strategy is not None:
-        context.scheduling_strategy = context.scheduling_strategy_large_args = strategy
     try:
         yield from source.iter_batches(batch_size=None, batch_format="numpy")
     except RayError as error:

@@ -1,33 +1,30 @@
-"""The latest snapshot for Prometheus, over HTTP, in its text format 0.0.4.
+"""The latest snapshot for Prometheus, over HTTP; a new metric is a line in `_of_server` or `_of_workers`.
 
-The ages of reports are a counter per bin: "0", "1", "2-3", "4-7" and so on. They are no histogram of Prometheus': that
-would need the sum of all ages, and a snapshot does not have it.
+The ages of reports are a counter for each bin: "0", "1", "2-3", "4-7" and so on. They are no histogram of Prometheus,
+which would need the sum of all ages; a snapshot does not have it.
 """
 
 from __future__ import annotations
 
 import errno
-import math
-import socket
-import socketserver
-import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING, Any
 
 from siag.foundations import check
 from siag.foundations.errors import BadInput, reason_of
 from siag.live.security import check_open
 from siag.server.snapshot import STATES, Snapshot, WorkerView, bin_label
 
-FORMAT = "text/plain; version=0.0.4; charset=utf-8"
-POLL = 0.1  # seconds until the thread that serves notices that it should end
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
+    from prometheus_client.core import Metric
 
-Samples = Iterable[tuple[dict[str, str], float]]  # labels and value
+TIMEOUT = 10.0  # seconds for a client to send its request
 
 
 class Metrics:
-    """Serves the latest snapshot at /metrics, from a thread of its own, until it is closed.
+    """Serves the latest snapshot to Prometheus, from a thread of its own, until it is closed.
 
     Args:
         host: the address to listen at; only this machine can reach the default.
@@ -36,18 +33,20 @@ class Metrics:
     """
 
     def __init__(self, host: str = "127.0.0.1", port: int = 0, *, insecure: bool = False) -> None:
+        from prometheus_client import CollectorRegistry
+
         self._latest: Snapshot | None = None
         port = check.integer("port", port, low=0, high=65535)
         check_open("host", host, insecure)
-        self._server = _listen(host, port, self)
+        registry = CollectorRegistry()
+        registry.register(self)
+        self._server, self._thread = _listen(host, port, registry)
         self.host, self.port = str(self._server.server_address[0]), int(self._server.server_address[1])
         try:
             check_open("host", self.host, insecure)  # a name may mean anything; this is where the socket is
         except BadInput:
-            self._server.server_close()
+            self.close()
             raise
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(POLL,), name="metrics", daemon=True)
-        self._thread.start()
 
     def show(self, snapshot: Snapshot) -> None:
         """Keep it for whoever asks next."""
@@ -56,57 +55,56 @@ class Metrics:
     def event(self, text: str) -> None:
         """Remarks are not measurements."""
 
+    def collect(self) -> Iterator[Metric]:
+        """The metrics of the latest snapshot; none before the first. Prometheus' registry calls this."""
+        if self._latest is not None:
+            yield from families(self._latest)
+
     def close(self) -> None:
         """Stop serving; the port is free when this returns."""
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
 
-    def text(self) -> str:
-        """What is served now: nothing, before the first snapshot."""
-        return "" if self._latest is None else exposition(self._latest)
+
+def families(snapshot: Snapshot) -> Iterator[Metric]:
+    """The metrics of a snapshot; those without a value are left out."""
+    return (family for family in (*_of_server(snapshot), *_of_workers(snapshot.workers)) if family.samples)
 
 
-def exposition(snapshot: Snapshot) -> str:
-    """A snapshot in Prometheus' text format 0.0.4."""
-    return "".join(line + "\n" for line in (*_server(snapshot), *_workers(snapshot.workers)))
+def _of_server(snapshot: Snapshot) -> Iterator[Metric]:
+    yield _counter("siag_iterations", "Iterations done.", snapshot.version)
+    yield _gauge("siag_iterations_target", "Iterations asked for.", snapshot.target)
+    yield _counter("siag_reports", "Reports accepted.", snapshot.reports)
+    yield _counter("siag_refused", "Reports refused.", snapshot.refused)
+    yield _gauge("siag_updates_per_second", "Iterations per second, recently.", snapshot.rate)
+    yield _gauge("siag_running_seconds", "Seconds since the start.", snapshot.seconds)
+    yield _gauge("siag_loss", "Loss of the model, as last evaluated.", snapshot.loss)
+    yield _gauge("siag_saved_seconds", "Seconds since the state was last saved.", snapshot.saved)
+    yield _gauge("siag_problems", "Problems while training goes on.", len(snapshot.problems))
+    ages = [(bin_label(k), count) for k, count in enumerate(snapshot.ages)]
+    yield _counter("siag_report_ages", "Reports accepted, by their age in versions.", bin=ages)
 
 
-def _server(snapshot: Snapshot) -> Iterator[str]:
-    yield from _family("siag_iterations_total", "counter", "Iterations done.", _one(snapshot.version))
-    yield from _family("siag_iterations_target", "gauge", "Iterations asked for.", _one(snapshot.target))
-    yield from _family("siag_reports_total", "counter", "Reports accepted.", _one(snapshot.reports))
-    yield from _family("siag_refused_total", "counter", "Reports refused.", _one(snapshot.refused))
-    yield from _family("siag_updates_per_second", "gauge", "Iterations per second, recently.", _one(snapshot.rate))
-    yield from _family("siag_running_seconds", "gauge", "Seconds since the start.", _one(snapshot.seconds))
-    yield from _family("siag_loss", "gauge", "Loss of the model, as last evaluated.", _one(snapshot.loss))
-    yield from _family("siag_saved_seconds", "gauge", "Seconds since the state was last saved.", _one(snapshot.saved))
-    yield from _family("siag_problems", "gauge", "Problems while training goes on.", _one(len(snapshot.problems)))
-    ages = [({"bin": bin_label(k)}, count) for k, count in enumerate(snapshot.ages)]
-    yield from _family("siag_report_ages_total", "counter", "Reports accepted, by their age in versions.", ages)
-
-
-def _workers(workers: Sequence[WorkerView]) -> Iterator[str]:
+def _of_workers(workers: Sequence[WorkerView]) -> Iterator[Metric]:
     count = Counter(worker.state for worker in workers)
-    yield from _family(
-        "siag_workers", "gauge", "Workers by state.", [({"state": each}, count[each]) for each in STATES]
-    )
+    yield _gauge("siag_workers", "Workers by state.", state=[(state, count[state]) for state in STATES])
     each = list(zip(_labels(workers), workers, strict=True))
-    reports = [(label, worker.reports) for label, worker in each]
-    yield from _family("siag_worker_reports_total", "counter", "Reports accepted from a worker.", reports)
-    refused = [(label, worker.refused) for label, worker in each]
-    yield from _family("siag_worker_refused_total", "counter", "Reports of a worker refused.", refused)
-    rates = [(label, worker.rate) for label, worker in each]
-    yield from _family("siag_worker_reports_per_second", "gauge", "Reports accepted per second, recently.", rates)
-    ages = [(label, worker.age) for label, worker in each if worker.age >= 0]
+    reports = [(name, worker.reports) for name, worker in each]
+    yield _counter("siag_worker_reports", "Reports accepted from a worker.", worker=reports)
+    refused = [(name, worker.refused) for name, worker in each]
+    yield _counter("siag_worker_refused", "Reports of a worker refused.", worker=refused)
+    rates = [(name, worker.rate) for name, worker in each]
+    yield _gauge("siag_worker_reports_per_second", "Reports accepted per second, recently.", worker=rates)
+    ages = [(name, worker.age) for name, worker in each if worker.age >= 0]
     told = "Age in versions of a worker's gradient; absent if it never reported."
-    yield from _family("siag_worker_age", "gauge", told, ages)
-    silent = [(label, worker.silent) for label, worker in each]
+    yield _gauge("siag_worker_age", told, worker=ages)
+    silent = [(name, worker.silent) for name, worker in each]
     told = "Seconds since a worker was last heard of; +Inf if never."
-    yield from _family("siag_worker_silent_seconds", "gauge", told, silent)
+    yield _gauge("siag_worker_silent_seconds", told, worker=silent)
 
 
-def _labels(workers: Sequence[WorkerView]) -> Iterator[dict[str, str]]:
+def _labels(workers: Sequence[WorkerView]) -> Iterator[str]:
     """Each worker's name; of those that share one, all but the first have their row added."""
     taken: set[str] = set()
     for worker in workers:
@@ -114,82 +112,41 @@ def _labels(workers: Sequence[WorkerView]) -> Iterator[dict[str, str]]:
         while name in taken:
             name += f"#{worker.row}"
         taken.add(name)
-        yield {"worker": name}
+        yield name
 
 
-def _one(value: float | None) -> Samples:
-    return [] if value is None else [({}, value)]
+Values = Iterable[tuple[str, float]]  # by the value of a label
 
 
-def _family(name: str, kind: str, told: str, samples: Samples) -> Iterator[str]:
-    """A metric and its samples; nothing if there are none."""
-    lines = [f"{name}{_braces(labels)} {_value(value)}" for labels, value in samples]
-    if lines:
-        yield from (f"# HELP {name} {told}", f"# TYPE {name} {kind}", *lines)
+def _counter(name: str, told: str, value: float | None = None, **by_label: Values) -> Metric:
+    from prometheus_client.core import CounterMetricFamily
+
+    return _filled(CounterMetricFamily(name, told, labels=tuple(by_label)), value, by_label)
 
 
-def _braces(labels: dict[str, str]) -> str:
-    inside = ",".join(f'{name}="{_escaped(value)}"' for name, value in labels.items())
-    return f"{{{inside}}}" if inside else ""
+def _gauge(name: str, told: str, value: float | None = None, **by_label: Values) -> Metric:
+    from prometheus_client.core import GaugeMetricFamily
+
+    return _filled(GaugeMetricFamily(name, told, labels=tuple(by_label)), value, by_label)
 
 
-def _escaped(value: str) -> str:
-    return value.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")
+def _filled(family: Any, value: float | None, by_label: dict[str, Values]) -> Metric:
+    """A metric with its value, or its values by label."""
+    if value is not None:
+        family.add_metric((), value)
+    for values in by_label.values():
+        for label, number in values:
+            family.add_metric((label,), number)
+    return family  # type: ignore[no-any-return]  # one of the two kinds
 
 
-def _value(value: float) -> str:
-    if math.isnan(value):
-        return "NaN"
-    if math.isinf(value):
-        return "+Inf" if value > 0 else "-Inf"
-    return repr(int(value) if value == int(value) and abs(value) < 2**53 else float(value))
+def _listen(host: str, port: int, registry: CollectorRegistry) -> tuple[Any, Any]:
+    """Prometheus' own server, and its thread; it is silent about clients that go away, and does not wait for ever."""
+    from prometheus_client import start_http_server
 
-
-class _Server(ThreadingHTTPServer):
-    """A server that knows whose snapshots it serves, asks no name server, and is silent about lost connections."""
-
-    daemon_threads = True
-    allow_reuse_port = False  # two servers must not share a port unawares
-
-    def __init__(self, address: tuple[str, int], metrics: Metrics) -> None:
-        self.metrics = metrics
-        self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
-        super().__init__(address, _Handler)
-
-    def server_bind(self) -> None:
-        """Bind, without the look-up of this machine's name that may take seconds."""
-        socketserver.TCPServer.server_bind(self)
-        self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
-
-    def handle_error(self, request: object, client_address: object) -> None:
-        """Whoever asked has gone; so be it."""
-
-
-class _Handler(BaseHTTPRequestHandler):
-    """Answers one request."""
-
-    server: _Server
-    timeout = 10.0  # seconds for a client to say what it wants
-
-    def do_GET(self) -> None:  # the name http.server looks for
-        """Send the metrics, or 404."""
-        if self.path.partition("?")[0] != "/metrics":
-            self.send_error(404, "Not here", "The metrics are at /metrics.")
-            return
-        body = self.server.metrics.text().encode()
-        self.send_response(200)
-        self.send_header("Content-Type", FORMAT)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Keep no log."""
-
-
-def _listen(host: str, port: int, metrics: Metrics) -> _Server:
+    server: Any
     try:
-        return _Server((host, port), metrics)
+        server, thread = start_http_server(port, host, registry)
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
             remedy = "something listens there already; take another, or 0 for any"
@@ -198,3 +155,6 @@ def _listen(host: str, port: int, metrics: Metrics) -> _Server:
         if error.errno == errno.EACCES:
             raise BadInput("port", port, "a port you may listen at", f"{reason}; take one above 1023") from None
         raise BadInput("host", host, "an address of this machine", reason) from None
+    server.RequestHandlerClass = type("Handler", (server.RequestHandlerClass,), {"timeout": TIMEOUT})
+    server.handle_error = lambda request, address: None
+    return server, thread

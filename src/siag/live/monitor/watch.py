@@ -26,16 +26,16 @@ PAUSE = 5.0  # seconds between summaries where no live view is possible
 
 
 class Watcher(Protocol):
-    """Whoever wants to see how training goes."""
+    """Is shown how training goes."""
 
     def show(self, snapshot: Snapshot) -> None:
-        """The server as it is now; called several times a second."""
+        """Take a snapshot of the server; called several times a second."""
 
     def event(self, text: str) -> None:
-        """A remark in one line: a worker joined, left, was refused."""
+        """Take a remark in one line: a worker joined, left, was refused."""
 
     def close(self) -> None:
-        """Nothing more will come; safe to call twice."""
+        """End: nothing more will come. Safe to call twice."""
 
 
 class Quiet:
@@ -51,14 +51,8 @@ class Quiet:
         """Do nothing."""
 
 
-class Problems:
+class Problems(Quiet):
     """Says what goes wrong, in one line each on standard error, and nothing else."""
-
-    def show(self, snapshot: Snapshot) -> None:
-        """Do nothing."""
-
-    def event(self, text: str) -> None:
-        """Do nothing."""
 
     def problem(self, text: str) -> None:
         """Say it; raises nothing."""
@@ -67,9 +61,6 @@ class Problems:
         with suppress(OSError, ValueError, AttributeError):  # closed, or there is none
             sys.stderr.write(f"siag: {clean(text)}\n")
             sys.stderr.flush()
-
-    def close(self) -> None:
-        """Do nothing."""
 
 
 class Several:

@@ -1,45 +1,51 @@
-"""What runs on a Ray cluster: the server, the servers of further shards, and the workers, one actor each.
+"""What all actors have in common, and two of them: a worker, and the server of a shard beside the lead's.
 
-Their classes know Ray only where they ask each other for addresses; what they say to each other otherwise goes over
-TCP. An actor that Ray starts again runs its constructor again, and so begins where it can: the server with what is
-saved, a worker with the samples the server knows of.
+Actors call each other through Ray only to learn addresses; everything else goes over TCP. When Ray restarts an actor,
+its constructor runs again: the server goes on from its last save, a worker after the samples that the server knows of.
 """
 
 from __future__ import annotations
 
-import os
+import secrets
 import ssl
 import tempfile
 import threading
 import warnings
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from siag.foundations.errors import SiagError
 from siag.foundations.version import __version__
-from siag.live.connection import Limits
+from siag.live.certificates import certify_run
+from siag.live.plan import Plan
 from siag.live.ray.places import Places
 from siag.live.security import Tokens, hash_of, server_context
-from siag.live.spec import Spec
 from siag.live.task import last_words
+from siag.live.transports.tcp.connection import Limits
 
 if TYPE_CHECKING:
     from siag.live.sharding import Follower
 
-ASK = 5.0  # seconds to wait for another actor's answer
-CRASHES = 3  # a worker's process may end so often before a report of its is accepted
-DIED = "its process has died"
+TIMEOUT = 5.0  # seconds for another actor to answer
+CRASHES = 3  # a worker's process may die so often before one of its reports is accepted
 STALE = "what is at the URL is older than this run's end"
 
 
 @dataclass(frozen=True)
 class Secrets:
-    """What lets the processes of one run trust each other: by rows, between servers, and for TLS."""
+    """The tokens of workers, the secret of the servers, and the keys for TLS; made for one run."""
 
     tokens: tuple[str, ...]
     servers: str
     tls: tuple[bytes, bytes, bytes] | None  # authority, certificate, key
+
+    @classmethod
+    def new(cls, workers: int, tls: bool) -> Self:
+        """For a run of so many workers."""
+        tokens = tuple(secrets.token_urlsafe(32) for _ in range(workers))
+        return cls(tokens, secrets.token_urlsafe(32), certify_run() if tls else None)
 
     def known(self) -> Tokens:
         """The workers' tokens, as a server keeps them."""
@@ -70,10 +76,18 @@ def trusting(authority: bytes) -> ssl.SSLContext:
 
 
 @dataclass(frozen=True)
-class Charge:
-    """What servers are told: the run, its secrets, and where to listen; `None`: at the address of the node."""
+class ServerSpec:
+    """What every server of a run is given.
 
-    spec: Spec
+    Args:
+        plan: the run, without what only workers need.
+        secrets: of the run.
+        host: where to listen; `None`: at the address of the node.
+        port: of the first server, the next ones being those of the other shards; `None`: any that is free.
+        shards: how many servers there are.
+    """
+
+    plan: Plan
     secrets: Secrets
     host: str | None
     port: int | None
@@ -88,23 +102,28 @@ class Charge:
     @property
     def limits(self) -> Limits:
         """On connections."""
-        return Limits(connections=max(Limits.connections, 2 * self.spec.n))
+        return Limits(connections=max(Limits.connections, 2 * len(self.plan.names)))
 
 
 class Hello(NamedTuple):
     """What an actor says when it is up."""
 
-    version: str
-    pid: int
-    node: str
-    address: str  # of the node
+    address: str  # of its node
     trouble: str  # why it cannot work; "" if it can
 
 
-class Ended(NamedTuple):
+class How(StrEnum):
     """How a worker's work has ended."""
 
-    failed: bool
+    LEFT = "left"  # in order
+    OWN_CODE = "own code"  # its gradient or its stream raised an error, or could not be loaded
+    GAVE_UP = "gave up"  # Ray restarts it no more
+
+
+class Ended(NamedTuple):
+    """That a worker's work has ended, and why."""
+
+    how: How
     why: str
 
 
@@ -124,19 +143,18 @@ class Actor:
         """Be known to be up."""
         import ray
 
-        node = ray.get_runtime_context().get_node_id()
-        return Hello(__version__, os.getpid(), node, ray.util.get_node_ip_address(), self.trouble)
+        return Hello(ray.util.get_node_ip_address(), self.trouble)
 
 
 def identity() -> str:
-    """What an actor keeps when Ray starts it again."""
+    """What an actor keeps when Ray restarts it."""
     import ray
 
     return str(ray.get_runtime_context().get_actor_id())
 
 
-def started_again() -> bool:
-    """Whether Ray has started this actor again, after its process or its node was lost."""
+def restarted() -> bool:
+    """Whether Ray has restarted this actor, after its process or its node was lost."""
     import ray
 
     with warnings.catch_warnings():
@@ -157,7 +175,7 @@ def loaded(parcel: Any, what: str) -> Any:
         raise SiagError(f"{what} cannot be loaded there: {last_words(error)}; {remedy}") from None
 
 
-class Shard(Actor):
+class ShardActor(Actor):
     """The server of shard k, from 1; it follows the lead.
 
     Args:
@@ -169,36 +187,35 @@ class Shard(Actor):
         super().__init__(version)
         self._k, self._left = k, ""  # what is wrong with its last copy
         self._follower: Follower | None = None
-        self._places: Places | None = None
         self._ended = threading.Event()
 
     def run(self, parcel: bytes) -> None:
-        """Serve until told to stop, given a `Charge`; Ray calls this again if it starts the actor again."""
+        """Serve until told to stop, given a `ServerSpec`; Ray calls this again when it restarts the actor."""
         from siag.live.sharding import Follower
 
         try:
-            charge: Charge = loaded(parcel, "the run")
-            spec, secrets = charge.spec, charge.secrets
-            host, port = charge.listening(self._k)
-            with Places(spec, self._k if charge.shards > 1 else None, identity()) as places:
+            spec: ServerSpec = loaded(parcel, "the run")
+            plan, keys = spec.plan, spec.secrets
+            host, port = spec.listening(self._k)
+            with Places(plan.options, self._k if spec.shards > 1 else None, identity()) as places:
                 follower = Follower(
-                    spec.method,
-                    spec.w0,
-                    spec.names,
+                    plan.method,
+                    plan.w0,
+                    plan.names,
                     self._k,
-                    charge.shards,
+                    spec.shards,
                     host=host,
                     port=port,
-                    tokens=secrets.known(),
-                    secret=secrets.servers,
-                    context=secrets.serving(),
-                    limits=charge.limits,
-                    folder=places.spec.folder,
+                    tokens=keys.known(),
+                    secret=keys.servers,
+                    context=keys.serving(),
+                    limits=spec.limits,
+                    folder=places.options.folder,
                     share=True,
-                    publish=places.publisher,
+                    publish=places.options.publish,
                 )
                 places.start()
-                self._places, self._follower = places, follower
+                self._follower = follower
                 follower.run()
                 self._left = "" if places.finish() else places.lost or STALE
         except BaseException as error:
@@ -212,10 +229,6 @@ class Shard(Actor):
             raise SiagError(f"shard {self._k}: {self.trouble}")
         return None if self._follower is None else self._follower.address
 
-    def copying(self) -> bool:
-        """Whether it copies a save, and there is progress."""
-        return self._places is not None and self._places.copying
-
     def stop(self) -> str:
         """End in order; what is wrong if not all that was saved is where it belongs."""
         if self._follower is not None:
@@ -224,7 +237,7 @@ class Shard(Actor):
         return self._left
 
 
-class Hand(Actor):
+class WorkerActor(Actor):
     """A worker.
 
     Args:
@@ -237,48 +250,48 @@ class Hand(Actor):
     def __init__(self, version: str, row: int, name: str, token: str) -> None:
         super().__init__(version)
         self._row, self._name, self._token = row, name, token
-        self._lead: Any = None  # the server's actor
-        self._again = False  # whether Ray has started it again
-        self._node = ""
+        self._server: Any = None  # its actor
         self._parts: tuple[Any, ...] = ()
 
-    def load(self, shared: bytes, own: Any) -> Hello:
+    def load(self, shared: bytes, stream: Any) -> Hello:
         """Be known to be up, with what all workers get, a `Source` and the authority for TLS, and with its stream."""
         if not self.trouble and not self._parts:
             try:
-                self._parts = (*loaded(shared, "gradient, problem or method"), loaded(own, "the stream"))
+                self._parts = (*loaded(shared, "gradient, problem or method"), loaded(stream, "the stream"))
             except SiagError as error:
                 self.trouble = str(error)
         return self.hello()
 
-    def run(self, shared: bytes, own: Any, lead: Any) -> Ended:
-        """Work until the server is done or the stream has ended; Ray calls this again if it starts the actor again."""
-        from siag.live.sharding.client import connect
-        from siag.live.transports.tcp.worker import TcpWorker
-        from siag.live.worker import Worker
+    def run(self, shared: bytes, stream: Any, server: Any) -> Ended:
+        """Work until the server is done or the stream has ended; Ray calls this again when it restarts the actor."""
+        from siag.live.transports.tcp.worker import Worker
 
-        hello = self.load(shared, own)
-        self._lead, self._again, self._node = lead, started_again(), hello.node
-        if hello.trouble:
-            return Ended(True, hello.trouble)
+        self._server = server
+        self.load(shared, stream)
+        if self.trouble:
+            return Ended(How.OWN_CODE, self.trouble)
         if self._keeps_dying():
-            return Ended(True, f"{DIED} {CRASHES} times before it could report anything")
-        source, authority, stream = self._parts
-        context = None if authority is None else trusting(authority)
-        machine = Worker(lambda _, w0: source.task(stream), name=self._name, token=self._token, share=True)
-        worker = TcpWorker(self._where, machine, context=context, share=True, connect=connect)
+            return Ended(How.GAVE_UP, f"its process has died {CRASHES} times before it could report anything")
+        source, authority, own = self._parts
+        worker = Worker(
+            self._where,
+            lambda description, w0: source.task(own),
+            name=self._name,
+            token=self._token,
+            context=None if authority is None else trusting(authority),
+            share=True,
+        )
         try:
-            return Ended(False, worker.run())
+            return Ended(How.LEFT, worker.run())
         except BaseException as error:  # whatever a user's code raises
-            return Ended(True, last_words(error))
+            return Ended(How.OWN_CODE, last_words(error))
 
     def _where(self) -> list[tuple[str, int]]:
-        """The servers' addresses, as of now; the lead hears where this worker has come up again."""
+        """The servers' addresses, as of now."""
         import ray
 
-        moved = self._node if self._again else ""
         try:
-            found: list[tuple[str, int]] | None = ray.get(self._lead.where.remote(self._row, moved), timeout=ASK)
+            found: list[tuple[str, int]] | None = ray.get(self._server.where.remote(), timeout=TIMEOUT)
         except ray.exceptions.RayError:
             raise ConnectionRefusedError("its actor does not answer") from None
         if found is None:
@@ -286,12 +299,12 @@ class Hand(Actor):
         return found
 
     def _keeps_dying(self) -> bool:
-        """Whether it is of no use to try again."""
+        """Whether it has died so often before any report that there is no use in trying again."""
         import ray
 
-        if not self._again:
+        if not restarted():
             return False
         try:
-            return bool(ray.get(self._lead.came_again.remote(self._row), timeout=ASK) > CRASHES)
+            return bool(ray.get(self._server.came_again.remote(self._row), timeout=TIMEOUT) > CRASHES)
         except ray.exceptions.RayError:
             return False

@@ -108,11 +108,6 @@ class Places:
             return None
         return f"problem: {now}; training goes on" if now else "copying works again"
 
-    @property
-    def copying(self) -> bool:
-        """Whether something is being copied, and there is progress."""
-        return self._mirror is not None and self._mirror.moving
-
     def finish(self) -> bool:
         """Copy what is left, the run having ended; whether all is there. If not, `lost` may say why."""
         return self._mirror is None or self._mirror.push(wait=True)

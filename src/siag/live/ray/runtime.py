@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import os
 import pickle
-import secrets
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from secrets import token_hex
 from typing import Any
 
 from siag.foundations import check
 from siag.foundations.errors import BadInput
-from siag.live.monitor.watch import watcher_of
-from siag.live.ray.link import connected, installed
-from siag.live.ray.reading import Reader, room_to_read
-from siag.live.ray.room import ONE_CPU, room_for, without_reader
-from siag.live.runtime import Runtime
+from siag.live.monitor.watch import Watcher, watcher_of
+from siag.live.plan import Plan, Source, planned
+from siag.live.ray.actors import Secrets, ServerSpec
+from siag.live.ray.cluster import connected, installed
+from siag.live.ray.driver import Driver
+from siag.live.ray.room import ONE_CPU, Amounts, room_for
+from siag.live.ray.servers import Servers
+from siag.live.ray.workers import Workers
 from siag.live.security import MOST_WORKERS
-from siag.live.session import Session
 from siag.live.sharding.slices import check_split
-from siag.live.spec import Spec
-from siag.live.task import Task
 from siag.live.wire import LARGEST
 from siag.simulation import Run
 from siag.storage.mirror import check_url, is_url
@@ -31,12 +31,12 @@ from siag.streams.rows import is_streamed
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ray(Runtime):
+class Ray:
     """Train on a Ray cluster: `siag.train(…, runtime=siag.runtimes.Ray())`.
 
-    Each worker and each server is an actor, which Ray places and starts again if it dies; what they say to each other
-    goes over the network directly. A server that dies goes on from `folder`, if the run has one on storage that all
-    nodes see, a path or a URL. Nodes must have the same version of siag.
+    Each worker and each server is an actor, which Ray places, and restarts if it dies. They talk to each other over the
+    network directly. A server that dies goes on from `folder`, if the run has one on storage that all nodes see, a path
+    or a URL. All nodes must have the same version of siag.
 
     Args:
         address: of the cluster, "auto" or host:port. By default the one this process is connected to, or that of
@@ -77,54 +77,50 @@ class Ray(Runtime):
             object.__setattr__(self, "port", check.integer("port", self.port, high=65536 - self.shards))
         object.__setattr__(self, "patience", check.real("patience", self.patience, above=0))
 
-    def carry(self, session: Session, tasks: list[Task]) -> None:
-        """Not called: the session is on the cluster."""
-        raise NotImplementedError
-
-    def train(self, spec: Spec) -> Run:
-        """Run it on the cluster."""
-        from siag.live.ray.driver import Driver
-
+    def train(self, gradient: Any, streams: Any, w0: Any, method: Any, step: Any, until: Any, **options: Any) -> Run:
+        """Run `siag.train`, which says what the arguments are, on the cluster."""
         installed()
-        spec = self._check_places(spec)
-        streams: Any = spec.streams
+        self._check_places(options)
+        if isinstance(streams, list | tuple):
+            streams = [Rows(stream) if _is_dataset(stream) else stream for stream in streams]
+        reading = dict(ONE_CPU) if _is_read_meanwhile(streams) else {}
         with ExitStack() as stack:
-            ours, reader = None, None
-            if isinstance(streams, list | tuple):
-                streams = [Rows(stream) if _is_dataset(stream) else stream for stream in streams]
-            spare, kept = _spare(streams)
+            ours = None
             if _is_dataset(streams):
-                ours = stack.enter_context(connected(self.address, self._wanted(self.workers or 1, spare)))
-                if kept:
-                    reader = Reader(f"siag reader {secrets.token_hex(3)}", spare)
-                    stack.callback(reader.remove)
-                streams = self._split(streams, reader)
+                workers = self._split_over()
+                ours = stack.enter_context(connected(self.address, self._wanted(workers, reading)))
+                streams = split(streams, workers)
                 stack.callback(dismiss, streams)
-            spec = replace(spec, streams=streams).validate()
-            self.check_workers(spec.n)
-            for parameter, value, remedy in spec.sent():
-                sendable(parameter, value, remedy)
-            self.prepare(spec)
-            self._check_spec(spec)
-            workers = spec.n
-            watcher = watcher_of(spec.progress)
+            plan = planned(
+                gradient, streams, w0, method, step, until, **options, few_enough=self._check_count, sendable=sendable
+            )
+            self._check_plan(plan)
+            watcher = watcher_of(plan.options.progress)
             stack.callback(watcher.close)
             if ours is None:
-                ours = stack.enter_context(connected(self.address, self._wanted(workers, spare)))
-            nodes = self._check_room(workers, spare)
+                ours = stack.enter_context(connected(self.address, self._wanted(len(plan.own), reading)))
+            nodes = self._check_room(len(plan.own), reading)
             where = f"on Ray, {nodes} node{'s' * (nodes > 1)}"
-            about = spec.about | {"activity": f"{spec.about['activity']} {where}"}
-            spec = replace(spec, progress=False, spoken=(about, spec.identity))
-            return Driver(self, spec, watcher, ours, reader, reads=bool(spare)).run()
+            about = plan.about | {"activity": f"{plan.about['activity']} {where}"}
+            plan = replace(plan, options=replace(plan.options, progress=False), about=about)
+            return self._driver(plan, watcher, ours, reading).run()
 
-    def _check_places(self, spec: Spec) -> Spec:
+    def _driver(self, plan: Plan, watcher: Watcher, ours: bool, reading: Amounts) -> Driver:
+        """Have Ray start the servers' actors."""
+        secrets, name = Secrets.new(len(plan.own), self.tls), token_hex(3)
+        bare = replace(plan, own=[], source=Source(None, None, plan.method, plan.source.seed, plan.w0))
+        spec = ServerSpec(bare, secrets, "127.0.0.1" if ours else None, self.port, self.shards)
+        first, reads = self.placed_first(reading), bool(reading)
+        workers = Workers(plan, secrets, self.resources, first, reads=reads, name=name)
+        servers = Servers(spec, self.server_resources, self.patience, name)
+        return Driver(self, plan, watcher, servers, workers, ours=ours, reads=reads)
+
+    def _check_places(self, options: dict[str, Any]) -> None:
         """Folder and trace: a URL with its driver, or a path that means the same to all."""
         for name in ("folder", "trace"):
-            place = getattr(spec, name)
+            place = options[name]
             if place is None:
                 continue
-            if not isinstance(place, str | os.PathLike):
-                raise BadInput(name, place, "a path", "give it as text, or leave it out")
             text = os.fspath(place)
             if isinstance(text, str) and is_url(text):
                 if text.startswith("memory:"):
@@ -132,19 +128,17 @@ class Ray(Runtime):
                     raise BadInput(name, text, allowed, "give a path, or a URL of object storage")
                 check_url(name, text, file=name == "trace")
             else:
-                changed: Any = {name: os.path.abspath(text)}
-                spec = replace(spec, **changed)
-        durable = check.truth("durable", spec.durable)
-        if durable and spec.folder is not None and is_url(str(spec.folder)):
+                options[name] = os.path.abspath(text)
+        durable = check.truth("durable", options["durable"])
+        if durable and options["folder"] is not None and is_url(str(options["folder"])):
             remedy = "give the path of a folder on storage that all nodes see"
             raise BadInput(
                 "durable", True, "False with a folder at a URL, to which it is copied every few seconds", remedy
             )
         if durable and self.shards > 1:
             raise BadInput("durable", True, f"False with {self.shards} shards", "use shards=1")
-        return spec
 
-    def check_workers(self, number: int) -> None:
+    def _check_count(self, number: int) -> None:
         """As many workers as were asked for, and enough for the fewest."""
         if self.workers is not None and self.workers != number:
             raise BadInput("workers", self.workers, f"{number}, one for each stream", "or leave it out")
@@ -153,52 +147,54 @@ class Ray(Runtime):
         if self.fewest is not None and self.fewest > number:
             raise BadInput("fewest", self.fewest, f"at most {number}, the number of workers")
 
-    def _check_spec(self, spec: Spec) -> None:
+    def _check_plan(self, plan: Plan) -> None:
         """What else must reach the servers, and fit on a line."""
-        d, n = spec.w0.size, spec.n
-        if 8 * max(spec.method.traffic(d, n)) > LARGEST * self.shards:
+        options = plan.options
+        d, n = plan.w0.size, len(plan.own)
+        if 8 * max(plan.method.traffic(d, n)) > LARGEST * self.shards:
             raise BadInput("w0", d, f"at most {LARGEST // 8} numbers, what a frame can carry", "use more shards")
         if self.shards > 1:
-            check_split(spec.method, spec.w0, n, self.shards)
-        for name, value in (("step", spec.step), ("loss", spec.measure), ("guard", spec.guard)):
+            check_split(plan.method, plan.w0, n, self.shards)
+        for name, value in (("step", plan.step), ("loss", options.loss), ("guard", options.guard)):
             sendable(name, value, "define it at the top of a module, without open files or locks")
 
-    def _wanted(self, workers: int, spare: Mapping[str, float]) -> dict[str, float]:
-        """All that the actors need together, and tasks that read Datasets meanwhile."""
+    def placed_first(self, reading: Amounts) -> list[Amounts]:
+        """What has its place before the workers: servers, and tasks that read Datasets meanwhile."""
+        return [self.server_resources] * self.shards + [reading] * bool(reading)
+
+    def _wanted(self, workers: int, reading: Amounts) -> dict[str, float]:
+        """All that a run needs."""
         total = {"CPU": 0.0}
-        for need, count in ((spare, 1), (self.resources, workers), (self.server_resources, self.shards)):
+        for need in [*self.placed_first(reading), *[self.resources] * workers]:
             for what, amount in need.items():
-                total[what] = total.get(what, 0.0) + count * amount
+                total[what] = total.get(what, 0.0) + amount
         return total
 
-    def _check_room(self, workers: int, spare: Mapping[str, float]) -> int:
+    def _check_room(self, workers: int, reading: Amounts) -> int:
         """Refuse more than the cluster has, whoever uses it now; return how many nodes there are."""
         nodes = [dict(node["Resources"]) for node in installed().nodes() if node["Alive"]]
-        beside = without_reader(nodes, spare)
-        if beside is None:
-            allowed = f"Datasets that a node can read ({_sum(nodes)} in all), which takes {_listed(spare)} of one"
-            raise BadInput("streams", "Datasets", allowed, "materialize() them, or add nodes")
-        servers, fit = room_for(beside, self.server_resources, self.shards, self.resources, workers)
-        if servers < self.shards:
+        first = self.placed_first(reading)
+        placed, fit = room_for(nodes, first, self.resources, workers)
+        if placed < self.shards:
             allowed = f"what the nodes have, {self.shards} times ({_sum(nodes)} in all)"
             raise BadInput("server_resources", dict(self.server_resources), allowed, "ask for less, or add nodes")
         fewest = workers if self.fewest is None else self.fewest
         if fit < fewest:
-            taken = f"beside {_listed(spare)} for reading, " if spare else ""
-            each = f"{taken}with {_listed(self.resources)} each"
-            allowed = f"at most {fit}: so many fit into the cluster ({_sum(nodes)} in all), {each}"
+            beside = "beside a CPU for reading, " if reading else ""
+            each = "a CPU" if self.resources == ONE_CPU else _listed(self.resources)
+            allowed = f"at most {fit}: so many fit into the cluster ({_sum(nodes)} in all), {beside}with {each} each"
             remedy = f"ask for less with resources=, add nodes, or start with those that fit by fewest={fit}"
             parameter = "workers" if self.fewest is None else "fewest"
             raise BadInput(parameter, fewest, allowed, remedy if fit else "ask for less with resources=, or add nodes")
         return len(nodes)
 
-    def _split(self, dataset: Any, reader: Reader | None) -> list[Part]:
-        """A stream for each worker."""
+    def _split_over(self) -> int:
+        """How many workers a Dataset is split among."""
         if self.workers is None:
             raise BadInput(
                 "workers", None, "given with a Ray Dataset, which is split among them", "write Ray(workers=4)"
             )
-        return split(dataset, self.workers) if reader is None else reader.split(dataset, self.workers)
+        return self.workers
 
 
 def sendable(parameter: str, value: Any, remedy: str) -> None:
@@ -236,23 +232,16 @@ def _is_dataset(streams: Any) -> bool:
     return type(streams).__module__.startswith("ray.data.")
 
 
-def _spare(streams: Any) -> tuple[dict[str, float], bool]:
-    """What tasks that read Datasets need, and whether that is kept for them.
-
-    Datasets of a list are read each by its own worker: in a place kept for all, a slow one would hold up the others.
-    """
-    if not _is_dataset(streams):
-        listed = streams if isinstance(streams, list) else []
-        read = any(isinstance(stream, Rows | Part) and stream.streamed for stream in listed)
-        return dict(ONE_CPU) if read else {}, False
-    if not is_streamed(streams):
-        return {}, False
-    needs = room_to_read(streams)
-    return (dict(ONE_CPU), False) if needs is None else (needs, True)
+def _is_read_meanwhile(streams: Any) -> bool:
+    """Whether Ray Data reads while the workers train, which takes a CPU that none of them holds."""
+    if _is_dataset(streams):
+        return is_streamed(streams)
+    listed = streams if isinstance(streams, list) else []
+    return any(isinstance(stream, Rows | Part) and stream.streamed for stream in listed)
 
 
-def _listed(amounts: Mapping[str, float]) -> str:
-    return "a CPU" if amounts == ONE_CPU else ", ".join(f"{amount:g} {what}" for what, amount in amounts.items())
+def _listed(amounts: Amounts) -> str:
+    return ", ".join(f"{amount:g} {what}" for what, amount in amounts.items())
 
 
 def _sum(nodes: Sequence[Mapping[str, float]]) -> str:

@@ -9,41 +9,42 @@ import time
 import warnings
 from collections import deque
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 from siag.foundations.errors import SiagError
 from siag.live.assembly import Assembly
-from siag.live.departures import GONE
 from siag.live.monitor.watch import Problems
-from siag.live.parts import Parts
-from siag.live.ray.actors import ASK, DIED, STALE, Actor, Charge, identity, loaded, started_again
+from siag.live.ray.actors import STALE, TIMEOUT, Actor, Ended, How, ServerSpec, identity, loaded, restarted
 from siag.live.ray.places import Places
-from siag.live.reasons import Ended, Failure
-from siag.live.session import Session
+from siag.live.session import GONE, Session
 from siag.live.sharding import ShardLost
-from siag.live.sharding.assembled import Followers, SplitParts
-from siag.live.sharding.connections import LeadConnections
 from siag.live.task import last_words
-from siag.live.transports.tcp.endpoint import listen
-from siag.live.transports.tcp.server import serve_session
+from siag.live.transports.tcp.server import listen, serve_session
 from siag.server.snapshot import Snapshot
 from siag.simulation import Run
 
 MOST_LINES = 10_000  # remarks that wait for the driver
-RETRY = 0.2  # seconds before servers of shards that are not there are looked for again
+RETRY = 0.2  # seconds before the servers of other shards are looked for again
+
+
+class Orders(NamedTuple):
+    """What the driver knows and the server cannot; sent whole with each question, so that none can be lost."""
+
+    why: str = ""  # the run is to end
+    ended: dict[int, Ended] = {}  # noqa: RUF012  # never changed: workers that are gone for good, by row
+    nobody: bool = False  # no worker is left
 
 
 class Look(NamedTuple):
-    """How things stand: what the driver gets when it asks."""
+    """How things stand: the server's answer to the driver."""
 
-    life: str  # another one if the actor was started again
+    life: str  # another one after each restart
     ready: bool  # whether it listens
     after: int  # how many lines there were before these
     lines: list[tuple[bool, str]]  # remarks, and whether each is a problem
     snapshot: Snapshot | None
-    moved: dict[int, str]  # the nodes of workers that Ray has started again
 
 
 class Outcome(NamedTuple):
@@ -93,8 +94,8 @@ class Relay(Problems):
         self._dropped += 1
 
 
-class Lead(Actor):
-    """The server, or of a model that is split the one that leads.
+class ServerActor(Actor):
+    """The server; if the model is split, the lead.
 
     Args:
         version: of siag, where the run was started.
@@ -108,67 +109,42 @@ class Lead(Actor):
         self._session: Session | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._places: Places | None = None
-        self._why: Ended | None = None
-        self._nobody = False  # why the driver wants it to end; whether it has no workers any more
-        self._told: dict[
-            int, tuple[bool, str]
-        ] = {}  # workers the driver knows to be gone: whether they failed, and how
+        self._orders = Orders()
+        self._obeyed: set[int] = set()  # rows of workers that the session knows to be gone for good
         self._came: dict[int, tuple[int, int]] = {}  # how often a worker came again after so many reports
-        self._moved: dict[int, str] = {}  # where workers are that Ray has started again
 
-    # What the others ask
+    # What workers and the driver ask
 
-    def where(self, row: int, moved: str) -> list[tuple[str, int]] | None:
-        """The addresses of all servers, if they are up.
-
-        Args:
-            row: of the worker that asks.
-            moved: the node where Ray has started it again; "" if this is its first life.
-        """
-        if moved:
-            self._moved[row] = moved
-        else:
-            self._moved.pop(row, None)
+    def where(self) -> list[tuple[str, int]] | None:
+        """The addresses of all servers, if they are up."""
         return self._addresses
 
     def came_again(self, row: int) -> int:
-        """How often a worker's process was started again since its last report."""
+        """How often a worker was restarted since its last report."""
         session = self._session
         reports = 0 if session is None else session.server.members[row].reports
         count, before = self._came.get(row, (0, -1))
         self._came[row] = (count + 1 if reports == before else 1), reports
         return self._came[row][0]
 
-    def look(self, life: str, known: int) -> Look:
-        """How things stand, to somebody who knows so many of the remarks of some life."""
+    def look(self, life: str, known: int, orders: Orders) -> Look:
+        """How things stand, to a driver that knows so many of the remarks of some life."""
+        self._orders = orders
+        if self._loop is not None:
+            with suppress(RuntimeError):  # it has ended
+                self._loop.call_soon_threadsafe(self._obey)
         news = None if self._places is None else self._places.news()
         if news is not None:
             self._relay.problem(news)
         after, lines = self._relay.after(known if life == self._life else 0)
         if self._places is not None:
             lines = [(problem, self._places.named(text)) for problem, text in lines]
-        ready, moved = self._addresses is not None, dict(self._moved)
-        return Look(self._life, ready, after, lines, self._relay.snapshot, moved)
-
-    def end(self, why: Ended) -> None:
-        """Let the run end in order."""
-        self._why = why
-        self._do(self._apply)
-
-    def nobody(self) -> None:
-        """The driver has no workers any more."""
-        self._nobody = True
-        self._do(self._apply)
-
-    def tell(self, row: int, failed: bool, why: str) -> None:
-        """A worker is gone for good, which the server may not have heard."""
-        self._told[row] = failed, why
-        self._do(self._apply)
+        return Look(self._life, self._addresses is not None, after, lines, self._relay.snapshot)
 
     # The run
 
     def run(self, parcel: bytes, followers: list[Any]) -> Outcome:
-        """Serve until the end, given a `Charge`; Ray calls this again if it starts the actor again."""
+        """Serve until the end, given a `ServerSpec`; Ray calls this again when it restarts the actor."""
         self._followers = followers
         run, error = None, b""
         with warnings.catch_warnings(record=True) as found:
@@ -182,18 +158,18 @@ class Lead(Actor):
         self._addresses = None
         return Outcome(run, error, said)
 
-    def _run(self, charge: Charge) -> Run:
+    def _run(self, spec: ServerSpec) -> Run:
         with ExitStack() as stack:
-            shard = 0 if charge.shards > 1 else None
-            listeners = [stack.enter_context(each) for each in listen(*charge.listening(0))]
-            self._places = stack.enter_context(Places(charge.spec, shard, identity()))
+            shard = 0 if spec.shards > 1 else None
+            listeners = [stack.enter_context(each) for each in listen(*spec.listening(0))]
+            self._places = stack.enter_context(Places(spec.plan.options, shard, identity()))
             said = ""
             while True:
                 try:
-                    run = self._serve(charge, listeners, self._places)
+                    run = self._serve(spec, listeners, self._places)
                 except ShardLost as error:
                     self._addresses = None
-                    if charge.spec.folder is None:
+                    if spec.plan.options.folder is None:
                         raise SiagError(f"{error}; with folder= all servers would go on from their last save") from None
                     if str(error) != said:
                         said = str(error)
@@ -204,41 +180,49 @@ class Lead(Actor):
                     warnings.warn(self._places.lost or STALE, RuntimeWarning, stacklevel=2)
                 return run
 
-    def _serve(self, charge: Charge, listeners: Sequence[Any], places: Places) -> Run:
-        keys = charge.secrets
+    def _serve(self, spec: ServerSpec, listeners: Sequence[Any], places: Places) -> Run:
+        plan, keys = spec.plan, spec.secrets
         others = self._find_followers()
-        spec = replace(places.spec, progress=self._relay)
-        followers = Followers(others, keys.servers, keys.asking())
-        parts = SplitParts(spec, followers, places.publisher) if others else Parts(spec, places.publisher)
-        assembly = Assembly(spec, parts=parts)
-        self._check_seen(charge.spec.folder, assembly.session)
+        assembly = Assembly(
+            plan.method,
+            plan.step,
+            plan.w0,
+            plan.names,
+            plan.until,
+            replace(places.options, progress=self._relay),
+            plan.about,
+            others,
+            keys.servers,
+            keys.asking(),
+        )
+        self._check_seen(plan.options.folder, assembly.session)
         assembly.session.save(time.monotonic(), wait=True)  # a trace must not be there before any state is
         places.start()
-        self._session = assembly.session
+        self._session, self._obeyed = assembly.session, set()
 
         def ready(host: str, port: int) -> None:
             self._loop = asyncio.get_running_loop()
-            self._apply()
+            self._obey()
             self._addresses = [(host, port), *others]
 
         def carry(session: Session) -> None:
-            parts: dict[str, Any] = {"context": keys.serving(), "tokens": keys.known(), "limits": charge.limits}
+            parts: dict[str, Any] = {"context": keys.serving(), "tokens": keys.known(), "limits": spec.limits}
             parts["share"] = True  # all workers are the run's own
-            if others:
-                parts["make"] = LeadConnections
             try:
                 asyncio.run(serve_session(session, listeners, ready=ready, **parts))
             finally:
                 self._loop = None
+            if session.fruitless:
+                raise SiagError(f"no worker has reported anything; {session.failures[0]}")
 
-        return assembly.run(carry, fruitful=True)
+        return assembly.run(carry)
 
     def _check_seen(self, folder: object, session: Session) -> None:
-        """Refuse to begin anew where a server that was started again should go on."""
+        """Refuse to begin anew where a server that was restarted should go on."""
         import ray
 
-        if folder is not None and started_again() and not session.recovered:
-            what = f"the server was started again, and {folder} holds nothing of the run on the node at"
+        if folder is not None and restarted() and not session.recovered:
+            what = f"the server was restarted, and {folder} holds nothing of the run on the node at"
             remedy = "give a folder on storage that all nodes see, or a URL"
             raise SiagError(f"{what} {ray.util.get_node_ip_address()}; {remedy}")
 
@@ -249,45 +233,36 @@ class Lead(Actor):
         missed = False
         while True:
             try:
-                found: list[Any] = ray.get([each.where.remote() for each in self._followers], timeout=ASK)
+                found: list[Any] = ray.get([each.where.remote() for each in self._followers], timeout=TIMEOUT)
             except ray.exceptions.RayTaskError as error:
                 raise SiagError(str(error.cause)) from None
             except ray.exceptions.RayError:
                 found = [None]
             if None not in found:
                 return found
-            if self._why:
-                raise SiagError(f"{self._why.text} while a server of the split model was not there")
+            if self._orders.why:
+                raise SiagError(f"{self._orders.why} while a server of the split model was not there")
             if not missed and self._session is not None:
                 missed = True
-                self._relay.problem("problem: a server of the split model is not there; waiting until Ray starts it")
+                self._relay.problem("problem: a server of the split model is not there; waiting until Ray restarts it")
             time.sleep(RETRY)
 
-    def _do(self, what: Any) -> None:
-        """Have it done by the thread that serves, if that has begun; what is to be done is remembered in any case."""
-        loop = self._loop
-        if loop is not None:
-            try:
-                loop.call_soon_threadsafe(what)
-            except RuntimeError:  # it has ended
-                return
-
-    def _apply(self) -> None:
-        """Tell the session what the driver has told."""
+    def _obey(self) -> None:
+        """Tell the session what the driver knows; called by the thread that serves."""
         session = self._session
         if session is None or session.over:
             return
-        for row, (failed, why) in self._told.items():
+        for row, ended in self._orders.ended.items():
             member = session.server.members[row]
-            if member.state in GONE:
+            if member.state in GONE or row in self._obeyed:
                 continue
-            if not failed:
-                session.left(row, time.monotonic(), why)
-            elif not any(known.row == row and why in known.reason for known in session.failures):
-                session.failed(row, why, Failure.GAVE_UP if why.startswith((DIED, "The actor ")) else Failure.OWN_CODE)
-        if self._why is not None or self._nobody:
-            reason = self._why or session.whereabouts()
-            session.end(reason.ending, reason.detail)
+            self._obeyed.add(row)
+            if ended.how is How.LEFT:
+                session.left(row, time.monotonic(), ended.why)
+            elif (member.state, member.reason) != ("away", ended.why):  # it has not heard of it
+                session.failed(row, ended.why)
+        if self._orders.why or self._orders.nobody:
+            session.end(self._orders.why or session.whereabouts())
 
 
 def _portable(error: BaseException) -> bytes:

@@ -12,7 +12,7 @@ from unittest import mock
 import numpy as np
 import pytest
 from peers import PATIENCE
-from test_mirror import D, N, Training
+from tests.storage.test_mirror import D, N, Training
 
 from siag.foundations.errors import BadFile, BadInput, SiagError
 from siag.live.assembly import Options
@@ -130,14 +130,14 @@ def test_a_url_that_cannot_be_read_leaves_nothing_behind(tmp_path, temporary):
     (tmp_path / "run").mkdir()
     with (
         mock.patch("siag.storage.remote.Remote.sizes", side_effect=PermissionError(13, "Permission denied")),
-        pytest.raises(SiagError, match="cannot be read: Permission denied"),
+        pytest.raises(SiagError, match="cannot be read: permission denied"),
     ):
         Places(Options(folder=f"file://{tmp_path}/run"))
     assert not list(temporary.iterdir())
 
 
 def test_where_there_are_no_locks_a_scratch_folder_goes_with_its_owner(tmp_path, temporary):
-    with mock.patch.object(module.fcntl, "flock", side_effect=OSError(37, "No locks available")):
+    with mock.patch.object(module, "lock_file", side_effect=OSError(37, "No locks available")):
         with Places(Options(folder=f"file://{tmp_path}/run")) as places:
             scratch = places.options.folder.parent
             with Places(Options(folder=f"file://{tmp_path}/run")):

@@ -23,9 +23,9 @@ from siag.live.transports.tcp import client as tcp_line
 from siag.live.transports.tcp.worker import Dismissed
 from siag.live.until import Until
 from siag.methods import SIAG
+from siag.storage.checkpoint_writer import CheckpointWriter as Writer
 from siag.storage.model import read_model
 from siag.storage.store import Store
-from siag.storage.writer import Writer
 
 
 def test_a_worker_whose_line_to_one_shard_is_cut_joins_again_everywhere(tmp_path):

@@ -8,8 +8,8 @@
 The first line says what was run; its "run" is an id, which is in the saved state of the run, too. Worker 5's first
 sample was computed from w⁰ and arrived when the server was at w¹. That a worker had nothing to send is a report, too. A
 line with a factor is none: the worker had left for good, and its row counts for `factor` as much from then on; or, if
-that is −1, the worker had lost what it remembered, because it was started anew or one of its reports was refused. Any tool
-that reads CSV reads it (a name that ends in .gz is compressed); a torn end, left by a crash, is ignored.
+that is −1, the worker had lost what it remembered, because it was started anew or one of its reports was refused. Any
+tool that reads CSV reads it (a name that ends in .gz is compressed); a torn end, left by a crash, is ignored.
 """
 
 from __future__ import annotations

@@ -30,7 +30,6 @@ from siag.storage.generations import Scan, compare, fill_arrays, generations_in,
 from siag.storage.records import (
     CHANGE,
     ENTRY,
-    FULL,
     Arrays,
     Layout,
     Part,

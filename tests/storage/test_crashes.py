@@ -95,6 +95,7 @@ class TraceOnADisk:
         """Look at what is left of the file, then go on with it."""
         self.disk.faults = NO_FAULTS
         if self.again:
+            assert self.disk.stat(self.path) is not None
             found = self._found()
             assert found[: self.acknowledged] == self.lines[: self.acknowledged]
             assert found == self.lines[: len(found)] or self.path.suffix == ".gz"  # which may unpack garbage

@@ -149,8 +149,8 @@ def verdict(ratios: list[float]) -> str:
     if mean > 1:
         return (
             f"The server uses its own store: SQLite takes {span} (geometric mean {mean:.2f}; the store is faster in "
-            f"{faster} of {len(ratios)} cases), the store's file can be read with `struct` and NumPy alone, and it runs on "
-            f"a simulated disk, too."
+            f"{faster} of {len(ratios)} cases), its file can be read with `struct` and NumPy alone, and the same code "
+            f"runs on a simulated disk."
         )
     return (
         f"SQLite is the better choice on this disk: it takes {span} (geometric mean {mean:.2f}; the store is faster in "

@@ -23,9 +23,9 @@ from siag.live.transports.tcp import client as tcp_line
 from siag.live.transports.tcp.worker import Dismissed
 from siag.live.until import Until
 from siag.methods import SIAG
+from siag.storage.checkpoint_writer import CheckpointWriter as Writer
 from siag.storage.model import read_model
 from siag.storage.store import Store
-from siag.storage.writer import Writer
 
 
 def test_a_worker_whose_line_to_one_shard_is_cut_joins_again_everywhere(tmp_path):
@@ -223,7 +223,7 @@ def test_a_disk_that_is_full_for_a_while_delays_saves_and_nothing_else(tmp_path,
         store = first.session.store
         wait_until(lambda: store._common > 1)
         full.set()
-        wait_until(lambda: any("shard 1: No space" in text for text in first.session.troubles))
+        wait_until(lambda: any("shard 1: no space" in text for text in first.session.troubles))
         stuck, reports = store._common, first.server.reports
         wait_until(lambda: first.server.reports > reports + 100)
         assert store._common == stuck
@@ -268,7 +268,7 @@ class Shards:
 
 def test_all_shards_go_back_to_the_newest_save_that_all_have_whatever_failed(tmp_path, monkeypatch):
     chance = np.random.default_rng(2)
-    monkeypatch.setattr(Store.__init__, "__kwdefaults__", {"durable": False, "spare": 200})
+    monkeypatch.setattr(Store.__init__, "__kwdefaults__", Store.__init__.__kwdefaults__ | {"spare": 200})
     shards, common, number, value, kept = Shards(tmp_path), 0, 0, 0, 0
     for _ in range(150):
         number, value = number + 1, value + 1
@@ -278,7 +278,7 @@ def test_all_shards_go_back_to_the_newest_save_that_all_have_whatever_failed(tmp
                 array[:] = value
             if chance.random() < 0.7:
                 assert store.save_as(number, common, arrays, np.arange(2), {})
-                store._idle.wait()
+                store._background.wait()
                 done += store.problem is None
         common = number if done == 2 else common
         kept = value if done == 2 else kept

@@ -451,7 +451,7 @@ def test_a_driver_that_says_nothing_has_time_by_the_size_of_the_file():
         mirror.start()
         run.report()
         run.save()
-        with slow(Objects, 0.5, told=False), mock.patch("siag.storage.mirror.SLOWEST", 10.0):
+        with slow(Objects, 0.5, told=False), mock.patch("siag.storage.mirror_side.SLOWEST", 10.0):
             assert mirror.push(wait=True, patience=0.1)
         run.report()
         run.save()
@@ -749,7 +749,7 @@ def test_a_url_that_cannot_be_read_or_written_at_the_start_is_an_error(tmp_path)
     Disk.heal()
     with (
         mock.patch.object(Disk, "ls", side_effect=PermissionError(13, "Permission denied")),
-        pytest.raises(SiagError, match=r"^disk://run: cannot be read: Permission denied$"),
+        pytest.raises(SiagError, match=r"^disk://run: cannot be read: permission denied$"),
     ):
         mirror.fetch()
 
@@ -778,7 +778,7 @@ def test_a_trace_that_is_gone_holds_the_state_back():
         os.rename(run.trace, run.folder / "moved")
         assert not mirror.push(wait=False)
         wait_until(lambda: mirror.problem)
-        assert "No such file" in mirror.problem
+        assert "no such file" in mirror.problem
         assert Objects.store == before
         mirror.close()
 
@@ -797,7 +797,7 @@ USELESS = {
     "gs://bucket/run": DRIVER("gs://", "pip install gcsfs"),
     "simplecache::s3://bucket/run": DRIVER("s3://", "pip install s3fs"),
     "sftp://host/run": DRIVER("sftp://", 'SFTPFileSystem requires "paramiko" to be installed'),
-    "file:///proc/run": "must be a URL that can be written; No such file or directory",
+    "file:///proc/run": "must be a URL that can be written; no such file or directory",
     "disk://run": "must be a URL that can be written; no permission here",
 }
 

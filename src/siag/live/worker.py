@@ -247,7 +247,7 @@ class Worker:
 
     def time(self, now: float) -> Actions:
         """Some time has passed."""
-        if self.phase is Phase.JOINED and now - self.spoken > self._heartbeat:
+        if self.phase is Phase.JOINED and now - self.spoken >= self._heartbeat:
             self.spoken = now
             return [Send(wire.head(wire.ALIVE))]
         return []

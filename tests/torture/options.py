@@ -35,6 +35,12 @@ class Options:
     disk_trouble: float  # between the beginnings of times in which the disk fails, a second each
     quiet: float  # when faults stop
 
+    @property
+    def total(self) -> int:
+        """Reports after which the run ends: it would without faults, some seconds after they stop."""
+        rate = self.workers / (self.compute + 2.0 * self.delay)
+        return max(10, min(150, int(rate * (self.quiet + 3.0))))
+
     @classmethod
     def draw(cls, seed: int) -> Options:
         """All that a seed stands for."""

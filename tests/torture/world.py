@@ -36,9 +36,8 @@ from siag.storage.store import Store
 
 LOOK = 0.1  # virtual seconds between two looks of the server at what is no message
 KEEPALIVE = 30.0  # virtual seconds after which a connection that is gone is noticed in any case
-PATIENCE = 120.0  # virtual seconds, after faults have stopped, in which the run must end
+PATIENCE = 300.0  # virtual seconds, after faults have stopped, in which the run must end
 LAST = 25  # samples of a worker whose stream ends
-TOTAL = 150  # reports after which a run ends
 FOLDER, TRACE = Path("state"), Path("run.trace")
 
 
@@ -90,11 +89,12 @@ class Told(Worker):
 class Tap:
     """Tells the shadow what a server does, and then its trace."""
 
-    def __init__(self, shadow: Shadow, trace: Any) -> None:
-        self._shadow, self._trace = shadow, trace
+    def __init__(self, torture: Torture, trace: Any) -> None:
+        self._torture, self._shadow, self._trace = torture, torture.shadow, trace
 
     def report(self, version: int, worker: int, stamp: int, sample: int, seconds: float) -> None:
         """A report was taken."""
+        self._torture.check_owner(worker)
         self._shadow.report(version, worker, stamp, sample)
         if self._trace is not None:
             self._trace.report(version, worker, stamp, sample, seconds)
@@ -230,7 +230,6 @@ class Torture:
         self.connections: Connections | None = None
         self.assembly: Assembly | None = None
         self.arriving: Wire | None = None  # what the server is reading now
-        self.owners: dict[int, Wire] = {}  # the last connection of each worker's that the server has welcomed
         self.quiet = self.done = False
         self._life = 0
         self._doom: int | None = None  # how many actions the server has left
@@ -264,6 +263,8 @@ class Torture:
         try:
             require(self.world.step(), "nothing is left to happen")
         except Killed:
+            if self.assembly is not None:
+                self.shadow.check(self.assembly.server)
             self._end_life(power=False)
         if self.disk.left is not None and self.disk.left < 0:
             self._end_life(power=True)
@@ -316,9 +317,8 @@ class Torture:
             )
             self.shadow.begin_afresh()
         self._touch(server)
-        server.trace = Tap(self.shadow, session.trace)
+        server.trace = Tap(self, session.trace)
         self.connections = kind(session, Tokens.none(), Limits(), now=self.now)
-        self.owners.clear()
         life = self._life
         try:
             session.begin(self.now)
@@ -332,7 +332,7 @@ class Torture:
             w0=np.full(self.problem.d, FAR),
             method=self._used,
             step=Constant(ETA),
-            until=Until(reports=TOTAL),
+            until=Until(reports=options.total),
             server=Tick(0.5) if options.every == 0 else EveryArrivals(options.every),
             departed=DROP if options.drop else KEEP,
             folder=FOLDER,
@@ -392,6 +392,11 @@ class Torture:
         again.close()
         if self.options.traced:
             self.check_trace()
+
+    def check_owner(self, row: int) -> None:
+        """A report was taken: it must have come by the connection that has the worker's row."""
+        owner = None if self.connections is None else self.connections.by_row.get(row)
+        require(owner is not None and owner.place is self.arriving, f"row {row} was written by another connection")
 
     def check_trace(self) -> None:
         """The trace has the reports that were taken, in order."""
@@ -495,7 +500,8 @@ class _Parts(Parts):
     """A session on the simulated disk."""
 
     def __init__(self, torture: Torture, store: type[Watched]) -> None:
-        super().__init__(torture._spec(), disk=torture.disk, background=self._deferred)
+        entropy = torture.rng.randbytes
+        super().__init__(torture._spec(), disk=torture.disk, background=self._deferred, entropy=entropy)
         self._torture, self._kind = torture, store
 
     def _deferred(self, name: str) -> Deferred:
@@ -505,7 +511,7 @@ class _Parts(Parts):
 
     def store(self, stack: Any, server: ParameterServer) -> Store:
         """A store that tells which version is on disk."""
-        options, entropy = self._torture.options, self._torture.rng.randbytes
+        options = self._torture.options
         given: dict[str, Any] = {"durable": options.durable, "spare": options.spare, "disk": self._torture.disk}
         made = self._kind(
             self._torture.shadow,
@@ -513,7 +519,7 @@ class _Parts(Parts):
             self.spec.identity,
             **given,
             background=self._deferred("store"),
-            entropy=entropy,
+            entropy=self.entropy,
         )
         stack.callback(made.close)
         return made

@@ -70,6 +70,7 @@ class Assembly:
                 linger=spec.linger,
                 forget=spec.forget,
                 run_id=secrets.token_hex(8) if run_id is None else run_id,
+                life="" if spec.durable else parts.entropy(4).hex(),
             )
             self.session.remark(*parts.remarks)
             self.session.recover(clock())

@@ -106,7 +106,7 @@ class Reception(ABC):
         before: the frames that a new connection may send.
 
     Attributes:
-        connections: those that are open.
+        connections: those that are open, the oldest first.
         garbage: how many were closed for what they sent.
         pending: whether `flush` has something to do.
         epoch: changes when versions begin anew, so that two models of one version may differ.
@@ -116,7 +116,7 @@ class Reception(ABC):
 
     def __init__(self, limits: Limits, before: wire.Expected) -> None:
         self.limits, self.before = limits, before
-        self.connections: set[Connection] = set()
+        self.connections: dict[Connection, None] = {}
         self.garbage = 0
         self.pending = False
         self.epoch = 0
@@ -147,13 +147,13 @@ class Reception(ABC):
     def open(self, place: Any, now: float, peer: str = "") -> Connection:
         """A connection is here."""
         connection = Connection(place, peer, self.before, now + self.limits.hello)
-        self.connections.add(connection)
+        self.connections[connection] = None
         return connection
 
     def lost(self, connection: Connection, now: float) -> None:
         """A connection is gone."""
         connection.closing = True
-        self.connections.discard(connection)
+        self.connections.pop(connection, None)
 
     def receive(self, connection: Connection, count: int, now: float) -> Actions:
         """So many bytes have come to where the connection's reader wanted them."""

@@ -181,6 +181,7 @@ class Connections(Reception):
             "message": self.server.message_size,
             "shown": self.server.shown.size,
             "samples": ticket.samples,
+            "life": self.session.life,
             "method": self._method,
         }
 

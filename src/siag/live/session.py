@@ -44,6 +44,7 @@ class Session:
         linger: seconds to wait for workers when none is there; `None`: for ever.
         forget: seconds after which a worker that is away counts as having left for good; `None`: never.
         run_id: by which a new run knows its trace.
+        life: another one whenever versions may have gone back, so that a version means one w only.
     """
 
     def __init__(
@@ -58,6 +59,7 @@ class Session:
         linger: float | None = None,
         forget: float | None = None,
         run_id: str = "",
+        life: str = "",
     ) -> None:
         self.server, self.until, self.curve, self.durable = server, until, curve, durable
         self.ended: Ended | None = None
@@ -66,7 +68,7 @@ class Session:
         self.run_id = run_id  # "" of a run that had no trace
         self.tail: list[str] | None = []  # last lines of its trace; `None` if it went on without one
         self.before = 0  # reports there were when it began
-        self.over = False
+        self.over, self.life = False, life
         self._announcer = Announcer(watcher)
         self._saves = Checkpoints(server, store, durable, self._announcer.tell)
         self._departures = Departures(server.members, linger, forget)

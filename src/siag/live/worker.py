@@ -158,6 +158,7 @@ class Worker:
         self._model_stamp = 0
         self._stamp = self._samples = 0
         self._method: Any = None
+        self._life = self._life_of_w = ""  # of the server, and of the one that w is from; a version means w in one life
         self._ahead = 0  # how many samples others have reported in this worker's place
         self._rejoined = False  # whether the server was joined anew while the user's code was at work
         self._refusals = 0  # in a row
@@ -185,8 +186,9 @@ class Worker:
         if self._rejoined:
             self._rejoined = False
             self._go_on(task)
-            if number < self._samples:
+            if number < self._samples or self._life_of_w != self._life:
                 self._writable[:], self._stamp = self._model, self._model_stamp
+                self._life_of_w = self._life
                 return self._next()
         self.spoken = now
         if not send:
@@ -247,7 +249,7 @@ class Worker:
 
     def time(self, now: float) -> Actions:
         """Some time has passed."""
-        if self.phase is Phase.JOINED and now - self.spoken >= self._heartbeat:
+        if self.phase is Phase.JOINED and now >= self.spoken + self._heartbeat:
             self.spoken = now
             return [Send(wire.head(wire.ALIVE))]
         return []
@@ -315,7 +317,7 @@ class Worker:
             self.message, self._writable, self._model = np.empty(lengths[0]), np.empty(lengths[1]), np.empty(lengths[1])
             self.w = self._writable.view()
             self.w.setflags(write=False)
-        self._samples, self._method = samples, content.get("method")
+        self._samples, self._method, self._life = samples, content.get("method"), str(content.get("life"))
         size = 8 * lengths[1]
         self.expected = {wire.MODEL: (size, size), wire.REFUSAL: wire.TOLD, wire.GOODBYE: wire.TOLD}
         self.phase = Phase.WELCOMED
@@ -333,7 +335,7 @@ class Worker:
         if self.busy:
             self._rejoined, self._model_stamp = self._rejoined or joined, stamp
             return remarks
-        self._stamp = stamp
+        self._stamp, self._life_of_w = stamp, self._life
         if joined:
             self._refusals = 0
             if self.task is not None:

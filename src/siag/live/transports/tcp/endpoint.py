@@ -170,7 +170,7 @@ class Endpoint:
 
     def _cut_off(self, connection: Connection) -> None:
         connection.closing = True
-        self.reception.connections.discard(connection)
+        self.reception.connections.pop(connection, None)
         connection.place.transport.abort()
 
     def look_after(self, now: float) -> None:

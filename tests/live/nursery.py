@@ -14,8 +14,9 @@ from peers import gap
 
 from siag.live.assembly import Assembly, Options
 from siag.live.security import Tokens
-from siag.live.transports.tcp.connection import Limits
-from siag.live.transports.tcp.server import listen, serve_eagerly
+from siag.live.connection import Limits
+from siag.live.transports.tcp.endpoint import listen
+from siag.live.transports.tcp.server import serve_eagerly
 from siag.live.until import Until
 from siag.methods import SIAG
 from siag.server.guard import Guard

@@ -12,7 +12,7 @@ from siag.live.assembly import Assembly, Options
 from siag.live.security import Tokens
 from siag.live.sharding import Follower
 from siag.live.task import FromProblem
-from siag.live.transports.tcp.connection import Limits
+from siag.live.connection import Limits
 from siag.live.transports.tcp.worker import Worker, made
 from siag.live.until import Until
 from siag.methods import SIAG
@@ -122,7 +122,7 @@ class Hand(Worker):
         self.stamps, self.remarks, self.outcome = [], [], None
 
         def make(description, w0):
-            self.task = FromProblem(problem, made(description) if method is None else method, seed, w0, pause)
+            self.task = FromProblem(problem, make_method(description) if method is None else method, seed, w0, pause)
             return self.task
 
         super().__init__(address, make, name=name, say=self.remarks.append, **given)

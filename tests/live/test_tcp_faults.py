@@ -19,8 +19,8 @@ import pytest
 from peers import Client, D, Noting, Proxy, Served, memory, wait_until
 
 from siag.live import wire
-from siag.live.transports.tcp import acceptor as tcp_door
-from siag.live.transports.tcp.connection import Limits
+from siag.live import connection as server_connection
+from siag.live.connection import Limits
 from siag.server.guard import Guard
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are forked")
@@ -96,9 +96,9 @@ def test_a_server_killed_at_twenty_random_instants_goes_on_each_time(durable, tm
             found = nursery.start(port=port, **given)
             assert (found["version"], found["reports"]) == (ended["version"], ended["reports"])
             a.more(), b.more()
-            assert (a.refused, b.refused) == (0, 0)
-            assert (a.name, b.name) == ("a", "b")
-            assert a._task.sample + 1 >= a.reports
+            assert (a.machine.refused, b.machine.refused) == (0, 0)
+            assert (a.machine.name, b.machine.name) == ("a", "b")
+            assert a.machine.task.sample + 1 >= a.machine.reports
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -125,12 +125,12 @@ def test_a_server_that_was_stopped_for_a_while_goes_on(tmp_path):
         with Noting(port, 1) as a:
             a.more()
             os.kill(nursery.pid, signal.SIGSTOP)
-            count = a.models
+            count = len(a.machine.stamps)
             time.sleep(0.2)  # nothing can happen now
-            assert a.models <= count + 1
+            assert len(a.machine.stamps) <= count + 1
             os.kill(nursery.pid, signal.SIGCONT)
             a.more()
-            assert a.refused == 0
+            assert a.machine.refused == 0
 
 
 # Lines
@@ -292,12 +292,12 @@ def test_three_hundred_idle_connections_cost_little_and_slow_nobody_down():
         finally:
             for client in clients:
                 client.socket.close()
-        wait_until(lambda: len(served.hub.connections) == 1)
+        wait_until(lambda: len(served.connections.connections) == 1)
 
 
 def test_a_worker_that_stops_reading_does_not_fill_the_servers_memory(monkeypatch):
     d = 50_000
-    monkeypatch.setattr(tcp_door, "SLOWEST", 1 << 30)
+    monkeypatch.setattr(server_connection, "SLOWEST", 1 << 30)
     options = {"limits": Limits(frame=0.5), "guard": Guard(strikes=10**9)}
     with Served(2, d, **options) as served, Client(served.port) as deaf, Client(served.port) as good:
         deaf.join(), good.join()
@@ -307,9 +307,9 @@ def test_a_worker_that_stops_reading_does_not_fill_the_servers_memory(monkeypatc
             while sent < 10**7:
                 sent += deaf.socket.send(wire.head(wire.SKIP) * 100)
         assert sent < 10**7
-        size = served.ask(lambda: max(each.transport.get_write_buffer_size() for each in served.hub.connections))
-        assert size <= served.hub.unread + 8 * d + 100
+        size = served.ask(lambda: max(each.place.transport.get_write_buffer_size() for each in served.connections.connections))
+        assert size <= served.connections.unread() + 8 * d + 100
         good.send(wire.head(wire.SKIP))
         assert good.frame()[0] == wire.MODEL
         wait_until(lambda: served.states() == ["away", "working"])
-        assert len(served.hub.connections) == 1
+        assert len(served.connections.connections) == 1

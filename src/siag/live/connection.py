@@ -174,9 +174,22 @@ class Reception(ABC):
             missing = reader.missing
             if handled or missing is None:
                 connection.due = math.inf
-            if missing is not None:  # bytes that trickle in do not extend the time for the rest
+            if missing is not None and not connection.paused:  # bytes that trickle in do not extend the time for the rest
                 connection.due = min(connection.due, self.deadline(missing, now))
         return actions
+
+    def pause(self, connection: Connection, now: float) -> bool:
+        """The other end does not read what it is sent; whether nothing is to be read from it until it does."""
+        if connection.trusted or connection.closing:  # the two might wait for each other
+            return False
+        connection.paused, connection.due = True, math.inf if connection.row is not None else connection.due
+        connection.read_by = self.deadline(self.unread(), now)
+        return True
+
+    def resume(self, connection: Connection, now: float) -> Actions:
+        """It has read: what it had sent meanwhile is dealt with."""
+        connection.paused, connection.read_by = False, math.inf
+        return self.receive(connection, 0, now)
 
     def deadline(self, size: int, now: float) -> float:
         """When so many bytes that begin to travel now must have arrived."""

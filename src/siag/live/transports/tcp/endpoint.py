@@ -7,12 +7,14 @@ import signal
 import socket
 import ssl
 import time
+from collections.abc import Iterable
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from siag.foundations.errors import BadInput, reason_of
 from siag.live import wire
-from siag.live.connection import GRACE, Actions, Connection, Reception, Send, SendModel, refusal
+from siag.live.connection import GRACE, Action, Connection, Reception, Send, SendModel, refusal
 from siag.live.transports.tcp.peer import Peer
 from siag.live.transports.waiting import Spinner
 
@@ -40,7 +42,7 @@ class Endpoint:
         self._loop = asyncio.get_running_loop()
         self._room = _room(reception.limits.connections)
         self._arriving: dict[asyncio.Task[None], float] = {}  # who has called, and when, and is not let in yet
-        self._shaking: dict[asyncio.Task[None] | None, float] = {}  # those of them who are shaking hands, and since when
+        self._shaking: dict[asyncio.Task[None] | None, float] = {}  # who of them is shaking hands, and since when
         self._turns = asyncio.Semaphore(HANDSHAKES)
         self._near = 0  # connections from this machine
         self._scheduled = False
@@ -51,7 +53,7 @@ class Endpoint:
 
     # Actions
 
-    def perform(self, actions: Actions) -> None:
+    def perform(self, actions: Iterable[Action]) -> None:
         """Carry out what the reception wants done."""
         for action in actions:
             peer: Peer = action.connection.place
@@ -118,15 +120,25 @@ class Endpoint:
             except OSError:  # no more file descriptors, or the caller has gone again
                 await asyncio.sleep(4 * PAUSE)
                 continue
-            if await self._make_room():
+            try:
+                room = await self._make_room()
+            except asyncio.CancelledError:
+                caller.close()
+                raise
+            if room:
                 task = self._loop.create_task(self._let_in(caller))
                 self._arriving[task] = time.monotonic()
-                task.add_done_callback(self._arriving.pop)
+                task.add_done_callback(partial(self._arrived, caller))
             else:
-                with suppress(OSError):
+                with caller, suppress(OSError):
                     if self._context is None:
                         caller.send(refusal("too many connections", False))
-                caller.close()
+
+    def _arrived(self, caller: socket.socket, task: asyncio.Task[None]) -> None:
+        """A caller is let in, or gone."""
+        del self._arriving[task]
+        if task.cancelled():  # before it began
+            caller.close()
 
     async def _let_in(self, caller: socket.socket) -> None:
         """Shake hands."""
@@ -147,7 +159,7 @@ class Endpoint:
             caller.close()
 
     async def _speaks_tls(self, caller: socket.socket) -> bool:
-        """Wait for a caller's first byte, which costs nothing yet; one that does not speak TLS is told, and sent away."""
+        """Wait for a caller's first byte, which costs nothing; one that does not speak TLS is told so, and sent away."""
         async with asyncio.timeout(self.reception.limits.hello):
             await self._readable(caller)
         if caller.recv(1, socket.MSG_PEEK) == TLS:

@@ -7,15 +7,15 @@ import signal
 import socket
 import ssl
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 from siag.foundations.errors import BadInput, reason_of
 from siag.live import wire
 from siag.live.connection import GRACE, Action, Connection, Reception, Send, SendModel, refusal
-from siag.live.transports.tcp.peer import Peer
+from siag.live.transports.tcp.peer import Arrival, Peer
 from siag.live.transports.waiting import Spinner
 
 PAUSE = 0.05  # seconds before another try of what the system would not do
@@ -41,8 +41,8 @@ class Endpoint:
         self._context, self._spinner = context, Spinner() if spinner is None else spinner
         self._loop = asyncio.get_running_loop()
         self._room = _room(reception.limits.connections)
-        self._arriving: dict[asyncio.Task[None], float] = {}  # who has called, and when, and is not let in yet
-        self._shaking: dict[asyncio.Task[None] | None, float] = {}  # who of them is shaking hands, and since when
+        self._arriving: dict[Arrival, float] = {}  # who has called, and when, and is not let in yet
+        self._shaking: dict[Arrival, float] = {}  # who of them is shaking hands, and since when
         self._turns = asyncio.Semaphore(HANDSHAKES)
         self._near = 0  # connections from this machine
         self._scheduled = False
@@ -104,6 +104,7 @@ class Endpoint:
 
     def opened(self, peer: Peer) -> None:
         """A connection is there."""
+        self._arriving.pop(peer.arrival, None)  # it is not to be counted twice
         self._near += peer.near
         self._spinner.able = self._near > 0
 
@@ -136,9 +137,13 @@ class Endpoint:
 
     def _arrived(self, caller: socket.socket, task: asyncio.Task[None]) -> None:
         """A caller is let in, or gone."""
-        del self._arriving[task]
+        self._arriving.pop(task, None)
         if task.cancelled():  # before it began
             caller.close()
+
+    def _peer(self) -> Callable[[], Peer]:
+        """Makes a peer of whom the current task lets in."""
+        return partial(Peer, self, _current())
 
     async def _let_in(self, caller: socket.socket) -> None:
         """Shake hands."""
@@ -148,7 +153,7 @@ class Endpoint:
                 if hasattr(socket, name):
                     caller.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
             if self._context is None:
-                await self._loop.connect_accepted_socket(lambda: Peer(self), caller)
+                await self._loop.connect_accepted_socket(self._peer(), caller)
             elif await self._speaks_tls(caller):
                 await self._shake_hands(caller)
         except (OSError, TimeoutError):
@@ -189,10 +194,10 @@ class Endpoint:
         """TLS; only so many do so at a time, the others wait for their turn."""
         times = {"ssl_handshake_timeout": self.reception.limits.hello, "ssl_shutdown_timeout": GRACE}
         async with self._turns:
-            me = asyncio.current_task()
+            me = _current()
             self._shaking[me] = time.monotonic()
             try:
-                await self._loop.connect_accepted_socket(lambda: Peer(self), caller, ssl=self._context, **times)
+                await self._loop.connect_accepted_socket(self._peer(), caller, ssl=self._context, **times)
             finally:
                 del self._shaking[me]
 
@@ -226,7 +231,7 @@ class Endpoint:
         self.perform(actions)
         if self._turns.locked():
             for task, since in self._shaking.items():
-                if task is not None and now - since > LEAST:
+                if now - since > LEAST:
                     task.cancel()
         if self.reception.failure is not None:
             raise self.reception.failure
@@ -252,6 +257,10 @@ class Endpoint:
         await asyncio.sleep(0)
         for connection in self.reception.connections:
             connection.place.forget_memory()
+
+
+def _current() -> Arrival:
+    return cast(Arrival, asyncio.current_task())
 
 
 def listen(host: str, port: int) -> list[socket.socket]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from siag.live import wire
 from siag.live.connection import SendModel
@@ -13,6 +13,9 @@ from siag.live.transports.tcp.memory import Memory, offered, same_machine
 
 if TYPE_CHECKING:
     from siag.live.transports.tcp.endpoint import Endpoint
+
+Arrival: TypeAlias = "asyncio.Task[None]"
+"""The task that lets somebody in."""
 
 NOWHERE = memoryview(bytearray(wire.STAGE))  # for what is sent to a connection that is being closed
 
@@ -23,10 +26,11 @@ class Peer(asyncio.BufferedProtocol):
     Attributes:
         transport: asyncio's.
         near: whether the other end is on this machine.
+        arrival: the task that lets it in.
     """
 
-    def __init__(self, endpoint: Endpoint) -> None:
-        self._endpoint, self._reception = endpoint, endpoint.reception
+    def __init__(self, endpoint: Endpoint, arrival: Arrival) -> None:
+        self.arrival, self._endpoint, self._reception = arrival, endpoint, endpoint.reception
         self.transport: asyncio.Transport
         self.near = False
         self._memory: Memory | None = None  # that it was offered, and has not declined

@@ -121,7 +121,9 @@ def test_that_there_is_nothing_to_send_has_the_stamp_and_the_sample_of_a_report(
     assert driven.worker.reports == 0
 
 
-@pytest.mark.parametrize("more", [{"d": 10**18}, {"d": -1}, {"row": "0"}, {"row": 2}, {"samples": None}, {"message": 0}])
+@pytest.mark.parametrize(
+    "more", [{"d": 10**18}, {"d": -1}, {"row": "0"}, {"row": 2}, {"samples": None}, {"message": 0}]
+)
 def test_a_welcome_that_is_none_is_a_bad_frame(more):
     driven = Driven()
     driven.worker.start(0.0)

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from siag.foundations.errors import SiagError
+from siag.live.announcer import Announcer
 from siag.live.interrupt import interruptible
-from siag.live.monitor.watch import Problems, Watcher
 from siag.live.ray.resources import free
 from siag.live.ray.server_actor import Look, Orders, Outcome
 from siag.live.ray.servers import Servers
@@ -51,7 +51,7 @@ class Driver:
         self,
         runtime: Ray,
         spec: Spec,
-        watcher: Watcher,
+        watcher: Announcer,
         servers: Servers,
         workers: Workers,
         *,
@@ -155,7 +155,7 @@ class Driver:
             return False
         self._look, self._missed = look, False
         for problem, text in look.lines:
-            self._say(text, problem)
+            (self._watcher.alarm if problem else self._watcher.event)(text)
         if look.snapshot is not None and (before is None or before.snapshot != look.snapshot):
             self._watcher.show(look.snapshot)
         return look.ready
@@ -166,11 +166,11 @@ class Driver:
             return
         if self._why is not None:
             rest = "start it again with the same folder to go on from its last save"
-            self._say(f"problem: {self._why.text} while the server is away: the run ends at once; {rest}", True)
+            self._watcher.alarm(f"problem: {self._why.text} while the server is away: the run ends at once; {rest}")
             raise KeyboardInterrupt
         if not self._missed:
             self._missed = True
-            self._say("problem: the server is gone; Ray restarts it, from its last save", True)
+            self._watcher.alarm("problem: the server is gone; Ray restarts it, from its last save")
 
     def _make_room(self, now: float) -> None:
         """If Ray has no room for a server, end all workers until it has.
@@ -185,7 +185,7 @@ class Driver:
             return
         self._unplaced = self._unplaced or now
         if now - self._unplaced >= CROWDED and not self._workers.paused:
-            self._say("problem: there is no room for a server; the workers make room until it has some", True)
+            self._watcher.alarm("problem: there is no room for a server; the workers make room until it has some")
             self._workers.pause()
 
     def _mention_rows(self) -> None:
@@ -194,10 +194,4 @@ class Driver:
         self._unread = False
         if snapshot is None or not snapshot.reports:
             remedy = "reading needs a free CPU; use fewer workers, or materialize() it"
-            self._say(f"waiting for the Dataset's first rows ({free(self._runtime.resources)}; {remedy})", False)
-
-    def _say(self, text: str, problem: bool) -> None:
-        if problem and isinstance(self._watcher, Problems):
-            self._watcher.problem(text)
-        else:
-            self._watcher.event(text)
+            self._watcher.event(f"waiting for the Dataset's first rows ({free(self._runtime.resources)}; {remedy})")

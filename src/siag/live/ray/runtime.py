@@ -12,7 +12,8 @@ from typing import Any
 
 from siag.foundations import check
 from siag.foundations.errors import BadInput
-from siag.live.monitor.watch import Watcher, watcher_of
+from siag.live.announcer import Announcer
+from siag.live.monitor.watch import watcher_of
 from siag.live.ray.actors import Secrets
 from siag.live.ray.cluster import connected, installed
 from siag.live.ray.driver import Driver
@@ -105,17 +106,18 @@ class Ray(Runtime):
             spec = self._checked(replace(spec, streams=streams))
             watcher = watcher_of(spec.progress)
             stack.callback(watcher.close)
+            announcer = Announcer(watcher)
             if ours is None:
                 ours = stack.enter_context(self._connected(spec.n, first))
             nodes = self._check_room(spec.n, first)
-            self._mention_size(spec, watcher, ours)
+            self._mention_size(spec, announcer, ours)
             about = spec.about | {"activity": f"{spec.about['activity']} on Ray, {nodes} node{'s' * (nodes > 1)}"}
             spec = replace(spec, progress=False, spoken=(about, spec.identity))
             secrets, name = Secrets.new(spec.n, self.tls), token_hex(3)
             given = ServerSpec(spec.bare(), secrets, "127.0.0.1" if ours else None, self.port, self.shards)
             workers = Workers(spec, secrets, self.resources, first, reads=reads, name=name)
             servers = Servers(given, self.server_resources, name)
-            return Driver(self, spec, watcher, servers, workers, reads=reads).run()
+            return Driver(self, spec, announcer, servers, workers, reads=reads).run()
 
     def _connected(self, workers: int, first: Sequence[Amounts]) -> AbstractContextManager[bool]:
         """Be connected; a cluster that is started for the run has all that it needs."""
@@ -205,7 +207,7 @@ class Ray(Runtime):
             raise BadInput(parameter, fewest, allowed, remedy if fit else "ask for less with resources=, or add nodes")
         return len(nodes)
 
-    def _mention_size(self, spec: Spec, watcher: Watcher, ours: bool) -> None:
+    def _mention_size(self, spec: Spec, watcher: Announcer, ours: bool) -> None:
         """Say how large the table is, and if a cluster of this machine has more processes than cores."""
         n, d, shards = spec.n, spec.w0.size, self.shards
         table = f"a table of {n} × {d} numbers, {8 * n * d:,} bytes"

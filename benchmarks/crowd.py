@@ -23,7 +23,7 @@ import numpy as np
 import siag
 from benchmarks.jobs import ENOUGH, STEP, Watch
 from siag.live import wire
-from siag.live.transports.tcp.worker import HEARTBEAT
+from siag.live.worker import HEARTBEAT
 from siag.server.parameter_server import ParameterServer
 from siag.server.snapshot import Snapshot
 

@@ -9,22 +9,23 @@ import socket
 import threading
 import time
 from contextlib import suppress
-from unittest import mock
 
 import numpy as np
-from siag.live.transports.tcp.connection import Limits
-from specs import spec_of
 
 from siag.live import wire
-from siag.live.assembly import Assembly
+from siag.live.assembly import Assembly, Options
+from siag.live.connection import Limits
+from siag.live.connections import Connections
 from siag.live.monitor.watch import Quiet
 from siag.live.network import work
-from siag.live.reasons import Ending
 from siag.live.security import Tokens
-from siag.live.transports.tcp import hub as tcp_hub
-from siag.live.transports.tcp import server as tcp_server
-from siag.live.transports.tcp.worker import Worker, made
+from siag.live.task import FromStream
+from siag.live.transports.tcp.endpoint import listen
+from siag.live.transports.tcp.server import serve_eagerly
+from siag.live.transports.tcp.worker import TcpWorker, connect
 from siag.live.until import Until
+from siag.live.welcome import make_method
+from siag.live.worker import Worker
 from siag.methods import SIAG
 from siag.server.guard import Guard
 from siag.steps import Constant
@@ -59,14 +60,6 @@ def wait_until(condition, seconds=PATIENCE):
     return found
 
 
-class Known(tcp_hub.Hub):
-    """A hub that a test can look into."""
-
-    def __init__(self, session, *arguments):
-        super().__init__(session, *arguments)
-        session.hub = self
-
-
 class Vanished(Exception):
     """What a server is told to die of."""
 
@@ -74,9 +67,9 @@ class Vanished(Exception):
 class InThread:
     """The server of an assembly, in a thread of this process."""
 
-    def __init__(self, assembly, port=0, **given):
+    def __init__(self, assembly, port=0, make=Connections, **given):
         self.assembly, self.session, self.server = assembly, assembly.session, assembly.server
-        self._listeners = tcp_server.listen("127.0.0.1", port)
+        self._listeners, self._make = listen("127.0.0.1", port), make
         self.port = self._listeners[0].getsockname()[1]
         self._given = given
         self.error = self.run = None
@@ -89,12 +82,15 @@ class InThread:
         self._listening.set()
 
     def _serve(self):
+        def make(*arguments, **given):
+            self.connections = self._make(*arguments, **given)
+            return self.connections
+
         def carry(session):
-            tcp_server.serve_eagerly(session, self._listeners, ready=self._ready, **self._given)
+            serve_eagerly(session, self._listeners, ready=self._ready, make=make, **self._given)
 
         try:
-            with mock.patch.object(tcp_server, "Hub", Known):
-                self.run = self.assembly.run(carry)
+            self.run = self.assembly.run(carry)
         except Exception as error:
             self.error = error
         finally:
@@ -116,8 +112,12 @@ class InThread:
 
     def stop(self, why="as the test says"):
         """End the run, and say goodbye."""
-        self.session.end(Ending.STOPPED, why)
+        self.end(why)
         self.wait()
+
+    def end(self, why="as the test says"):
+        """Let the run be over."""
+        self.session.end(why)
 
     def wait(self):
         """Wait for the end."""
@@ -162,25 +162,27 @@ class Served(InThread):
         self.notes = Notes()
         names = [str(i) for i in range(workers)] if isinstance(workers, int) else workers
         options = {"linger": None, "guard": Guard(norm=1e6, jump=None), "progress": self.notes, **options}
-        options |= {"method": SIAG() if method is None else method, "step": Constant(step), "until": until or Until()}
-        assembly = Assembly(spec_of(names, d, **options), about={"problem": "pulls", "seed": 0})
+        assembly = Assembly(
+            SIAG() if method is None else method,
+            Constant(step),
+            np.zeros(d),
+            names,
+            until or Until(),
+            Options(**options),
+            {"problem": "pulls", "seed": 0},
+        )
         given = {"tokens": tokens or Tokens.none(), "limits": limits or Limits(), "context": context, "share": share}
         super().__init__(assembly, port, **given)
         self.address = f"127.0.0.1:{self.port}"
 
-    @property
-    def hub(self):
-        """Its hub, which it has while it runs."""
-        return self.session.hub
-
     def vanish(self):
         """End for now, not for good."""
-
-        def fail(now):
-            raise Vanished
-
-        self.session.look_after = fail
+        self.connections.failure = Vanished()
         self.wait()
+
+    def cut(self):
+        """Cut all connections."""
+        self.ask(lambda: [each.place.transport.abort() for each in self.connections.connections])
 
     def state(self):
         """All that frames must not change unless they are accepted."""
@@ -283,39 +285,34 @@ def target(k, d=D):
         yield np.full(d, float(k))
 
 
-class Noting(Worker):
-    """A worker that knows the newest version it has seen, and that can be told to stop."""
+class Watched(Worker):
+    """A worker that knows the versions it has been sent."""
 
-    def __init__(self, port, k=0, *, d=D, gradient=pull, stream=None, **given):
-        self.seen, self.models, self._stopped = -1, 0, False
+    def __init__(self, make, **given):
+        super().__init__(make, **given)
+        self.stamps = []
+
+    def frame(self, head, content, now):
+        if head.kind == wire.MODEL:
+            self.stamps.append(head.stamp)
+        return super().frame(head, content, now)
+
+
+class Working:
+    """A worker in a thread; with it is over, the worker is told to stop."""
+
+    def __init__(self, address, make, *, context=None, share=False, connect=connect, **given):
         self.remarks, self.outcome = [], None
-
-        def until_stopped():
-            for each in target(k, d) if stream is None else stream:
-                if self._stopped:
-                    return
-                yield each
-
-        from siag.live.task import FromStream
-
-        super().__init__(
-            ("127.0.0.1", port),
-            lambda description, w0: FromStream(gradient, until_stopped, made(description), w0),
-            say=self.remarks.append,
-            **given,
+        self.machine = Watched(make, share=share, **given)
+        self._driver = TcpWorker(
+            address, self.machine, context=context, say=self.remarks.append, share=share, connect=connect
         )
         self.thread = threading.Thread(target=self._live, daemon=True)
 
-    def _read_frame(self, into):
-        head = super()._read_frame(into)
-        if head.kind == wire.MODEL:
-            self.seen, self.models = max(self.seen, head.stamp), self.models + 1
-        return head
-
     def _live(self):
         try:
-            self.outcome = self.run()
-        except Exception as error:
+            self.outcome = self._driver.run()
+        except BaseException as error:
             self.outcome = error
 
     def __enter__(self):
@@ -323,15 +320,42 @@ class Noting(Worker):
         return self
 
     def __exit__(self, *_):
-        self._stopped, self._give_up = True, 0.0
+        self.machine.give_up = 0.0
         self.thread.join(PATIENCE)
         assert not self.thread.is_alive()
 
+    @property
+    def seen(self):
+        """The newest version it has seen."""
+        return max(self.machine.stamps, default=-1)
+
     def more(self, count=20):
         """Wait until it has got so many more models."""
-        goal = self.models + count
-        wait_until(lambda: self.models >= goal or self.outcome is not None)
+        goal = len(self.machine.stamps) + count
+        wait_until(lambda: len(self.machine.stamps) >= goal or self.outcome is not None)
         assert self.outcome is None, self.outcome
+
+
+class Noting(Working):
+    """One that pulls w to a number."""
+
+    def __init__(self, port, k=0, *, d=D, gradient=pull, stream=None, **given):
+        self._stopped = False
+
+        def until_stopped():
+            for each in target(k, d) if stream is None else stream:
+                if self._stopped:
+                    return
+                yield each
+
+        def make(description, w0):
+            return FromStream(gradient, until_stopped, make_method(description), w0)
+
+        super().__init__(("127.0.0.1", port), make, **given)
+
+    def __exit__(self, *_):
+        self._stopped = True
+        super().__exit__()
 
 
 def in_thread(*arguments, **given):

@@ -6,15 +6,13 @@ from functools import cached_property
 
 import numpy as np
 from peers import PATIENCE, InThread, Notes
-from siag.live.transports.tcp.connection import Limits
-from specs import spec_of
 
 import siag
-from siag.live.assembly import Assembly, Parts
+from siag.live.assembly import Assembly, Options
 from siag.live.security import Tokens
 from siag.live.sharding import Follower
-from siag.live.sharding.assembled import Followers, SplitParts
 from siag.live.task import FromProblem
+from siag.live.connection import Limits
 from siag.live.transports.tcp.worker import Worker, made
 from siag.live.until import Until
 from siag.methods import SIAG
@@ -69,11 +67,18 @@ class Split(InThread):
         self._owns = followers is None
         options = {"linger": None, "guard": Guard(jump=None), "progress": self.notes, **options}
         try:
-            given = {"method": self.method, "step": self.step, "w0": self.w0, "until": until or Until(reports=400)}
-            spec = spec_of(self.names, **given | options)
-            others = Followers([each.address for each in self.followers], secret, client)
-            parts = SplitParts(spec, others) if others.addresses else Parts(spec)
-            assembly = Assembly(spec, parts=parts, about=about or {"problem": repr(PROBLEM), "seed": 0})
+            assembly = Assembly(
+                self.method,
+                self.step,
+                self.w0,
+                self.names,
+                until or Until(reports=400),
+                Options(**options),
+                about or {"problem": repr(PROBLEM), "seed": 0},
+                [each.address for each in self.followers],
+                secret,
+                client,
+            )
         except BaseException:
             self._stop_followers()
             raise
@@ -117,7 +122,7 @@ class Hand(Worker):
         self.stamps, self.remarks, self.outcome = [], [], None
 
         def make(description, w0):
-            self.task = FromProblem(problem, made(description) if method is None else method, seed, w0, pause)
+            self.task = FromProblem(problem, make_method(description) if method is None else method, seed, w0, pause)
             return self.task
 
         super().__init__(address, make, name=name, say=self.remarks.append, **given)

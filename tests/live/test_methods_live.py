@@ -7,19 +7,18 @@ import numpy as np
 import pytest
 from jobs import Mute, Notes, numbers, pull, reported, send
 from peers import Client, D, Noting, Proxy, Served, in_thread, wait_until
-from siag.live.transports.tcp.hub import described
 
 import siag
 from siag.activity import EveryArrivals
 from siag.foundations.errors import Unsuitable
 from siag.foundations.rng import SAMPLES, blank, key, rewind
 from siag.live import wire
-from siag.live.curve import Curve
 from siag.live.session import Session
 from siag.live.task import FromProblem, FromStream, Given, StreamEnded
 from siag.live.transports.shared_memory import Embedded
+from siag.live.welcome import described
 from siag.live.transports.tcp.worker import Dismissed, Worker, made
-from siag.live.until import Until
+from siag.live.until import Curve, Until
 from siag.methods import (
     ADPSGD,
     IAG,
@@ -122,7 +121,7 @@ def test_a_silent_worker_says_of_which_version_and_sample():
         wait_until(lambda: served.server.skips > 20)
         served.stop()
         thread.join(20)
-        assert (worker.refused, served.server.reports - served.server.skips) == (0, 1)
+        assert (worker.machine.refused, served.server.reports - served.server.skips) == (0, 1)
         assert served.server.version == served.server.reports
 
 
@@ -225,15 +224,15 @@ def test_a_worker_whose_connection_breaks_forgets_and_the_trace_knows(tmp_path):
 def test_a_refused_worker_forgets_what_it_sent():
     with Served(1, guard=Guard(norm=1e-3)) as served, Noting(served.port, k=1) as worker:
         forgot = []
-        wait_until(lambda: worker._task is not None)
-        worker._task.forget = lambda: forgot.append(worker.refused)
+        wait_until(lambda: worker.machine.task is not None)
+        worker.machine.task.forget = lambda: forgot.append(worker.machine.refused)
         wait_until(lambda: len(forgot) >= 2 or worker.outcome is not None)
         assert forgot
 
 
 def test_lengths_that_change_are_noticed():
     worker = Noting(1)
-    worker._task, worker._place, worker._lengths = object(), (0, 1, D), (2 * D, D)
+    worker.machine.task, worker._place, worker._lengths = object(), (0, 1, D), (2 * D, D)
     with Served(1) as served:
         worker._address = ("127.0.0.1", served.port)
         with pytest.raises(Dismissed, match="reports of 5 numbers, not reports of 10"):
@@ -243,7 +242,7 @@ def test_lengths_that_change_are_noticed():
 
 @pytest.mark.parametrize("method", [Averaged(Prox(SIAG(wait=0.5), l1=0.1), start=3), LAG(depth=3), VARIATES], ids=repr)
 def test_a_worker_makes_the_method_its_server_describes(method):
-    assert made(described(method)) == method
+    assert make_method(described(method)) == method
 
 
 # Streams

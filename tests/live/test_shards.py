@@ -59,7 +59,7 @@ def test_large_slices_and_a_loss_that_looks_at_the_whole_model(tmp_path):
         return float(np.square(w - target).sum())
 
     def make(description, w0):
-        return FromStream(lambda w, sample: w - target, lambda: iter(range(200)), made(description), w0)
+        return FromStream(lambda w, sample: w - target, lambda: iter(range(200)), make_method(description), w0)
 
     about = {"problem": "a pull", "seed": None}
     given = {"w0": np.zeros(3000), "names": ["a", "b"], "until": Until(reports=100), "loss": loss, "about": about}
@@ -153,7 +153,7 @@ def test_refused_reports_change_no_shard(tmp_path):
     with Split(3, method=method, guard=Guard(age=2, jump=None), trace=path) as split:
         workers = hands(split, method=method)
         run = finish(split, workers)
-    assert sum(worker.refused for worker in workers) > 10
+    assert sum(worker.machine.refused for worker in workers) > 10
     assert split.server.fades > 0  # of memories that were lost
     assert same(path, split, run)
 
@@ -186,7 +186,7 @@ def test_a_w_that_leaves_the_range_of_numbers_in_a_follower_ends_the_run():
         def gradient(w, sample):
             return np.array([0.0, 0.0, 0.0, -w[3] - 1.0])
 
-        return FromStream(gradient, lambda: iter(range(10**6)), made(description), w0)
+        return FromStream(gradient, lambda: iter(range(10**6)), make_method(description), w0)
 
     about = {"problem": "a push", "seed": None}
     with warnings.catch_warnings():
@@ -286,5 +286,5 @@ def test_a_worker_without_a_name_gets_a_row_as_ever():
     with Split(2) as split:
         workers = [Hand(split.addresses, None) for _ in split.names]
         finish(split, workers)
-    assert {worker.name for worker in workers} == set(split.names)
+    assert {worker.machine.name for worker in workers} == set(split.names)
     assert wait_until(lambda: all(worker.outcome for worker in workers))

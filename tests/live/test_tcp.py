@@ -13,10 +13,11 @@ from siag.foundations.errors import BadInput, Missing
 from siag.live import wire
 from siag.live.network import parse_address, serve, work
 from siag.live.security import check_binding
-from siag.live.transports.tcp import hub as tcp_hub
+from siag.live import connections as server_connections
 from siag.live.transports.tcp import worker as tcp_worker
-from siag.live.transports.tcp.connection import Limits
-from siag.live.transports.tcp.worker import Dismissed, Line
+from siag.live.connection import Limits
+from siag.live.welcome import Dismissed
+from siag.live.transports.tcp.client import ClientConnection
 
 
 def test_workers_train_a_model_together():
@@ -27,7 +28,7 @@ def test_workers_train_a_model_together():
             assert served.gap() < 1e-12
             served.stop("enough")
         assert {one.outcome, three.outcome} == {"enough"}
-        assert {one.name, three.name} == {"0", "1"}
+        assert {one.machine.name, three.machine.name} == {"0", "1"}
 
 
 def test_serve_and_work_are_two_calls():
@@ -297,7 +298,7 @@ def test_a_row_that_is_away_is_kept_for_its_worker_for_a_while(monkeypatch):
             kind, _, content = stranger.hello()
             assert (kind, content["final"]) == (wire.REFUSAL, False)
             assert "may come back" in content["reason"]
-        monkeypatch.setattr(tcp_hub, "OCCUPIED", 0.0)
+        monkeypatch.setattr(server_connections, "OCCUPIED", 0.0)
         with Client(served.port) as stranger:
             assert stranger.join()["samples"] == 1
 
@@ -308,14 +309,14 @@ def test_a_worker_that_was_away_goes_on_and_its_row_stays():
         with Noting(served.port, 4) as worker:
             worker.more(20)
             line = worker._line
-            drawn = worker._task.sample
+            drawn = worker.machine.task.sample
             line._channel.shut()
             wait_until(lambda: served.notes.told("worker 1 is gone"))
             assert served.ask(served.server.state.rows[1].any)
             worker.more(20)
-            assert worker._task.sample > drawn
-            assert worker.refused == 0
-            assert worker.name == "1"
+            assert worker.machine.task.sample > drawn
+            assert worker.machine.refused == 0
+            assert worker.machine.name == "1"
         assert served.gap() < 1e-12
 
 
@@ -332,7 +333,7 @@ def test_a_worker_whose_stream_ends_leaves_and_all_leaving_ends_the_run():
     with Served(["a", "b"]) as served:
         with Noting(served.port, stream=[np.ones(D)] * 7, name="a") as a:
             wait_until(lambda: a.outcome == "the stream ended")
-            assert a.reports == 7
+            assert a.machine.reports == 7
             wait_until(lambda: served.states() == ["left", "expected"])
             assert served.notes.told("worker a left: its stream ended")
         with Noting(served.port, stream=[np.ones(D)] * 3, name="b") as b:
@@ -416,7 +417,7 @@ def test_signs_of_life_are_sent_while_a_gradient_takes_long(monkeypatch):
         return w
 
     with Served(1) as served, Noting(served.port, gradient=slow) as worker:
-        wait_until(lambda: worker.name == "0")
+        wait_until(lambda: worker.machine.name == "0")
         first = served.ask(lambda: served.server.members[0].heard)
         wait_until(lambda: served.ask(lambda: served.server.members[0].heard) > first + 0.1)
         assert served.server.reports == 0
@@ -457,7 +458,7 @@ def test_a_worker_that_others_stood_in_for_reports_no_sample_twice(monkeypatch):
 def _stood_in(served):
     """Others have reported in the worker's place, and its connection is lost, both at once."""
     served.server.members[0].samples = 10**6
-    for connection in list(served.hub.connections):
+    for connection in list(served.connections.connections):
         connection.transport.abort()
 
 
@@ -480,7 +481,7 @@ def test_a_worker_does_not_work_for_another_server_in_the_same_place():
 
 def test_a_line_is_not_waiting_until_something_was_said():
     with Served(1) as served:
-        line = Line(("127.0.0.1", served.port), None)
+        line = ClientConnection(("127.0.0.1", served.port), None)
         assert not line.waiting()
         line.send(wire.text(wire.HELLO, {"protocol": 2}))
         wait_until(line.waiting)

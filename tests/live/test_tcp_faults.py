@@ -19,8 +19,9 @@ import pytest
 from peers import Client, D, Noting, Proxy, Served, memory, wait_until
 
 from siag.live import wire
-from siag.live.transports.tcp import acceptor as tcp_door
-from siag.live.transports.tcp.connection import Limits
+from siag.live import connection as server_connection
+from siag.live.connection import Limits
+from siag.live.transports.tcp.client import ClientConnection
 from siag.server.guard import Guard
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are forked")
@@ -87,7 +88,7 @@ def test_a_server_killed_at_twenty_random_instants_goes_on_each_time(durable, tm
                 if durable:
                     assert found["version"] >= seen
                 else:
-                    a.seen = b.seen = -1  # what was not saved is lost
+                    a.machine.stamps.clear(), b.machine.stamps.clear()  # what was not saved is lost
             a.more(), b.more()
             nursery.kill(signal.SIGTERM)
             ended = nursery.said()
@@ -96,9 +97,9 @@ def test_a_server_killed_at_twenty_random_instants_goes_on_each_time(durable, tm
             found = nursery.start(port=port, **given)
             assert (found["version"], found["reports"]) == (ended["version"], ended["reports"])
             a.more(), b.more()
-            assert (a.refused, b.refused) == (0, 0)
-            assert (a.name, b.name) == ("a", "b")
-            assert a._task.sample + 1 >= a.reports
+            assert (a.machine.refused, b.machine.refused) == (0, 0)
+            assert (a.machine.name, b.machine.name) == ("a", "b")
+            assert a.machine.task.sample + 1 >= a.machine.reports
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -125,12 +126,12 @@ def test_a_server_that_was_stopped_for_a_while_goes_on(tmp_path):
         with Noting(port, 1) as a:
             a.more()
             os.kill(nursery.pid, signal.SIGSTOP)
-            count = a.models
+            count = len(a.machine.stamps)
             time.sleep(0.2)  # nothing can happen now
-            assert a.models <= count + 1
+            assert len(a.machine.stamps) <= count + 1
             os.kill(nursery.pid, signal.SIGCONT)
             a.more()
-            assert a.refused == 0
+            assert a.machine.refused == 0
 
 
 # Lines
@@ -158,12 +159,12 @@ def corrupt(chance, data):
 
 
 @pytest.mark.parametrize("spoil", [delay, cut, truncate, corrupt])
-def test_training_goes_on_over_a_bad_line(spoil, monkeypatch):
-    monkeypatch.setattr("siag.live.transports.tcp.client.ANSWER", 0.2)
+def test_training_goes_on_over_a_bad_line(spoil):
     guard = Guard(norm=100.0, jump=None, strikes=1000)
     # a third is expected for ever: the server does not end when the first two have left
     with Served(3, guard=guard, limits=Limits(frame=0.3)) as served, Proxy(served.port, spoil) as proxy:
-        with Noting(proxy.port, 1, name="0") as a, Noting(proxy.port, 3, name="1") as b:
+        given = {"connect": lambda places, context: ClientConnection(places[0], context, answer=0.2)}
+        with Noting(proxy.port, 1, name="0", **given) as a, Noting(proxy.port, 3, name="1", **given) as b:
             a.more(80), b.more(80)
             wait_until(lambda: proxy.passed > 8 or spoil is delay)
         assert served.gap() < 1e-9
@@ -292,12 +293,12 @@ def test_three_hundred_idle_connections_cost_little_and_slow_nobody_down():
         finally:
             for client in clients:
                 client.socket.close()
-        wait_until(lambda: len(served.hub.connections) == 1)
+        wait_until(lambda: len(served.connections.connections) == 1)
 
 
 def test_a_worker_that_stops_reading_does_not_fill_the_servers_memory(monkeypatch):
     d = 50_000
-    monkeypatch.setattr(tcp_door, "SLOWEST", 1 << 30)
+    monkeypatch.setattr(server_connection, "SLOWEST", 1 << 30)
     options = {"limits": Limits(frame=0.5), "guard": Guard(strikes=10**9)}
     with Served(2, d, **options) as served, Client(served.port) as deaf, Client(served.port) as good:
         deaf.join(), good.join()
@@ -307,9 +308,9 @@ def test_a_worker_that_stops_reading_does_not_fill_the_servers_memory(monkeypatc
             while sent < 10**7:
                 sent += deaf.socket.send(wire.head(wire.SKIP) * 100)
         assert sent < 10**7
-        size = served.ask(lambda: max(each.transport.get_write_buffer_size() for each in served.hub.connections))
-        assert size <= served.hub.unread + 8 * d + 100
+        size = served.ask(lambda: max(each.place.transport.get_write_buffer_size() for each in served.connections.connections))
+        assert size <= served.connections.unread() + 8 * d + 100
         good.send(wire.head(wire.SKIP))
         assert good.frame()[0] == wire.MODEL
         wait_until(lambda: served.states() == ["away", "working"])
-        assert len(served.hub.connections) == 1
+        assert len(served.connections.connections) == 1

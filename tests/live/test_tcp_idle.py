@@ -18,7 +18,7 @@ import siag
 from siag.live import wire
 from siag.live.interrupt import wakeable
 from siag.live.transports.tcp import worker as tcp_worker
-from siag.live.transports.tcp.worker import Dismissed
+from siag.live.welcome import Dismissed
 from siag.live.until import Until
 from siag.streams import Follow
 
@@ -29,7 +29,7 @@ SCRIPT = """
     from peers import pull, target
     import siag
     from siag.streams import Follow
-    from siag.live.transports.tcp.worker import Dismissed
+    from siag.live.welcome import Dismissed
 
     def waiting():
         samples = target(1)
@@ -47,7 +47,7 @@ SCRIPT = """
     signal.signal(signal.SIGINT, handlers[{handler!r}])
     try:
         worker = siag.work({address!r}, pull, {stream}, name="0")
-        print("ended", worker.reports, flush=True)
+        print("ended", worker.machine.reports, flush=True)
     except Dismissed as error:
         print("dismissed", error, flush=True)
 """
@@ -290,7 +290,7 @@ def test_code_that_wants_to_end_is_reported_by_name(error):
 
 def test_an_interrupted_frame_is_not_followed_by_another(monkeypatch):
     with Served(1, d=D) as served:
-        line = tcp_worker.Line(("127.0.0.1", served.port), None)
+        line = ClientConnection(("127.0.0.1", served.port), None)
         assert line.whole
 
         def torn(content):

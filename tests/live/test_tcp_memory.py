@@ -199,7 +199,7 @@ def test_memory_is_not_offered_where_there_is_none_or_too_little_or_to_another_m
 
 
 def test_a_worker_takes_only_what_is_a_servers_of_the_same_user(tmp_path, monkeypatch):
-    memory = tcp_memory._made(LARGE, LARGE)
+    memory = tcp_memory._make_method(LARGE, LARGE)
     try:
         elsewhere, link = tmp_path / os.path.basename(memory.path), f"{memory.path}-link"
         elsewhere.write_bytes(bytes(16 * LARGE))
@@ -226,7 +226,7 @@ def test_a_worker_that_cannot_open_the_memory_goes_on_over_the_connection(monkey
             worker.more(20)
             assert files() == []
             served.stop()
-        assert worker.refused == 0
+        assert worker.machine.refused == 0
     assert wire.REPORT in seen
     assert wire.SHARED_REPORT not in seen
 
@@ -252,10 +252,10 @@ def test_each_connection_has_memory_of_its_own():
         with Noting(served.port, 1, d=LARGE, share=True) as worker:
             worker.more(5)
             first = worker._line._memory
-            served.ask(lambda: [each.transport.abort() for each in served.hub.connections])
+            served.ask(lambda: [each.place.transport.abort() for each in served.connections.connections])
             worker.more(20)
             assert worker._line._memory not in (None, first)
-        wait_until(lambda: not served.hub.connections)
+        wait_until(lambda: not served.connections.connections)
 
 
 def work(port):

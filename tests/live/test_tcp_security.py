@@ -18,12 +18,12 @@ from siag.live import wire
 from siag.live.certificates import make_certificates, make_tokens
 from siag.live.network import parse_address, serve, work
 from siag.live.security import Tokens, client_context, read_token, server_context
-from siag.live.transports.tcp import acceptor as tcp_door
+from siag.live import connection as server_connection
 from siag.live.transports.tcp import client as tcp_line
-from siag.live.transports.tcp import hub as tcp_hub
+from siag.live import connections as server_connections
 from siag.live.transports.tcp import worker as tcp_worker
-from siag.live.transports.tcp.connection import Limits
-from siag.live.transports.tcp.worker import Dismissed
+from siag.live.connection import Limits
+from siag.live.welcome import Dismissed
 from siag.server.guard import Guard
 from siag.streams import Follow
 
@@ -288,7 +288,7 @@ def test_over_tls_signs_of_life_do_not_disturb_large_models(secure, secrets, mon
     with Served(3, d, **secure) as served:
         with Noting(served.port, 1, d=d, context=context, token=token) as worker:
             worker.more(150)
-            assert worker.refused == 0
+            assert worker.machine.refused == 0
             assert sum("joined" in remark for remark in worker.remarks) == 1
         wait_until(lambda: served.states()[0] == "left")
 
@@ -298,9 +298,9 @@ def test_over_tls_nothing_is_waiting_when_only_tls_has_spoken(secure, secrets):
     context = client_context(secrets / "ours" / "ca.pem")
     token = read_token(secrets / "ours" / "worker-0.token").secret
     with Served(3, **secure) as served:
-        line = tcp_line.Line(("127.0.0.1", served.port), context)
+        line = ClientConnection(("127.0.0.1", served.port), context)
         assert line._channel._socket.version() == "TLSv1.3"
-        wait_until(lambda: len(served.hub.connections) == 1)
+        wait_until(lambda: len(served.connections.connections) == 1)
         assert not line.waiting()
         line.send(wire.text(wire.HELLO, {"protocol": 1, "token": token}))
         wait_until(line.waiting)
@@ -341,14 +341,14 @@ def test_a_tls_worker_is_told_that_the_server_is_plain(secrets):
 def test_a_handshake_that_does_not_end_is_ended(secure):
     with Served(3, limits=Limits(hello=0.2), **secure) as served, Client(served.port) as silent:
         assert silent.exactly(1) is None
-        wait_until(lambda: not served.hub._arriving)
+        wait_until(lambda: not served.connections._arriving)
 
 
 def test_handshakes_count_as_connections(secure, secrets):
     """The oldest makes room; a worker still gets in."""
     with Served(3, limits=Limits(connections=5), **secure) as served:
         idle = [Client(served.port) for _ in range(12)]
-        wait_until(lambda: len(served.hub._arriving) == 5)
+        wait_until(lambda: len(served.connections._arriving) == 5)
         context = client_context(secrets / "ours" / "ca.pem")
         token = read_token(secrets / "ours" / "worker-0.token").secret
         with Client(served.port, context=context) as worker:
@@ -371,7 +371,7 @@ def test_a_hello_must_come_in_time():
 
 @pytest.mark.parametrize("d", [D, 1000])
 def test_a_frame_must_end_in_time_however_its_bytes_trickle(d, monkeypatch):
-    monkeypatch.setattr(tcp_door, "SLOWEST", 1 << 30)
+    monkeypatch.setattr(server_connection, "SLOWEST", 1 << 30)
     with Served(1, d, limits=Limits(frame=0.3)) as served, Client(served.port) as loris:
         loris.join()
         before = served.state()
@@ -396,7 +396,7 @@ def socket_silent(client, seconds):
 def test_there_are_only_so_many_connections_and_strangers_make_room():
     with Served(5, limits=Limits(connections=5)) as served:
         idle = [Client(served.port) for _ in range(10)]
-        wait_until(lambda: len(served.hub.connections) == 5)
+        wait_until(lambda: len(served.connections.connections) == 5)
         workers = [Client(served.port) for _ in range(5)]
         for worker in workers:
             worker.join()
@@ -431,7 +431,7 @@ def test_what_is_no_hello_is_answered_once_and_hung_up_on(sent, says):
         assert kind == wire.REFUSAL
         assert says in content["reason"]
         assert client.hung_up()
-        assert served.hub.garbage == 1
+        assert served.connections.garbage == 1
         assert served.states() == ["expected"]
 
 
@@ -459,7 +459,7 @@ def test_what_is_no_frame_for_a_server_ends_the_connection_and_counts_against_th
                 assert says in content["reason"]
                 assert client.hung_up()
                 assert served.state() == before
-            wait_until(lambda: not served.hub.by_row)
+            wait_until(lambda: not served.connections.by_row)
         assert served.states() == ["refused"]
 
 
@@ -508,7 +508,7 @@ def frames(chance):
 
 
 def test_ten_thousand_bad_frames_change_nothing(monkeypatch):
-    monkeypatch.setattr(tcp_hub, "OCCUPIED", 0.0)
+    monkeypatch.setattr(server_connections, "OCCUPIED", 0.0)
     chance = random.Random(3)
     with Served(8, guard=Guard(strikes=10**9)) as served, Client(served.port) as good:
         good.join(worker="0")
@@ -533,11 +533,11 @@ def test_ten_thousand_bad_frames_change_nothing(monkeypatch):
                 size = memory()
         assert memory() - size < 8e6
         assert served.state() == before
-        assert served.hub.garbage > 100
+        assert served.connections.garbage > 100
         good.report(np.ones(D), 1, 1)
         assert good.frame()[:2] == (wire.MODEL, 2)
-        wait_until(lambda: len(served.hub.connections) == 1)
-        assert served.hub._answers == []
+        wait_until(lambda: len(served.connections.connections) == 1)
+        assert served.connections._answers == []
 
 
 def test_a_worker_survives_any_server():

@@ -20,7 +20,7 @@ MODELS = {wire.MODEL: (8 * D, 8 * D)}
 @contextmanager
 def joined(served, context=None):
     """A line on which everything up to the first model has been said."""
-    line = tcp_line.Line(("127.0.0.1", served.port), context)
+    line = ClientConnection(("127.0.0.1", served.port), context)
     try:
         head = line.hello(wire.text(wire.HELLO, {"protocol": wire.PROTOCOL}), {wire.WELCOME: wire.TOLD})
         line.text(head)
@@ -93,6 +93,6 @@ def test_an_answer_that_is_there_soon_is_found_by_looking(secure, tmp_path, monk
 @pytest.mark.parametrize(("host", "able"), [("127.0.0.1", True), ("127.0.0.2", False)])
 def test_a_worker_looks_if_the_server_has_its_own_address(host, able):
     with socket.create_server((host, 0)) as listener:
-        line = tcp_line.Line(listener.getsockname(), None)
+        line = ClientConnection(listener.getsockname(), None)
         assert line._channel._spinner.able is able
         line.close()

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from siag.live import wire
-from siag.live.transports.tcp.hub import described
-from siag.live.transports.tcp.worker import made
+from siag.live.welcome import described
+from siag.live.welcome import make_method
 
 ANY = dict.fromkeys(range(1, 10), (0, wire.LARGEST))
 long = st.integers(-(2**63), 2**63 - 1)
@@ -113,7 +113,7 @@ def test_a_method_travels_as_words():
     from siag.methods import SAG, SIAG
 
     for method in (SIAG(), SIAG(wait=0.5, rows="float32"), SAG()):
-        assert made(json.loads(json.dumps(described(method)))) == method
+        assert make_method(json.loads(json.dumps(described(method)))) == method
 
 
 def test_a_method_without_words_travels_by_name():
@@ -122,8 +122,8 @@ def test_a_method_without_words_travels_by_name():
 
     assert described(Odd()) == {"kind": "Odd"}
     with pytest.raises(wire.SiagError, match=r"siag.work\(method"):
-        made({"kind": "Odd"})
+        make_method({"kind": "Odd"})
     with pytest.raises(wire.SiagError, match="cannot be made"):
-        made({"kind": "SIAG", "unknown": 1})
+        make_method({"kind": "SIAG", "unknown": 1})
     with pytest.raises(wire.SiagError, match="not one of"):
-        made({"kind": "Method"})
+        make_method({"kind": "Method"})

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
@@ -155,28 +155,43 @@ class Reception(ABC):
         connection.closing = True
         self.connections.pop(connection, None)
 
-    def receive(self, connection: Connection, count: int, now: float) -> Actions:
-        """So many bytes have come to where the connection's reader wanted them."""
+    def receive(self, connection: Connection, count: int, now: float) -> Iterator[Action]:
+        """So many bytes have come to where the connection's reader wanted them.
+
+        Each action is to be carried out before the next is asked for: a connection that does not read may be paused
+        by it, and then the frames that are left wait for `resume`.
+        """
         if connection.closing:
-            return ()
+            return
         reader = connection.reader
         reader.received(count)
-        actions: Actions = ()
         handled = False
         try:
             while not connection.closing and not connection.paused and (frame := reader.next()) is not None:
                 handled = True
-                more = self.handle_frame(connection, *frame, now)
-                actions = [*actions, *more] if actions else more
+                yield from self.handle_frame(connection, *frame, now)
         except wire.BadFrame as error:
-            return [*actions, *self.handle_garbage(connection, str(error), now)]
+            yield from self.handle_garbage(connection, str(error), now)
+            return
         if connection.row is not None and not connection.closing:
             missing = reader.missing
             if handled or missing is None:
                 connection.due = math.inf
-            if missing is not None:  # bytes that trickle in do not extend the time for the rest
+            if missing is not None and not connection.paused:  # a few more bytes do not extend the time for the rest
                 connection.due = min(connection.due, self.deadline(missing, now))
-        return actions
+
+    def pause(self, connection: Connection, now: float) -> bool:
+        """The other end does not read what it is sent; whether nothing is to be read from it until it does."""
+        if connection.trusted or connection.closing:  # the two might wait for each other
+            return False
+        connection.paused, connection.due = True, math.inf if connection.row is not None else connection.due
+        connection.read_by = self.deadline(self.unread(), now)
+        return True
+
+    def resume(self, connection: Connection, now: float) -> Iterator[Action]:
+        """It has read: what it had sent meanwhile is dealt with."""
+        connection.paused, connection.read_by = False, math.inf
+        return self.receive(connection, 0, now)
 
     def feed(self, connection: Connection, content: wire.Raw, now: float) -> Actions:
         """These bytes have come; for transports that have them in one piece."""

@@ -28,7 +28,6 @@ from siag.live.welcome import Dismissed, parse_welcome
 FIRST_WAIT, LONGEST_WAIT = 0.1, 5.0  # seconds before the next try to connect
 HEARTBEAT = 2.0  # seconds between two signs of life while a gradient takes long
 REJOIN = 3  # refusals in a row, after which to begin with a new hello
-HANG_UPS = 5  # times that a server hung up at the first hello, without a word, after which to give up
 BEFORE: wire.Expected = {wire.WELCOME: wire.TOLD, wire.REFUSAL: wire.TOLD, wire.GOODBYE: wire.TOLD}
 
 Make = Callable[[dict[str, Any], Floats], Task]
@@ -114,6 +113,7 @@ class Worker:
         share: whether to share memory with a server that offers it.
         give_up: seconds without a server after which to end; `None`: never.
         heartbeat: seconds of silence after which it sends a sign of life.
+        wait: seconds before it first tries to connect again; twice as long each time, up to `LONGEST_WAIT`.
         rng: spreads the tries to connect.
         where: the server's address, for remarks.
 
@@ -139,12 +139,13 @@ class Worker:
         share: bool = False,
         give_up: float | None = None,
         heartbeat: float = HEARTBEAT,
+        wait: float = FIRST_WAIT,
         rng: random.Random | None = None,
         where: str = "the server",
     ) -> None:
         self._make, self.name, self._token = make, name, token
         self._hello = {**(origin or {}), **({"memory": True} if share else {})}
-        self._give_up, self._heartbeat, self._rng = give_up, heartbeat, rng or random.Random()
+        self.give_up, self.heartbeat, self._rng = give_up, heartbeat, rng or random.Random()
         self.where = where
         self.phase, self.busy = Phase.AWAY, False
         self.end: tuple[End, str] | None = None
@@ -162,8 +163,9 @@ class Worker:
         self._ahead = 0  # how many samples others have reported in this worker's place
         self._rejoined = False  # whether the server was joined anew while the user's code was at work
         self._refusals = 0  # in a row
-        self._hang_ups = 0
-        self._wait, self._since, self._retry = FIRST_WAIT, 0.0, 0.0
+        self._declined = False  # whether what was sent last was refused
+        self._first_wait = self._wait = wait
+        self._since = 0.0
 
     # What the user's code does
 
@@ -232,15 +234,9 @@ class Worker:
 
     def lost(self, reason: str, now: float) -> Actions:
         """The connection is gone, or could not be opened."""
-        if self.phase is Phase.ENDED:
-            return []
-        if self.phase is Phase.LEAVING:
+        if self.end is not None:  # it is leaving, or has left
             self.phase = Phase.ENDED
             return []
-        if self.phase is Phase.GREETING and self.task is None and not self.lengths[0]:
-            self._hang_ups += 1
-            if self._hang_ups >= HANG_UPS:
-                return self._finish(End.DISMISSED, f"{self.where} hung up at our hello {HANG_UPS} times: {reason}")
         return self._retry_later(f"no connection to {self.where} ({reason})", reason, now)
 
     def dismiss(self, reason: str) -> Actions:
@@ -249,7 +245,7 @@ class Worker:
 
     def time(self, now: float) -> Actions:
         """Some time has passed."""
-        if self.phase is Phase.JOINED and now >= self.spoken + self._heartbeat:
+        if self.phase is Phase.JOINED and now >= self.spoken + self.heartbeat:
             self.spoken = now
             return [Send(wire.head(wire.ALIVE))]
         return []
@@ -257,7 +253,7 @@ class Worker:
     @property
     def wakes(self) -> float | None:
         """When `time` should be called next; `None`: no need."""
-        return self.spoken + self._heartbeat if self.phase is Phase.JOINED else None
+        return self.spoken + self.heartbeat if self.phase is Phase.JOINED else None
 
     def model_place(self) -> Floats:
         """Where the numbers of the next MODEL are to go, before `frame` is told of it."""
@@ -301,7 +297,7 @@ class Worker:
             reason = reason or ("the server stopped" if kind == wire.GOODBYE else "the server is busy")
             return [HangUp(), *self._retry_later(f"no connection to {self.where} ({reason})", reason, now)]
         self.refused += 1
-        self._refusals += 1
+        self._declined = True
         return [Say(f"refused: {reason}")]
 
     def _welcome(self, content: dict[str, Any]) -> Actions:
@@ -331,18 +327,17 @@ class Worker:
         if joined:
             row, workers, _ = self.place
             remarks = [Say(f"joined as worker {self.name}, row {row} of {workers}")]
-            self._wait = FIRST_WAIT
+            self._wait, self._refusals, self._declined = self._first_wait, 0, False
         if self.busy:
             self._rejoined, self._model_stamp = self._rejoined or joined, stamp
             return remarks
         self._stamp, self._life_of_w = stamp, self._life
-        if joined:
-            self._refusals = 0
-            if self.task is not None:
-                self._go_on(self.task)
-        elif self._refusals and self.task is not None:
+        self._refusals, self._declined = (self._refusals + 1 if self._declined else 0), False
+        if self.task is not None and joined:
+            self._go_on(self.task)
+        elif self.task is not None and self._refusals:
             self.task.forget()
-            if self._refusals >= REJOIN:  # the two ends may disagree about what was before
+            if self._refusals == REJOIN:  # the two ends may disagree about what was before
                 self._refusals = 0
                 reason = f"refused {REJOIN} times in a row"
                 return [*remarks, HangUp(), *self._retry_later(reason, reason, now)]
@@ -367,9 +362,9 @@ class Worker:
     def _retry_later(self, remark: str, reason: str, now: float) -> Actions:
         """Connect again after a while, or give up."""
         if self.phase in (Phase.JOINED, Phase.WELCOMED):
-            self._wait, self._since = FIRST_WAIT, now
+            self._wait, self._since = self._first_wait, now
         away = now - self._since
-        if self._give_up is not None and away > self._give_up:
+        if self.give_up is not None and away > self.give_up:
             return self._finish(End.GAVE_UP, f"no server at {self.where} for {away:.0f} seconds: {reason}")
         wait, self._wait = self._wait, min(2 * self._wait, LONGEST_WAIT)
         self.phase = Phase.CONNECTING

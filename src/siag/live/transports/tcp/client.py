@@ -65,9 +65,16 @@ class WorkerConnection(Protocol):
 
 
 class ClientConnection:
-    """A connection to the server. One thread receives, several may send."""
+    """A connection to the server. One thread receives, several may send.
 
-    def __init__(self, address: tuple[str, int], context: ssl.SSLContext | None) -> None:
+    Args:
+        address: of the server.
+        context: for TLS.
+        answer: seconds to wait for an answer, and until something is sent, before the connection counts as lost.
+    """
+
+    def __init__(self, address: tuple[str, int], context: ssl.SSLContext | None, *, answer: float = ANSWER) -> None:
+        self._answer = answer
         plain = socket.create_connection(address, timeout=CONNECT)
         try:
             if plain.getsockname() == plain.getpeername():  # TCP can do that on a port of this machine nobody has
@@ -77,9 +84,9 @@ class ClientConnection:
             spinner = Spinner(able=plain.getsockname()[0] == plain.getpeername()[0])  # the server is on this machine
             self._channel: _Plain | _Secure
             if context is None:
-                self._channel = _Plain(plain, spinner)
+                self._channel = _Plain(plain, spinner, answer)
             else:
-                self._channel = _Secure(context.wrap_socket(plain, server_hostname=address[0]), spinner)
+                self._channel = _Secure(context.wrap_socket(plain, server_hostname=address[0]), spinner, answer)
         except BaseException:
             plain.close()
             raise
@@ -137,7 +144,7 @@ class ClientConnection:
                 left = self._high - self._low
                 self._buffer[:left] = self._buffer[self._low : self._high]
                 self._low, self._high = 0, left
-            self._high += self._channel.receive(self._buffer[self._high :], ANSWER)
+            self._high += self._channel.receive(self._buffer[self._high :], self._answer)
         self._low += size
         if self._memory is None:
             return wire.parse_head(self._buffer, expected, self._low - size)
@@ -207,18 +214,18 @@ class ClientConnection:
                 self._low += count
                 got += count
             elif size - got >= BUFFER:
-                got += self._channel.receive(view[got:], ANSWER)
+                got += self._channel.receive(view[got:], self._answer)
             else:
-                self._low, self._high = 0, self._channel.receive(self._buffer, ANSWER)
+                self._low, self._high = 0, self._channel.receive(self._buffer, self._answer)
 
 
 class _Plain:
     """A socket that waits by itself, after it has looked without sleeping."""
 
-    def __init__(self, connected: socket.socket, spinner: Spinner) -> None:
-        self._socket, self._patience = connected, ANSWER
+    def __init__(self, connected: socket.socket, spinner: Spinner, answer: float) -> None:
+        self._socket, self._patience = connected, answer
         self._spinner, self._look = spinner, partial(_ready, connected, False, 0.0)
-        connected.settimeout(ANSWER)
+        connected.settimeout(answer)
 
     def send(self, content: bytes | memoryview) -> None:
         """Send everything."""
@@ -256,8 +263,8 @@ class _Plain:
 class _Secure:
     """A TLS connection. OpenSSL allows one call at a time, so nobody may be inside one while waiting: it never does."""
 
-    def __init__(self, connected: ssl.SSLSocket, spinner: Spinner) -> None:
-        self._socket = connected
+    def __init__(self, connected: ssl.SSLSocket, spinner: Spinner, answer: float) -> None:
+        self._socket, self._answer = connected, answer
         connected.setblocking(False)
         self._call = threading.Lock()  # held during a call of the socket
         self._spinner, self._look = spinner, partial(_ready, connected, False, 0.0)
@@ -270,9 +277,9 @@ class _Secure:
                 with self._call:
                     rest = rest[self._socket.send(rest) :]
             except ssl.SSLWantWriteError:
-                _wait(self._socket, True, ANSWER)
+                _wait(self._socket, True, self._answer)
             except ssl.SSLWantReadError:
-                _wait(self._socket, False, ANSWER)
+                _wait(self._socket, False, self._answer)
 
     def receive(self, view: memoryview, patience: float) -> int:
         """Wait for something, and receive it."""

@@ -7,19 +7,23 @@ import signal
 import socket
 import ssl
 import time
+from collections.abc import Callable, Iterable
 from contextlib import suppress
-from typing import Any
+from functools import partial
+from typing import Any, cast
 
 from siag.foundations.errors import BadInput, reason_of
 from siag.live import wire
-from siag.live.connection import GRACE, Actions, Connection, Reception, Send, SendModel, refusal
-from siag.live.transports.tcp.peer import Peer
+from siag.live.connection import GRACE, Action, Connection, Reception, Send, SendModel, refusal
+from siag.live.transports.tcp.peer import Arrival, Peer
 from siag.live.transports.waiting import Spinner
 
 PAUSE = 0.05  # seconds before another try of what the system would not do
 RESERVE = 64  # file descriptors for everything but connections
-HANDSHAKES = 50  # TLS handshakes at a time: each takes a third of a megabyte
+TLS = b"\x16"  # what a TLS handshake begins with; frames of this protocol never do
+HANDSHAKES = 100  # TLS handshakes at a time: each takes a third of a megabyte
 LEAST = 1.0  # seconds a handshake may take before it makes room for another
+USES_TLS = "this server uses TLS; give the worker --ca or --tls"
 KEEPALIVE = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 6}  # a machine that is gone is noticed in 90 s
 
 
@@ -37,7 +41,9 @@ class Endpoint:
         self._context, self._spinner = context, Spinner() if spinner is None else spinner
         self._loop = asyncio.get_running_loop()
         self._room = _room(reception.limits.connections)
-        self._arriving: dict[asyncio.Task[None], float] = {}  # who is shaking hands, and since when
+        self._arriving: dict[Arrival, float] = {}  # who has called, and when, and is not let in yet
+        self._shaking: dict[Arrival, float] = {}  # who of them is shaking hands, and since when
+        self._turns = asyncio.Semaphore(HANDSHAKES)
         self._near = 0  # connections from this machine
         self._scheduled = False
         self._at_once = reception.shown.nbytes + wire.HEADER.size <= wire.STAGE and wire.NATIVE
@@ -47,7 +53,7 @@ class Endpoint:
 
     # Actions
 
-    def perform(self, actions: Actions) -> None:
+    def perform(self, actions: Iterable[Action]) -> None:
         """Carry out what the reception wants done."""
         for action in actions:
             peer: Peer = action.connection.place
@@ -56,7 +62,7 @@ class Endpoint:
             elif type(action) is Send:
                 peer.transport.write(action.frame)
             else:
-                peer.transport.close()
+                peer.hang_up()
         if self.reception.pending and not self._scheduled:
             self._scheduled = True
             self._loop.call_soon(self._flush)
@@ -98,6 +104,7 @@ class Endpoint:
 
     def opened(self, peer: Peer) -> None:
         """A connection is there."""
+        self._arriving.pop(peer.arrival, None)  # it is not to be counted twice
         self._near += peer.near
         self._spinner.able = self._near > 0
 
@@ -109,21 +116,34 @@ class Endpoint:
     async def accept(self, listener: socket.socket) -> None:
         """Let in whoever calls, for ever."""
         while True:
-            await self._room_to_shake_hands()
             try:
                 caller, _ = await self._loop.sock_accept(listener)
             except OSError:  # no more file descriptors, or the caller has gone again
                 await asyncio.sleep(4 * PAUSE)
                 continue
-            if await self._make_room():
+            try:
+                room = await self._make_room()
+            except asyncio.CancelledError:
+                caller.close()
+                raise
+            if room:
                 task = self._loop.create_task(self._let_in(caller))
                 self._arriving[task] = time.monotonic()
-                task.add_done_callback(self._arriving.pop)
+                task.add_done_callback(partial(self._arrived, caller))
             else:
-                with suppress(OSError):
+                with caller, suppress(OSError):
                     if self._context is None:
                         caller.send(refusal("too many connections", False))
-                caller.close()
+
+    def _arrived(self, caller: socket.socket, task: asyncio.Task[None]) -> None:
+        """A caller is let in, or gone."""
+        self._arriving.pop(task, None)
+        if task.cancelled():  # before it began
+            caller.close()
+
+    def _peer(self) -> Callable[[], Peer]:
+        """Makes a peer of whom the current task lets in."""
+        return partial(Peer, self, _current())
 
     async def _let_in(self, caller: socket.socket) -> None:
         """Shake hands."""
@@ -132,31 +152,61 @@ class Endpoint:
             for name, value in KEEPALIVE.items():
                 if hasattr(socket, name):
                     caller.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
-            times: dict[str, Any] = {}
-            if self._context is not None:
-                times = {"ssl_handshake_timeout": self.reception.limits.hello, "ssl_shutdown_timeout": GRACE}
-            await self._loop.connect_accepted_socket(lambda: Peer(self), caller, ssl=self._context, **times)
-        except OSError:
+            if self._context is None:
+                await self._loop.connect_accepted_socket(self._peer(), caller)
+            elif await self._speaks_tls(caller):
+                await self._shake_hands(caller)
+        except (OSError, TimeoutError):
             self.reception.garbage += 1
             caller.close()
-        except asyncio.CancelledError:  # to make room, or at the end; asyncio has hung up
+        except asyncio.CancelledError:  # to make room, or at the end
             self.reception.garbage += 1
+            caller.close()
 
-    async def _room_to_shake_hands(self) -> None:
-        """Wait until few enough are shaking hands; the oldest goes when it has had its time."""
-        while self._context is not None and len(self._arriving) >= HANDSHAKES:
-            oldest, since = next(iter(self._arriving.items()))  # they are in order
-            left = since + LEAST - time.monotonic()
-            if left <= 0:
-                oldest.cancel()
-            await asyncio.wait(self._arriving, timeout=max(left, PAUSE), return_when=asyncio.FIRST_COMPLETED)
+    async def _speaks_tls(self, caller: socket.socket) -> bool:
+        """Wait for a caller's first byte, which costs nothing; one that does not speak TLS is told so, and sent away."""
+        async with asyncio.timeout(self.reception.limits.hello):
+            await self._readable(caller)
+        if caller.recv(1, socket.MSG_PEEK) == TLS:
+            return True
+        self.reception.garbage += 1
+        with caller, suppress(TimeoutError):
+            more = caller.recv(wire.STAGE)  # to close with something unread would take back what was sent
+            if more:
+                caller.send(refusal(USES_TLS, final=True))
+                caller.shutdown(socket.SHUT_WR)
+            async with asyncio.timeout(GRACE):
+                while more:
+                    await self._readable(caller)
+                    more = caller.recv(wire.STAGE)
+        return False
+
+    async def _readable(self, caller: socket.socket) -> None:
+        """Wait until something has come."""
+        ready = asyncio.Event()
+        self._loop.add_reader(caller, ready.set)
+        try:
+            await ready.wait()
+        finally:
+            self._loop.remove_reader(caller)
+
+    async def _shake_hands(self, caller: socket.socket) -> None:
+        """TLS; only so many do so at a time, the others wait for their turn."""
+        times = {"ssl_handshake_timeout": self.reception.limits.hello, "ssl_shutdown_timeout": GRACE}
+        async with self._turns:
+            me = _current()
+            self._shaking[me] = time.monotonic()
+            try:
+                await self._loop.connect_accepted_socket(self._peer(), caller, ssl=self._context, **times)
+            finally:
+                del self._shaking[me]
 
     async def _make_room(self) -> bool:
         """Whether one more may come in; somebody who has not said hello goes for it, the one who had most time to."""
         reception = self.reception
         if len(reception.connections) + len(self._arriving) < self._room:
             return True
-        strangers = [each for each in reception.connections if each.row is None and not each.closing]
+        strangers = [each for each in reception.connections if each.row is None or each.closing]
         oldest = min(strangers, key=lambda each: each.due, default=None)
         shaking = next(iter(self._arriving), None)
         if shaking is not None and (oldest is None or self._arriving[shaking] + reception.limits.hello < oldest.due):
@@ -179,6 +229,10 @@ class Endpoint:
         for connection in cut:
             connection.place.transport.abort()
         self.perform(actions)
+        if self._turns.locked():
+            for task, since in self._shaking.items():
+                if now - since > LEAST:
+                    task.cancel()
         if self.reception.failure is not None:
             raise self.reception.failure
 
@@ -203,6 +257,10 @@ class Endpoint:
         await asyncio.sleep(0)
         for connection in self.reception.connections:
             connection.place.forget_memory()
+
+
+def _current() -> Arrival:
+    return cast(Arrival, asyncio.current_task())
 
 
 def listen(host: str, port: int) -> list[socket.socket]:

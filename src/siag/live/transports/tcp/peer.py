@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from siag.live import wire
 from siag.live.connection import SendModel
@@ -14,6 +13,9 @@ from siag.live.transports.tcp.memory import Memory, offered, same_machine
 
 if TYPE_CHECKING:
     from siag.live.transports.tcp.endpoint import Endpoint
+
+Arrival: TypeAlias = "asyncio.Task[None]"
+"""The task that lets somebody in."""
 
 NOWHERE = memoryview(bytearray(wire.STAGE))  # for what is sent to a connection that is being closed
 
@@ -24,10 +26,11 @@ class Peer(asyncio.BufferedProtocol):
     Attributes:
         transport: asyncio's.
         near: whether the other end is on this machine.
+        arrival: the task that lets it in.
     """
 
-    def __init__(self, endpoint: Endpoint) -> None:
-        self._endpoint, self._reception = endpoint, endpoint.reception
+    def __init__(self, endpoint: Endpoint, arrival: Arrival) -> None:
+        self.arrival, self._endpoint, self._reception = arrival, endpoint, endpoint.reception
         self.transport: asyncio.Transport
         self.near = False
         self._memory: Memory | None = None  # that it was offered, and has not declined
@@ -50,19 +53,24 @@ class Peer(asyncio.BufferedProtocol):
 
     def pause_writing(self) -> None:
         """The other end does not read what it is sent: this one stops reading from it, until it does."""
-        if self.connection.trusted:  # or the two might wait for each other
-            return
-        now = time.monotonic()
-        self.connection.paused = True
-        self.connection.read_by = self._reception.deadline(self._reception.unread(), now)
-        self.transport.pause_reading()
+        if self._reception.pause(self.connection, time.monotonic()):
+            self.transport.pause_reading()
 
     def resume_writing(self) -> None:
         """It has read."""
-        self.connection.paused, self.connection.read_by = False, math.inf
-        if not self.connection.closing:
+        if self.connection.paused:
             self.transport.resume_reading()
-            self.buffer_updated(0)
+            self._endpoint.perform(self._reception.resume(self.connection, time.monotonic()))
+
+    def hang_up(self) -> None:
+        """Let the other end read what it was sent; it hangs up then, or is cut off when it has had its time.
+
+        To close a connection on which something has come meanwhile would take back what was sent.
+        """
+        if self.transport.can_write_eof():
+            self.transport.write_eof()
+        else:
+            self.transport.close()
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """Where the next bytes go: a large array straight to its place."""

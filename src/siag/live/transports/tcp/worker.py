@@ -20,7 +20,6 @@ from siag.live.task import StreamEnded, last_words
 from siag.live.transports.tcp.client import ClientConnection, WorkerConnection
 from siag.live.welcome import Dismissed
 from siag.live.worker import (
-    HEARTBEAT,
     Actions,
     Connect,
     End,
@@ -78,7 +77,7 @@ class TcpWorker:
         self._connect_at = 0.0
         self._failure: BaseException | None = None  # what the user's code has raised
         self._outside = False  # whether the user's code is at work
-        self._hands = threading.Lock()
+        self._hands = threading.RLock()
         self._ended = threading.Event()
         self._wake: Callable[[], None] = lambda: None
         if not callable(address):
@@ -120,6 +119,7 @@ class TcpWorker:
 
     def _interrupted(self) -> None:
         """Ctrl-C, or the other thread's call because the worker has ended while the user's code was at work."""
+        self._take_hands()
         if self.worker.end is None:
             self._failure = KeyboardInterrupt()
             self._farewell(self.worker.interrupted)
@@ -139,7 +139,7 @@ class TcpWorker:
             self._outside, ended = False, True
         except (KeyboardInterrupt, Dismissed) as end:
             self._outside = False
-            self._take_hands(AT_ONCE)
+            self._take_hands()
             if isinstance(end, KeyboardInterrupt):
                 raise
             self._do(worker.dismiss(str(end)))
@@ -148,7 +148,7 @@ class TcpWorker:
             self._outside = False
             error.add_note(f"in worker {worker.name} of {worker.where}")
             self._failure, words = error, last_words(error)
-            self._take_hands(AT_ONCE)
+            self._take_hands()
             self._farewell(lambda now: worker.failed(words, now))
             return
         self._hands.acquire()
@@ -157,10 +157,10 @@ class TcpWorker:
             self._poll()
         self._do(worker.stream_ended(now) if ended else worker.computed(send, now))
 
-    def _take_hands(self, seconds: float) -> None:
-        """Use the connection again; if the other thread is calling a server that does not answer, there is none."""
-        if not self._hands.acquire(timeout=seconds):
-            self._connection = None
+    def _take_hands(self) -> None:
+        """Use the connection again; if the other thread waits for a server that does not answer, it waits no longer."""
+        if not self._hands.acquire(timeout=AT_ONCE):
+            self._hang_up()
 
     def _farewell(self, event: Callable[[float], Actions]) -> None:
         """Say that this worker leaves, unless the server would take it for the rest of what was being sent."""
@@ -282,7 +282,7 @@ class TcpWorker:
     def _beat(self) -> None:
         """The second thread."""
         worker = self.worker
-        while not self._ended.wait(HEARTBEAT / 2):
+        while not self._ended.wait(worker.heartbeat / 2):
             if self._hands.acquire(blocking=False):  # the user's code is at work
                 try:
                     self._connect_again()

@@ -9,11 +9,11 @@ from peers import PATIENCE, InThread, Notes
 
 import siag
 from siag.live.assembly import Assembly, Options
+from siag.live.connection import Limits
 from siag.live.security import Tokens
 from siag.live.sharding import Follower
 from siag.live.task import FromProblem
-from siag.live.connection import Limits
-from siag.live.transports.tcp.worker import Worker, made
+from siag.live.transports.tcp.worker import Worker
 from siag.live.until import Until
 from siag.methods import SIAG
 from siag.problems import LeastSquares

@@ -9,12 +9,12 @@ from textwrap import dedent
 import numpy as np
 import pytest
 from jobs import Notes
-from peers import wait_until
-from specs import assembly_of
 
 import siag
 from siag.activity import Trace
 from siag.storage import TraceWriter
+from specs import assembly_of
+from waiting import wait_until
 
 STEP, D = siag.steps.Constant(0.1), 3
 

@@ -16,9 +16,9 @@ from siag.live import wire
 from siag.live.session import Session
 from siag.live.task import FromProblem, FromStream, Given, StreamEnded
 from siag.live.transports.shared_memory import Embedded
-from siag.live.welcome import described
-from siag.live.transports.tcp.worker import Dismissed, Worker, made
+from siag.live.transports.tcp.worker import Dismissed, Worker
 from siag.live.until import Curve, Until
+from siag.live.welcome import described
 from siag.methods import (
     ADPSGD,
     IAG,

@@ -9,7 +9,6 @@ import time
 import numpy as np
 import pytest
 from jobs import FullDisk, Notes
-from specs import assembly_of
 
 import siag
 from siag.activity import EveryArrivals, Tick, Trace
@@ -20,6 +19,7 @@ from siag.live.session import LOOK, SHOW
 from siag.server import Departed, Guard, Refused
 from siag.server.ledger import LARGEST
 from siag.storage import Store
+from specs import assembly_of
 
 STEP, D = siag.steps.Constant(0.1), 3
 POSED = siag.problems.LeastSquares.random(n=2, d=D, p=2, noise=0.1)

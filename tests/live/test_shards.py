@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from peers import Client, wait_until
+from siag.live.sharding.lines import Lines
 from smoothed import Smoothed
 from splits import PROBLEM, SECRET, Hand, Split, finish, hands, same
 
@@ -15,10 +16,9 @@ from siag.foundations.errors import BadFile, BadInput, DivergenceWarning, SiagEr
 from siag.live import wire
 from siag.live.security import Tokens
 from siag.live.sharding import Follower
-from siag.live.sharding.lines import Lines
 from siag.live.task import FromProblem, FromStream, StreamEnded
 from siag.live.transports.tcp.client import Line
-from siag.live.transports.tcp.worker import Worker, made
+from siag.live.transports.tcp.worker import Worker
 from siag.live.until import Until
 from siag.methods import LAG, SGD, SIAG, Averaged
 from siag.server.guard import Guard

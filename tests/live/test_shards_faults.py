@@ -20,8 +20,8 @@ from siag.live.security import Tokens, client_context, server_context
 from siag.live.sharding import ShardLost, follower_hub
 from siag.live.sharding.saves import ShardStore
 from siag.live.transports.tcp import client as tcp_line
-from siag.live.welcome import Dismissed
 from siag.live.until import Until
+from siag.live.welcome import Dismissed
 from siag.methods import SIAG
 from siag.storage.checkpoint_writer import CheckpointWriter as Writer
 from siag.storage.model import read_model

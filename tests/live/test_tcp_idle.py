@@ -18,8 +18,8 @@ import siag
 from siag.live import wire
 from siag.live.interrupt import wakeable
 from siag.live.transports.tcp import worker as tcp_worker
-from siag.live.welcome import Dismissed
 from siag.live.until import Until
+from siag.live.welcome import Dismissed
 from siag.streams import Follow
 
 SCRIPT = """

@@ -73,9 +73,7 @@ class ClientConnection:
         answer: seconds to wait for an answer, and until something is sent, before the connection counts as lost.
     """
 
-    def __init__(
-        self, address: tuple[str, int], context: ssl.SSLContext | None, *, answer: float = ANSWER
-    ) -> None:
+    def __init__(self, address: tuple[str, int], context: ssl.SSLContext | None, *, answer: float = ANSWER) -> None:
         self._answer = answer
         plain = socket.create_connection(address, timeout=CONNECT)
         try:

@@ -115,7 +115,7 @@ class Running:
         assert not self.thread.is_alive()
 
 
-def of_problem(address, name, *, method=None, problem=PROBLEM, seed=0, pause=0.0, **given):
+def of_problem(address, name, *, method=None, problem=PROBLEM, seed=0, pause=0.0, connect=connect, **given):
     """A worker of the problem, at work in a thread."""
 
     def make(description, w0):

@@ -73,6 +73,32 @@ def test_large_slices_and_a_loss_that_looks_at_the_whole_model(tmp_path):
     assert np.allclose(run.w[0], target, atol=0.05)
 
 
+class Noting(ShardedConnection):
+    """Notes what it was sent as which version."""
+
+    models, lock = {}, threading.Lock()
+
+    def receive(self, expected):
+        head = super().receive(expected)
+        self.newest = head.stamp
+        return head
+
+    def array(self, out):
+        super().array(out)
+        with self.lock:
+            self.models.setdefault(self.newest, set()).add(out.tobytes())
+
+
+def test_every_worker_is_sent_the_same_version_by_all_servers():
+    Noting.models.clear()
+    with Split(3, server=EveryArrivals(3)) as split:
+        workers = hands(split, connect=Noting)
+        finish(split, workers)
+    assert len(Noting.models) > 100
+    assert all(len(different) == 1 for different in Noting.models.values())
+    assert not any("versions" in remark for worker in workers for remark in worker.remarks)
+
+
 class Ending(FromProblem):
     """A worker whose stream ends."""
 

@@ -29,7 +29,7 @@ class Limits:
     Args:
         connections: at most so many at a time; one without a hello makes room for a newer one.
         hello: seconds from the connection to a complete hello.
-        frame: seconds from the first byte of a frame to its last; large ones have longer, as if over a slow line.
+        frame: seconds from the first byte of a frame to its last; large ones have longer, as if over a slow network.
     """
 
     connections: int = 2000

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from siag.activity import Clock, Exponential, Fixed, OnOff, Tick
@@ -115,13 +115,9 @@ class Simulated(Runtime):
     def check_sendable(self, parameter: str, value: object, remedy: str) -> None:
         """Nothing is sent anywhere."""
 
-    def parts(self, spec: Spec) -> Parts:
-        """What is saved is on disk before anything else happens."""
-        return Parts(spec, background=lambda name: Inline(), entropy=random.Random(self.seed).randbytes)
-
     def prepare(self, spec: Spec) -> None:
         """Refuse what has no meaning in virtual time; machine code is made when it is first needed."""
-        if spec.problem is not None and any(spec.pauses):
+        if any(spec.pauses or ()):
             raise BadInput("pauses", list(spec.pauses), "left out in virtual time", "Simulated has slowness=")
         if self.faults.server is not None and spec.folder is None:
             raise Missing("folder", "a server that crashes goes on from there")
@@ -136,6 +132,8 @@ class Simulated(Runtime):
 
     def run(self, spec: Spec, tasks: list[Task]) -> Run:
         """Run it to its end; after a crash of the server in another session, which goes on where that one was."""
+        if spec.progress is None:
+            spec = replace(spec, progress=False)  # who is away, and back again, is as planned
         rehearsal = Rehearsal(self, tasks, spec.names)
         while True:
             try:
@@ -163,7 +161,7 @@ class Rehearsal:
 
     def __init__(self, runtime: Simulated, tasks: Sequence[Task], names: Sequence[str]) -> None:
         self.runtime, self._faults, self._names, self._world = runtime, runtime.faults, names, World()
-        self._rng = random.Random(runtime.seed)
+        self._rng, self.entropy = random.Random(runtime.seed), random.Random(f"entropy {runtime.seed}").randbytes
         self._connections: Connections | None = None
         self._doomed = False
         self._tasks = [_again(task) if self._faults.crashes is not None else _once(task) for task in tasks]
@@ -267,8 +265,8 @@ class _Life(Runtime):
         self._rehearsal, self._runtime = rehearsal, rehearsal.runtime
 
     def parts(self, spec: Spec) -> Parts:
-        """Those of the runtime."""
-        return self._runtime.parts(spec)
+        """What is saved is on disk before anything else happens."""
+        return Parts(spec, background=lambda name: Inline(), entropy=self._rehearsal.entropy)
 
     def describe(self, workers: int) -> str:
         """Virtual time."""

@@ -231,7 +231,7 @@ def test_an_error_of_the_one_who_watches_ends_the_run_with_a_last_save(tmp_path)
 
         def show(self, snapshot):
             super().show(snapshot)
-            if 20 <= snapshot.reports and not self.failed:
+            if snapshot.reports >= 20 and not self.failed:
                 self.failed = True
                 raise ArithmeticError("no view")
 

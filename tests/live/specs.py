@@ -1,5 +1,7 @@
 """Descriptions of runs for tests whose workers are whoever the test says."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from siag.live.assembly import Assembly
@@ -10,8 +12,9 @@ from siag.steps import Constant
 
 def spec_of(workers=("a", "b"), d=3, **given):
     """A description with nothing left out."""
-    usual = {"method": SIAG(), "step": Constant(0.1), "w0": np.zeros(d), "names": workers, "progress": False}
-    return Spec(**usual | given).validate(serving=True)
+    usual = {"step": Constant(0.1), "w0": np.zeros(d), "names": workers, "progress": False}
+    method = given.pop("method", SIAG())  # any: the workers may have whatever it needs
+    return replace(Spec(**usual | given).validate(serving=True), method=method)
 
 
 def assembly_of(*workers, **given):

@@ -293,7 +293,7 @@ def test_files_that_cannot_be_read_are_named(made, tmp_path):
         lambda: server_context(gone, made / "server.key"),
         lambda: server_context(made / "server.pem", gone),
         lambda: client_context(gone),
-        lambda: Tokens.load(gone),
+        lambda: load(gone),
         lambda: read_token(gone),
     ):
         with pytest.raises(BadFile, match=r"gone\.pem: cannot be read: no such file") as error:
@@ -358,6 +358,10 @@ def test_certificate_and_key_may_share_a_file(made, tmp_path):
 # Tokens
 
 
+def load(path, names=("0", "1", "2")):
+    return Tokens.load(path, names)
+
+
 def stored(path, rows, **other):
     path.write_text(json.dumps({"format": security.FORMAT, "sha256": rows} | other))
     return path
@@ -368,7 +372,7 @@ def digest(token):
 
 
 def test_each_token_is_for_its_own_row(made):
-    tokens = Tokens.load(made / "tokens.json")
+    tokens = load(made / "tokens.json")
     assert tokens.required
     assert tokens.rows == (0, 1, 2)
     secrets = [read_token(made / f"worker-{row}.token").secret for row in range(3)]
@@ -379,6 +383,33 @@ def test_each_token_is_for_its_own_row(made):
     assert not any(secret in kept for secret in secrets)
 
 
+def test_tokens_are_made_by_name_and_are_for_the_worker_of_that_name(tmp_path):
+    made = make_tokens(tmp_path, workers=["centre", "village"])
+    assert {path.name for path in made} == {"tokens.json", "centre.token", "village.token"}
+    tokens = load(tmp_path / "tokens.json", ["village", "west", "centre"])
+    secrets = {name: read_token(tmp_path / f"{name}.token").secret for name in ("centre", "village")}
+    assert {name: tokens.row_of(secret) for name, secret in secrets.items()} == {"centre": 2, "village": 0}
+    with pytest.raises(BadInput, match=r"^tokens = 'centre': must be for workers of this server: 'a', 'b'"):
+        load(tmp_path / "tokens.json", ["a", "b"])
+
+
+@pytest.mark.parametrize("names", [[], ["a", "a"], ["a", "A"], ["a/b"], [".."], ["a", 3], ["-"], "ab"])
+def test_names_that_are_no_names_of_files_or_not_different_are_refused(tmp_path, names):
+    with pytest.raises(BadInput, match=r"^workers = "):
+        make_tokens(tmp_path, workers=names)
+    assert not list(tmp_path.iterdir())
+
+
+def test_tokens_are_read_again_unless_the_file_is_broken(tmp_path):
+    tokens = load(stored(tmp_path / "t.json", {"0": digest("x" * 16)}))
+    stored(tmp_path / "t.json", {"1": digest("y" * 16)})
+    tokens.reload()
+    (tmp_path / "t.json").write_text("{")
+    with pytest.raises(BadFile):
+        tokens.reload()
+    assert (tokens.row_of("x" * 16), tokens.row_of("y" * 16)) == (None, 1)
+
+
 def test_no_tokens_are_no_proof_of_anything():
     assert not Tokens.none().required
     assert Tokens.none().rows == ()
@@ -387,7 +418,7 @@ def test_no_tokens_are_no_proof_of_anything():
 
 @pytest.mark.parametrize("given", ["first", "last", "none"])
 def test_all_hashes_are_compared_whatever_the_token(made, monkeypatch, given):
-    tokens = Tokens.load(made / "tokens.json")
+    tokens = load(made / "tokens.json")
     token = {
         "first": read_token(made / "worker-0.token").secret,
         "last": read_token(made / "worker-2.token").secret,
@@ -408,17 +439,18 @@ def test_all_hashes_are_compared_whatever_the_token(made, monkeypatch, given):
 def test_a_token_opens_the_row_it_was_made_for_and_no_other(tmp_path_factory, owners, stranger):
     owners = {row: token for token, row in {token: row for row, token in owners.items()}.items()}
     path = tmp_path_factory.getbasetemp() / "hypothesis.json"
-    tokens = Tokens.load(stored(path, {str(row): digest(token) for row, token in owners.items()}))
-    assert {tokens.row_of(token): token for token in owners.values()} == owners
-    assert tokens.rows == tuple(sorted(owners))
+    names = [str(row) for row in owners]
+    tokens = Tokens.load(stored(path, {str(row): digest(token) for row, token in owners.items()}), names)
+    assert {int(names[tokens.row_of(token)]): token for token in owners.values()} == owners
+    assert tokens.rows == tuple(range(len(owners)))
     if stranger not in owners.values():
         assert tokens.row_of(stranger) is None
 
 
 @given(some.text(some.characters(categories=None, exclude_categories=())))
 def test_any_text_can_be_shown_as_a_token(made, text):
-    assert Tokens.load(made / "tokens.json").row_of(text) is None
-    assert Tokens.load(made / "tokens.json").row_of("\ud800" + text) is None
+    assert load(made / "tokens.json").row_of(text) is None
+    assert load(made / "tokens.json").row_of("\ud800" + text) is None
 
 
 @pytest.mark.parametrize(
@@ -436,19 +468,14 @@ def test_any_text_can_be_shown_as_a_token(made, text):
         {"0": "a" * 63},
         {"0": "a" * 65},
         {"0": "a" * 64 + "\n"},
-        {"-1": "a" * 64},
-        {"00": "a" * 64},
-        {"1.0": "a" * 64},
         {"": "a" * 64},
-        {"x": "a" * 64},
-        {"²": "a" * 64},
-        {"9" * 5000: "a" * 64},
+        {"9" * 5000: "b"},
         {"0": "a" * 64, "1": "a" * 64},
     ],
 )
 def test_malformed_tokens_are_refused(tmp_path, rows):
     with pytest.raises(BadFile, match=r"t\.json: .*siag certs") as error:
-        Tokens.load(stored(tmp_path / "t.json", rows))
+        load(stored(tmp_path / "t.json", rows))
     assert len(one_line(error)) < 100 + len(str(tmp_path))
 
 
@@ -470,7 +497,7 @@ def test_malformed_tokens_are_refused(tmp_path, rows):
 def test_garbage_is_no_file_of_tokens(tmp_path, content):
     (tmp_path / "t.json").write_bytes(content)
     with pytest.raises(BadFile, match=r"t\.json: ") as error:
-        Tokens.load(tmp_path / "t.json")
+        load(tmp_path / "t.json")
     one_line(error)
 
 
@@ -478,7 +505,7 @@ def test_garbage_is_no_file_of_tokens(tmp_path, content):
 def test_any_bytes_are_read_or_refused(tmp_path_factory, content):
     path = tmp_path_factory.getbasetemp() / "bytes"
     path.write_bytes(content)
-    for call in (Tokens.load, client_context):
+    for call in (load, client_context):
         with pytest.raises(BadFile):
             call(path)
     with suppress(BadFile):
@@ -521,8 +548,8 @@ def test_a_wrong_token_is_refused_and_not_shown(tmp_path, secret):
 
 
 def test_hashes_are_not_printed(made):
-    tokens = Tokens.load(made / "tokens.json")
-    assert repr(tokens) == "Tokens()"
+    tokens = load(made / "tokens.json")
+    assert not any(kept.hex() in repr(tokens) for _, kept in tokens._hashes)
 
 
 # Where to listen

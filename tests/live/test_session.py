@@ -401,7 +401,9 @@ def test_a_worker_that_was_forgotten_is_so_after_a_crash_too(assembled, tmp_path
 @pytest.mark.parametrize("name", ["linger", "patience", "forget"])
 @pytest.mark.parametrize("value", [-1, -0.5, math.nan, "10", True])
 def test_times_to_wait_are_finite_and_not_below_zero(assembled, name, value):
-    with pytest.raises(siag.BadInput, match=rf"^{name} = .*: must be a finite number (at least|above) 0; or None"):
+    with pytest.raises(
+        siag.BadInput, match=rf"^{name} = .*: must be a finite number (at least|above) 0; or leave it out"
+    ):
         assembled(**{name: value})
 
 
@@ -649,10 +651,10 @@ def test_in_durable_mode_nothing_is_committed_while_the_disk_is_full_and_all_onc
     join(session)
     disk = FullDisk(monkeypatch)
     report(session, 0, 0.1)
-    with pytest.raises(OSError, match="(?i)no space left"):
+    with pytest.raises(OSError, match=r"(?i)no space left"):
         session.commit()
     session.look_after(SAVE + 0.1)
-    with pytest.raises(OSError, match="(?i)no space left"):
+    with pytest.raises(OSError, match=r"(?i)no space left"):
         session.commit()
     disk.full = False
     session.save(1.0, wait=True)
@@ -1033,3 +1035,21 @@ def test_a_refused_assembly_leaves_nothing_locked(assembled, tmp_path):
     with pytest.raises(siag.BadInput, match="record"):
         assembled(folder=tmp_path, record=0)
     Store(tmp_path, {}).close()
+
+
+def test_a_worker_that_was_refused_for_good_may_be_readmitted(assembled):
+    session = assembled(guard=Guard(strikes=1))
+    session.begin(0.0)
+    join(session)
+    with pytest.raises(Refused) as refusal:
+        report(session, 0, 1.0, math.nan)
+    session.refused(0, refusal.value)
+    with pytest.raises(Refused):
+        session.join(0, 2.0)
+    session.soon(session.readmit)  # as a signal handler does
+    session.look_after(3.0)
+    assert session.notes.events[-1] == "worker a may come again"
+    assert not session.failures
+    session.join(0, 4.0)
+    report(session, 0, 4.1)
+    assert session.server.reports == 1

@@ -29,8 +29,12 @@ def test_what_is_left_out_is_filled_in():
     assert (spec.names, spec.pauses, spec.until) == (["0", "1"], [0.0, 0.0], siag.Until(iterations=5))
     assert (spec.method, spec.w0.tolist(), spec.n) == (siag.methods.SIAG(), [0.0] * 3, 2)
     assert spec.measure(PROBLEM.optimum) == 0.0
-    again = replace(spec).validate()
-    assert again.names == spec.names
+
+
+@pytest.mark.parametrize("given", [{"problem": PROBLEM, "step": STEP, "until": 5}, STREAMS], ids=["problem", "streams"])
+def test_to_validate_twice_is_to_validate_once(given):
+    once = Spec(**given).validate()
+    assert replace(once).validate().about == once.about
 
 
 def test_a_server_may_be_told_how_many_workers_there_are():

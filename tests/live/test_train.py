@@ -388,7 +388,7 @@ class ReadOnly:
 
 def test_training_survives_a_folder_that_becomes_read_only_and_saves_once_it_can_again(tmp_path, monkeypatch):
     disk, end = ReadOnly(monkeypatch, tmp_path / "state"), tmp_path / "end"
-    trouble = "saving: Read-only file system"
+    trouble = "saving: read-only file system"
     watcher = Notes(
         (lambda snapshot: snapshot.saved is not None and snapshot.reports > 0, partial(disk.set, True)),
         (lambda snapshot: snapshot.problems == (trouble,), lambda: None),
@@ -414,10 +414,10 @@ def test_training_survives_a_folder_that_is_read_only_from_its_first_save_on(tmp
         return real(self, *given, **how)
 
     monkeypatch.setattr(Store, "save", save)
-    with pytest.warns(RuntimeWarning, match="saving: Read-only file system; what is on disk is older"):
+    with pytest.warns(RuntimeWarning, match="saving: read-only file system; what is on disk is older"):
         run = train([[1.0] * 50], folder=tmp_path / "state")
     assert run.t[-1] == 50
-    assert capfd.readouterr().err.startswith("siag: problem: saving: Read-only file system; training goes on\n")
+    assert capfd.readouterr().err.startswith("siag: problem: saving: read-only file system; training goes on\n")
 
 
 GOOD = {"gradient": jobs.pull, "streams": [[1.0]], "w0": np.zeros(2), "step": STEP}
@@ -455,7 +455,7 @@ BAD = {
     "bytes": ({"trace": b"t"}, r"^trace = b't': must be a path; give it as text, or leave it out"),
     "on Ray": ({"folder": 3, "runtime": siag.runtimes.Ray()}, r"^folder = 3: must be a path"),
     "patience": ({"patience": 0}, r"^patience = 0: must be"),
-    "forget": ({"forget": -1}, r"^forget = -1: must be a finite number at least 0; or None"),
+    "forget": ({"forget": -1}, r"^forget = -1: must be a finite number at least 0; or leave it out"),
     "seed": ({"seed": -1}, r"^seed = -1: must be"),
 }
 

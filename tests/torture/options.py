@@ -25,6 +25,7 @@ class Options:
     delay: float  # a message takes
     pieces: bool  # messages arrive in pieces
     cuts: float  # between two cuts of a worker's connection
+    stalls: float  # between two times in which what a worker sends is held up
     half_open: float  # how likely the server does not notice that a connection is gone
     kills: float  # between two deaths of a worker's process
     server_kills: float  # between two deaths of the server's process, in the middle of whatever it does
@@ -71,6 +72,7 @@ class Options:
             delay=maybe(0.8, 0.001, 0.2),
             pieces=rng.random() < 0.5,
             cuts=maybe(0.6, 0.5, 5.0),
+            stalls=maybe(0.4, 0.5, 5.0),
             half_open=maybe(0.5, 0.1, 1.0),
             kills=maybe(0.4, 1.0, 8.0),
             server_kills=maybe(0.5, 1.0, 6.0),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from siag.live.assembly import Assembly
 from siag.live.connection import Actions, Limits, Reception
 from siag.live.connections import Connections
 from siag.live.parts import Parts
-from siag.live.reasons import Ending
+from siag.live.reasons import Ending, Trouble
 from siag.live.security import Tokens
 from siag.live.spec import Spec
 from siag.live.task import FromProblem, StreamEnded
@@ -142,7 +143,11 @@ class Wire(Link):
     def abandon(self) -> None:
         """The worker has given it up; what is on its way still arrives."""
         self._lose_here("the connection was reset")
-        self._world.after(self._rng.uniform(0.0, 2.0), self.lose_there)
+        self._world.after(self._rng.uniform(0.0, 15.0), self.lose_there)
+
+    def stall(self, seconds: float) -> None:
+        """What the worker sends from now on arrives so many seconds later."""
+        self._last[0] = max(self._last[0], self._world.now) + seconds
 
     def _server_time(self) -> float:
         return self._torture.now
@@ -248,6 +253,7 @@ class Torture:
         for row, host in enumerate(self.hosts):
             world.at(self.rng.uniform(0.0, 0.5), host.start, row)
             self._again(options.cuts, partial(self._cut, host))
+            self._again(options.stalls, partial(self._stall, host))
             self._again(options.kills, partial(self._kill_worker, host, row))
         self._again(options.server_kills, self._doom_server)
         self._again(options.power, self._cut_power)
@@ -298,9 +304,8 @@ class Torture:
             return
         kind, store = self._kinds
         try:
-            self.assembly = Assembly(
-                self._spec(), parts=_Parts(self, store), clock=lambda: self.now, run_id=f"run {self.options.seed}"
-            )
+            spec, name = self._spec(), f"run {self.options.seed}"
+            self.assembly = Assembly(spec, parts=_Parts(self, store, spec), clock=lambda: self.now, run_id=name)
         except (SiagError, OSError) as error:
             require(not self.quiet, f"it cannot be started: {error}")
             self._backgrounds.clear()
@@ -378,19 +383,21 @@ class Torture:
         self.perform(connections.goodbye(True, session.why))
         assembly.close()
         self.shadow.check(assembly.server)
-        if not session.problems:
-            self._check_disk()
+        given_up = session.trace is not None and session.trace.tail is None
+        if all(problem.what is Trouble.TRACE and given_up for problem in session.problems):
+            self._check_disk(traced=self.options.traced and not given_up)
             self.done = True
         else:  # it could not be written: whoever starts it again goes on from what was
             require(not self.quiet, f"the last save failed: {session.problems}")
             self._end_life(power=False)
 
-    def _check_disk(self) -> None:
+    def _check_disk(self, traced: bool) -> None:
         """What was kept is what there was."""
-        again = Assembly(self._spec(), parts=_Parts(self, self._kinds[1]), clock=lambda: self.now)
+        spec = replace(self._spec(), trace=None)
+        again = Assembly(spec, parts=_Parts(self, self._kinds[1], spec), clock=lambda: self.now)
         self.shadow.check(again.server)
         again.close()
-        if self.options.traced:
+        if traced:
             self.check_trace()
 
     def check_owner(self, row: int) -> None:
@@ -426,6 +433,10 @@ class Torture:
                 link.abandon()
             else:
                 link.break_off(self.rng.random() >= self.options.half_open)
+
+    def _stall(self, host: Host) -> None:
+        if isinstance(host.link, Wire):
+            host.link.stall(self.rng.uniform(1.0, 12.0))
 
     def _kill_worker(self, host: Host, row: int) -> None:
         if not host.alive or host.down:
@@ -499,9 +510,9 @@ class Torture:
 class _Parts(Parts):
     """A session on the simulated disk."""
 
-    def __init__(self, torture: Torture, store: type[Watched]) -> None:
+    def __init__(self, torture: Torture, store: type[Watched], spec: Spec) -> None:
         entropy = torture.rng.randbytes
-        super().__init__(torture._spec(), disk=torture.disk, background=self._deferred, entropy=entropy)
+        super().__init__(spec, disk=torture.disk, background=self._deferred, entropy=entropy)
         self._torture, self._kind = torture, store
 
     def _deferred(self, name: str) -> Deferred:

@@ -150,7 +150,9 @@ def serve(
     """
     given = dict(locals()) | {"names": workers}  # the fields of `Spec` and of `Network`, and the rest
     network = Network(**{name: given[name] for name in NETWORK})
-    with renamed({"names": "workers"}, {"names": ("workers", "say how many there are, or give their names")}):
+    with renamed(
+        {"names": "workers"}, {"names": ("workers", "say how many there are, or give their names, or a problem")}
+    ):
         return serve_spec(Spec(**{name: given[name] for name in fields_of(serving=True)}), network, ready, about)
 
 

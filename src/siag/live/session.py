@@ -70,6 +70,7 @@ class Session:
         self.before = 0  # reports there were when it began
         self.over, self.life = False, life
         self._announcer = Announcer(watcher)
+        self.event, self.alarm = self._announcer.event, self._announcer.alarm  # a remark, a problem
         self._saves = Checkpoints(server, store, durable, self._announcer.tell)
         self._departures = Departures(server.members, linger, forget)
         self._ticks = Ticks(server.pace.seconds) if isinstance(server.pace, Tick) else None
@@ -82,8 +83,6 @@ class Session:
         self._awaited = math.inf  # since when a first report is waited for: the start, or the first worker's joining
         self._last_version = until.iterations if until.iterations is not None else sys.maxsize
         self._last_report = until.reports if until.reports is not None else sys.maxsize
-
-    # How things stand
 
     @property
     def why(self) -> str:
@@ -134,8 +133,6 @@ class Session:
             problems=tuple(problem.text for problem in self.problems),
         )
         return replace(shown, done=self.ended is not None and self.ended.ending.done)
-
-    # Its life
 
     def recover(self, now: float) -> None:
         """Go on where the last session with this store was, if there was one."""
@@ -234,8 +231,6 @@ class Session:
                 self._diverge(error)
         return self.diverged_at >= 0
 
-    # Messages of workers
-
     def join(self, row: int, now: float) -> Ticket:
         """A worker is here; see `ParameterServer.join`."""
         before = self.server.fades
@@ -294,8 +289,6 @@ class Session:
         """
         self._saves.commit()
 
-    # Workers that come and go
-
     def refused(self, row: int, refused: Refused) -> None:
         """A report was refused."""
         if refused.final:
@@ -331,16 +324,6 @@ class Session:
                 self._departures.forgiven(member.row)
                 self.event(f"worker {member.name} may come again")
 
-    # Who is told
-
-    def event(self, text: str) -> None:
-        """Remark something to whoever watches, and to the log."""
-        self._announcer.event(text)
-
-    def alarm(self, text: str) -> None:
-        """Tell whoever watches, and the log, that something goes wrong, or no longer does."""
-        self._announcer.alarm(text)
-
     def _gone(self, row: int, kind: Failure, reason: str) -> None:
         """Remember who is gone, and see at once who is left."""
         self.alarm(self._departures.gone(row, kind, reason).alarm)
@@ -352,8 +335,6 @@ class Session:
         self._saves.log(LEFT, row, 0, 0, now)
         self.event(f"worker {self.server.members[row].name} left: {reason}")
         self._due = 0.0
-
-    # What is due
 
     def _keep_time(self, now: float, ticks: Ticks) -> None:
         """The ticks that are due."""

@@ -67,7 +67,9 @@ class Spec:
     # Who is told, and who is waited for
     progress: bool | Watcher | None = None
     linger: Annotated[float | None, "Seconds to wait when nobody is there; inf: for ever.  [default: 600]"] = None
-    patience: Annotated[float | None, "Seconds after its last report that a worker is shown as stalled."] = None
+    patience: Annotated[
+        float | None, "Seconds after its last report that a worker is shown as stalled.  [default: 10]"
+    ] = None
     forget: Annotated[float | None, "A worker that is away for so many seconds has left."] = None
     preload: Annotated[Sequence[str], "A module to import once, before worker processes start; repeat it."] = ()
 
@@ -191,7 +193,7 @@ class Spec:
                 yield f"streams[{k}]", stream, DEFINED if callable(stream) else MADE_THERE
         yield "method", self.method, IN_A_MODULE
 
-    def _check_data(self, serving: bool) -> list[float]:
+    def _check_data(self, serving: bool) -> Sequence[float]:
         """Refuse both, and neither, of a problem and a gradient on streams; return the pauses, if it is a problem."""
         gradient, streams, problem = self.gradient, self.streams, self.problem
         pauses: Any = self.pauses
@@ -204,7 +206,7 @@ class Spec:
         if check.seed(self.seed) != 0:
             raise BadInput("seed", self.seed, "left out without a problem", "streams have samples of their own")
         if serving:
-            return []
+            return LEFT_OUT  # type: ignore[no-any-return]  # there are none
         if gradient is None or streams is None:
             raise Missing("gradient" if gradient is None else "streams", "give gradient and streams, or a problem")
         if not callable(gradient):
@@ -213,7 +215,7 @@ class Spec:
             raise BadInput("streams", streams, "a list with one stream for each worker")
         for k, stream in enumerate(streams):
             check_stream(f"streams[{k}]", stream)
-        return []
+        return LEFT_OUT  # type: ignore[no-any-return]  # there are none
 
     def _pauses(self, n: int) -> list[float]:
         pauses: Any = self.pauses

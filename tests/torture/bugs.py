@@ -1,0 +1,186 @@
+"""Deliberate bugs, one at a time: torture must find each of them. Each is put around the package here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import numpy as np
+from tests.torture.options import Options
+from tests.torture.world import Torture, Watched
+
+from siag.foundations.types import Floats
+from siag.live.connection import Actions, Connection
+from siag.live.connections import Connections
+from siag.live.outbox import Outbox
+from siag.methods import SIAG
+from siag.server import ParameterServer
+from siag.server.ledger import SAMPLES
+from siag.storage import generations
+from siag.storage.simulated_disk import SimulatedDisk
+
+
+@dataclass(frozen=True)
+class Bug:
+    """A mistake somebody might make.
+
+    Args:
+        name: what it is.
+        kinds: what `Torture` is given to have it.
+        patch: what has to be patched meanwhile, where there is no other way.
+    """
+
+    name: str
+    kinds: dict[str, Any] = field(default_factory=dict)
+    patch: Callable[[], AbstractContextManager[Any]] = nullcontext
+
+
+class Hasty(Outbox[Any]):
+    """Gives answers away before what they acknowledge is on disk."""
+
+    def release(self, now: float) -> list[Any]:
+        """All of them."""
+        held, self._held = self._held, []
+        return held
+
+
+class AcknowledgesEarly(Connections):
+    """Answers before what it acknowledges is on disk."""
+
+    def __init__(self, session: Any, *given: Any, **more: Any) -> None:
+        super().__init__(session, *given, **more)
+        self._outbox = Hasty(session)
+
+
+class ForgetfulFolder(SimulatedDisk):
+    """A server that does not force the names of a folder to disk."""
+
+    def force_folder(self, folder: Path) -> None:
+        """Do nothing."""
+
+
+class ForgetfulFile(SimulatedDisk):
+    """A server that renames a file before its content is on disk."""
+
+    def replace(self, source: Path, target: Path) -> None:
+        """Rename it, and lose sight of what was forced."""
+        content = self._content(source)
+        content.forced, content.same = bytearray(), 0
+        super().replace(source, target)
+
+
+def counts_twice(server: ParameterServer) -> None:
+    """Have a server forget which samples a worker has reported, when the worker joins."""
+    join = server.join
+
+    def forgetful(name: Any, now: float) -> Any:
+        ticket = join(name, now)
+        server.ledger[ticket.row, SAMPLES] = 0
+        return (
+            ticket._replace(samples=0) if hasattr(ticket, "_replace") else type(ticket)(ticket.row, ticket.version, 0)
+        )
+
+    server.join = forgetful  # type: ignore[method-assign]  # the bug
+
+
+class HandsOutHalf(Connections):
+    """Hands out w in the middle of a step: the first half is of this version, the rest of the one before."""
+
+    _before: Floats | None = None
+    _now: Floats | None = None
+
+    @property
+    def shown(self) -> Floats:
+        """What workers are sent."""
+        whole = self.server.shown
+        if self._now is None or not np.array_equal(self._now, whole):
+            self._before, self._now = self._now, whole.copy()
+        mixed = whole.copy()
+        if self._before is not None:
+            mixed[mixed.size // 2 :] = self._before[mixed.size // 2 :]
+        return mixed
+
+
+class StaleTakeover(Connections):
+    """Goes on to take reports by a connection whose row another one has."""
+
+    def _seat(self, connection: Connection, row: int, hello: dict[str, Any], now: float) -> Actions:
+        old = self.by_row.pop(row, None)
+        actions = super()._seat(connection, row, hello, now)
+        if old is not None:
+            old.row, old.closing = row, False
+        return actions
+
+
+class LosesLastEntry(Watched):
+    """Loses the last entry that was logged while a new generation was being written."""
+
+    def _begin(self, save: Any) -> None:
+        if self._carried:
+            del self._carried[-1:]
+        super()._begin(save)
+
+
+class OldRows(Watched):
+    """Saves fewer rows than have changed."""
+
+    def save(self, arrays: Any, changed: Any, meta: Any, **more: Any) -> bool:
+        """Leave the first one out."""
+        return super().save(arrays, np.asarray(changed)[1:], meta, **more)
+
+
+class SavesAhead(Watched):
+    """Says that a save is on disk when it has only begun."""
+
+    def save(self, arrays: Any, changed: Any, meta: Any, **more: Any) -> bool:
+        """Have the state written."""
+        self._shadow.saved = max(self._shadow.saved, meta["version"])
+        return super().save(arrays, changed, meta, **more)
+
+
+class Whatever:
+    """Equals everything."""
+
+    def __eq__(self, other: object) -> bool:
+        return True
+
+    __hash__ = object.__hash__
+
+
+def believes_anything() -> AbstractContextManager[Any]:
+    """Have recovery apply what was saved whatever its checksum is."""
+
+    def read(stream: Any, length: int, checksum: int) -> Whatever:
+        stream.read(length)
+        return Whatever()
+
+    return mock.patch.object(generations, "checksum_of", read)
+
+
+BUGS: Sequence[Bug] = (
+    Bug("acknowledge before force", {"connections": AcknowledgesEarly}),
+    Bug("skip the folder's force", {"disk": ForgetfulFolder}),
+    Bug("rename before the content is forced", {"disk": ForgetfulFile}),
+    Bug("count a sample twice", {"server": counts_twice}),
+    Bug("hand out w in the middle of a step", {"connections": HandsOutHalf}),
+    Bug("forget to re-sum", {"method": SIAG(resum=10**9)}),
+    Bug("accept a stale takeover", {"connections": StaleTakeover}),
+    Bug("lose the log's last entry on rotation", {"store": LosesLastEntry}),
+    Bug("save fewer rows than have changed", {"store": OldRows}),
+    Bug("apply a torn record", patch=believes_anything),
+)
+
+
+def found_by(bug: Bug, seeds: Iterable[int]) -> tuple[int, str] | None:
+    """The first of these seeds that finds a bug, and what it says; `None` if none does."""
+    with bug.patch():
+        for seed in seeds:
+            try:
+                Torture(Options.draw(seed), **bug.kinds).run()
+            except Exception as error:  # a promise is broken, or the server fails in a way it must not
+                return seed, f"{type(error).__name__}: {error}"
+    return None

@@ -5,8 +5,9 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PEERS := benchmarks/.venv/.ready
 OUT ?= out
+SEEDS ?= 1000
 
-.PHONY: run test install bench clean lint types layers pytest
+.PHONY: run test install bench torture clean lint types layers pytest
 
 run: install  ## reproduce the paper and write the report
 	$(BIN)/siag reproduce --out $(OUT)
@@ -25,6 +26,9 @@ layers: install
 
 pytest: install
 	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
+
+torture: install  ## the live system in virtual time under faults: SEEDS=10000 of them, or SEED=123 alone
+	$(BIN)/python -m tests.torture $(if $(SEED),--seed $(SEED),--seeds $(SEEDS))
 
 bench: install $(PEERS)  ## side by side with peers, which have an environment of their own
 	$(BIN)/python -m benchmarks

@@ -13,7 +13,7 @@ import numpy as np
 from tests.torture.options import Options
 from tests.torture.shadow import ETA, FAR, Broken, Shadow, require
 
-from siag.activity import Clock, EveryArrivals, Exponential, Tick
+from siag.activity import Clock, EveryArrivals, Exponential, Tick, Trace
 from siag.foundations.errors import SiagError
 from siag.live import wire
 from siag.live.assembly import Assembly
@@ -30,6 +30,7 @@ from siag.live.worker import Phase, Worker
 from siag.methods import SIAG
 from siag.problems import LeastSquares
 from siag.server import DROP, KEEP, ParameterServer
+from siag.simulation import simulate
 from siag.steps import Constant
 from siag.storage.background import Deferred
 from siag.storage.simulated_disk import DiskFaults, SimulatedDisk
@@ -406,11 +407,18 @@ class Torture:
         require(owner is not None and owner.place is self.arriving, f"row {row} was written by another connection")
 
     def check_trace(self) -> None:
-        """The trace has the reports that were taken, in order."""
+        """The trace has the reports that were taken, in order, and a replay of it ends where the run did."""
         with self.disk.read(TRACE) as stream:
-            lines = stream.read().decode().splitlines()[2:]
-        found = [tuple(map(int, line.split(",")[:4])) for line in lines if line.endswith(",")]
+            trace = Trace.parse(str(TRACE), stream.read())
+        columns = (trace.version, trace.worker, trace.stamp, trace.sample)
+        reports = np.isnan(trace.factor)
+        found = [*zip(*(column[reports].tolist() for column in columns), strict=True)]
         require(found == self.shadow.lines, f"the trace has {len(found)} reports, not {len(self.shadow.lines)}")
+        if trace.length > 0:
+            start, step = np.full(self.problem.d, FAR), Constant(ETA)
+            run = simulate(self.problem, self.method, trace, step, iterations=trace.length, w0=start, threads=1)
+            last = self.shadow.models[trace.length]
+            require(run.w[0].tobytes() == last.tobytes(), f"a replay of the trace ends at {run.w[0]}, not at {last}")
 
     # What goes wrong
 

@@ -51,6 +51,7 @@ class Connection:
         owed: whether an answer is owed to it that waits for the disk.
         closing: whether nothing more is to be read from it, or sent to it.
         paused: whether nothing is to be read from it until it has read what it was sent.
+        large: whether a large frame is on its way.
         trusted: whether it may be sent any amount that it has not read.
         due: when what is on its way must be complete, or, if it is closing, when it is cut off.
         read_by: when it must have read what it was sent.
@@ -62,7 +63,7 @@ class Connection:
         self.place, self.peer, self.due = place, peer, due
         self.reader = FrameReader(expected)
         self.row: int | None = None
-        self.owed = self.closing = self.paused = self.trusted = False
+        self.owed = self.closing = self.paused = self.trusted = self.large = False
         self.read_by = math.inf
 
 
@@ -178,7 +179,9 @@ class Reception(ABC):
             if handled or missing is None:
                 connection.due = math.inf
             if missing is not None and not connection.paused:  # a few more bytes do not extend the time for the rest
-                connection.due = min(connection.due, self.deadline(missing, now))
+                known = bool(missing) and not connection.large  # only now how many there are to come
+                connection.due = min(math.inf if known else connection.due, self.deadline(missing, now))
+            connection.large = bool(missing)
 
     def pause(self, connection: Connection, now: float) -> bool:
         """The other end does not read what it is sent; whether nothing is to be read from it until it does."""

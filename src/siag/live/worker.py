@@ -187,8 +187,8 @@ class Worker:
         number = task.sample + self._ahead
         if self._rejoined:
             self._rejoined = False
-            self._go_on(task)
-            if number < self._samples or self._life_of_w != self._life:
+            remembered = self._go_on(task)  # the message was made with what the server takes for lost
+            if remembered or number < self._samples or self._life_of_w != self._life:
                 self._writable[:], self._stamp = self._model, self._model_stamp
                 self._life_of_w = self._life
                 return self._next()
@@ -347,17 +347,18 @@ class Worker:
         self.busy = True
         return [Compute()]
 
-    def _go_on(self, task: Task) -> None:
+    def _go_on(self, task: Task) -> bool:
         """After another worker may have worked in this one's place: no sample is reported twice.
 
-        Whether what was sent last has arrived is not known, so nothing of it is remembered.
+        Whether what was sent last has arrived is not known, so nothing of it is remembered; whether anything was.
         """
-        task.forget()
+        remembered = task.forget()
         if self._samples > task.sample + 1 + self._ahead:
             if isinstance(task, FromProblem):  # a sample's number says what it is
                 task.begin(*self.place, self._samples)
             else:
                 self._ahead = self._samples - task.sample - 1
+        return remembered
 
     def _retry_later(self, remark: str, reason: str, now: float) -> Actions:
         """Connect again after a while, or give up."""

@@ -79,6 +79,14 @@ class Simulated(Runtime):
         availability: `OnOff(on, off)`, or `None` if workers are always there. One that goes away finishes first.
         seed: of all times and faults.
         faults: what goes wrong.
+
+    Example:
+        >>> import siag
+        >>> runtime = siag.Simulated(times=siag.activity.Exponential(1.0), slowness=[1, 10], seed=1)
+        >>> streams = [[1.0] * 100, [3.0] * 100]
+        >>> run = siag.train(lambda w, x: w - x, streams, [0.0], step=siag.steps.Harmonic(2.0, 10), runtime=runtime)
+        >>> int(run.samples[0, -1]), bool(run.time[0, -1] > 800)
+        (200, True)
     """
 
     times: Times = ONE_SECOND

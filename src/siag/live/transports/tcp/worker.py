@@ -93,8 +93,8 @@ class TcpWorker:
             heart.start()
             try:
                 self._work()
-            except KeyboardInterrupt:
-                self._interrupted()
+            except KeyboardInterrupt as stop:
+                self._interrupted(stop)
             finally:
                 self._ended.set()
                 self._hang_up()
@@ -120,11 +120,11 @@ class TcpWorker:
                 time.sleep(max(0.0, self._connect_at - time.monotonic()))
                 self._connect()
 
-    def _interrupted(self) -> None:
-        """Ctrl-C, or the other thread's call because the worker has ended while the user's code was at work."""
+    def _interrupted(self, stop: KeyboardInterrupt) -> None:
+        """Ctrl-C, SIGTERM, or the other thread's call because the worker has ended while the user's code was at work."""
         self._take_hands()
         if self.worker.end is None:
-            self._failure = KeyboardInterrupt()
+            self._failure = stop
             self._farewell(self.worker.interrupted)
 
     # The user's code

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
@@ -130,19 +130,24 @@ class Reception(ABC):
         """What workers read, to be sent by `SendModel`."""
 
     @abstractmethod
-    def handle_frame(self, connection: Connection, head: wire.Head, payload: memoryview, now: float) -> Actions:
-        """A frame has come, one that was expected. May raise `wire.BadFrame`."""
+    def handle_frame(
+        self, connection: Connection, head: wire.Head, payload: memoryview, now: float
+    ) -> Iterable[Action]:
+        """A frame has come, one that was expected. May raise `wire.BadFrame`; see `receive`."""
 
     @abstractmethod
     def handle_garbage(self, connection: Connection, reason: str, now: float) -> Actions:
         """What has come is no frame that was expected, or not all of it came in time."""
 
-    def flush(self, now: float) -> Actions:
-        """Do what was put off; a transport calls this after all that has come at once, if it is `pending`."""
+    def flush(self, now: float) -> Iterable[Action]:
+        """Do what was put off; a transport calls this after all that has come at once, if it is `pending`.
+
+        As in `receive`, each action is to be carried out before the next is asked for.
+        """
         return ()
 
-    def heard(self, source: Source, now: float) -> Actions:
-        """One of the `sources` has something to say."""
+    def heard(self, source: Source, now: float) -> Iterable[Action]:
+        """One of the `sources` has something to say; see `flush`."""
         return ()
 
     def open(self, place: Any, now: float, peer: str = "") -> Connection:

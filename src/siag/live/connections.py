@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -98,7 +98,7 @@ class Connections(Reception):
         frame = wire.text(wire.GOODBYE, {"done": done, "reason": wire.words(reason)})
         return [Send(connection, frame) for connection in self.connections if not connection.closing]
 
-    def flush(self, now: float) -> Actions:
+    def flush(self, now: float) -> Iterable[Action]:
         """Send what was held back, if all that it acknowledges is on disk."""
         actions: list[Action] = []
         for reply in self._outbox.release(now):

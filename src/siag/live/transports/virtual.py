@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from siag.activity.agenda import Agenda, returns, takes
 from siag.live import wire
 from siag.live.connection import Action as ServerAction
-from siag.live.connection import Actions as ServerActions
 from siag.live.connection import Connection, Reception, SendModel, model_frame
 from siag.live.connection import Send as ServerSend
 from siag.live.frame_reader import FrameReader
@@ -115,7 +114,7 @@ class Link:
         if reception.pending:
             self._perform(reception.flush(now))
 
-    def _perform(self, actions: ServerActions) -> None:
+    def _perform(self, actions: Iterable[ServerAction]) -> None:
         perform(self._reception, actions)
 
     def _arrive_here(self, content: bytes) -> None:
@@ -135,7 +134,7 @@ class Link:
             self._client.lost(self, reason)
 
 
-def perform(reception: Reception, actions: ServerActions) -> None:
+def perform(reception: Reception, actions: Iterable[ServerAction]) -> None:
     """Carry out what a server wants done."""
     for action in actions:
         perform_one(reception, action)

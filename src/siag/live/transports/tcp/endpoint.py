@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
+from itertools import chain
 from typing import Any, cast
 
 from siag.foundations.errors import BadInput, reason_of
@@ -71,12 +72,11 @@ class Endpoint:
         """What came in one turn of the loop is dealt with together."""
         self._scheduled = False
         try:
-            actions = self.reception.flush(time.monotonic())
+            actions = iter(self.reception.flush(time.monotonic()))
+            if (first := next(actions, None)) is not None:  # else what is still pending waits for `look_after`
+                self.perform(chain((first,), actions))
         except Exception as error:
             self.reception.failure = self.reception.failure or error
-            return
-        if actions:
-            self.perform(actions)  # what is still pending waits for `look_after`
 
     def _send_model(self, peer: Peer, action: SendModel) -> None:
         if peer.show(action):

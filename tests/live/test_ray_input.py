@@ -76,11 +76,10 @@ def test_bad_settings(given, said):
         Ray(**given)
 
 
-def test_something_else_than_a_runtime():
-    with pytest.raises(siag.BadInput, match=r"runtime = 'ray': must be a siag.runtimes.Ray"):
-        train(runtime="ray")
-    with pytest.raises(siag.BadInput, match=r"write siag.runtimes.Ray\(\)"):
-        train(runtime=Ray)
+@pytest.mark.parametrize("runtime", ["ray", Ray])
+def test_something_else_than_a_runtime(runtime):
+    with pytest.raises(siag.BadInput, match=r"must be a siag.runtimes.Runtime; write siag.runtimes.Ray\(\)"):
+        train(runtime=runtime)
 
 
 def test_without_ray_the_message_says_how_to_get_it(monkeypatch):

@@ -12,7 +12,7 @@ from siag.foundations.errors import SiagError
 from siag.live.announcer import Announcer
 from siag.live.ray import actors, cluster, driver, server_actor
 from siag.live.ray.actors import Gone, WorkerActor
-from siag.live.ray.driver import CROWDED, FIRST, Driver
+from siag.live.ray.driver import CROWDED, Driver
 from siag.live.ray.places import STALE
 from siag.live.ray.resources import room_for
 from siag.live.ray.server_actor import Look, Orders, Outcome, ServerActor
@@ -112,13 +112,13 @@ class FakeWorkers:
 class Watched(jobs.Notes):
     """A driver with made-up servers and workers, and what it says."""
 
-    def __init__(self, workers=2, up=None, *, seconds=100.0, reads=False, **given):
+    def __init__(self, workers=2, up=None, *, seconds=100.0, **given):
         super().__init__()
         self.clock = Clock()
         self.servers = FakeServers(self.clock, seconds, **given)
         self.workers = FakeWorkers(self.clock, workers if up is None else up)
         parts = Announcer(self), self.servers, self.workers
-        self.driver = Driver(Ray(), SimpleNamespace(n=workers), *parts, reads=reads, clock=self.clock)
+        self.driver = Driver(Ray(), SimpleNamespace(n=workers), *parts, clock=self.clock)
 
     def start(self):
         self.driver._start_servers()
@@ -161,7 +161,7 @@ def test_a_run_that_is_to_end_does_not_wait_for_a_server_that_is_gone():
     seen.driver.end(Ending.INTERRUPTED)
     with pytest.raises(KeyboardInterrupt):
         seen.driver._watch()
-    assert seen.heard("interrupted while the server is away: the run ends at once; start it again with the same folder")
+    assert seen.heard("interrupted while the server is away: the run ends at once; its last save is kept")
 
 
 def test_a_server_is_told_of_the_end_and_of_workers_that_are_gone_each_time_it_is_asked():
@@ -187,15 +187,6 @@ def test_ctrl_c_before_the_server_is_there_ends_the_run_at_once():
     with pytest.raises(KeyboardInterrupt):
         seen.driver.run()
     assert seen.servers.removed
-
-
-@pytest.mark.parametrize(("reads", "said"), [(True, 1), (False, 0)])
-def test_it_is_said_once_that_a_dataset_has_given_no_rows(reads, said):
-    seen = Watched(reads=reads, seconds=3 * FIRST)
-    seen.start()
-    seen.driver._watch()
-    begin = "waiting for the Dataset's first rows (free: 0 CPU; reading needs a free CPU; use fewer workers"
-    assert sum(event.startswith(begin) for event in seen.events) == said
 
 
 @pytest.mark.parametrize(("ours", "workers", "said"), [(True, 80, True), (True, 3, False), (False, 80, False)])

@@ -3,7 +3,6 @@
 from collections import deque
 
 import numpy as np
-from specs import spec_of
 
 from siag.live import wire
 from siag.live.assembly import Assembly
@@ -17,6 +16,7 @@ from siag.live.sharding.link import Note
 from siag.live.sharding.orders import Answer, Take, pack
 from siag.live.sharding.slice_server import SliceServer
 from siag.methods import SIAG
+from specs import spec_of
 
 SECRET = "secret"
 

@@ -15,8 +15,6 @@ import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from specs import assembly_of
-from tests.live.peers import PATIENCE, wait_until
 
 from siag.activity.trace import text_in
 from siag.foundations.errors import BadInput, SiagError
@@ -25,6 +23,8 @@ from siag.storage.generations import generations_in
 from siag.storage.mirror import Mirror, check_url, is_url
 from siag.storage.remote import Remote
 from siag.storage.store import Store
+from specs import assembly_of
+from waiting import PATIENCE, wait_until
 
 NEVER = 1e6  # seconds
 N, D = 3, 4

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -17,7 +17,7 @@ from siag.activity import Clock, EveryArrivals, Exponential, Tick, Trace
 from siag.foundations.errors import SiagError
 from siag.live import wire
 from siag.live.assembly import Assembly
-from siag.live.connection import Actions, Limits, Reception
+from siag.live.connection import Action, Limits, Reception
 from siag.live.connections import Connections
 from siag.live.parts import Parts
 from siag.live.reasons import Ending, Trouble
@@ -171,7 +171,7 @@ class Wire(Link):
         if not self.gone:
             super()._arrive_here(content)
 
-    def _perform(self, actions: Actions) -> None:
+    def _perform(self, actions: Iterable[Action]) -> None:
         self._torture.perform(actions)
 
 
@@ -283,7 +283,7 @@ class Torture:
         """What the server's clock shows."""
         return self.world.now + self._jump
 
-    def perform(self, actions: Actions) -> None:
+    def perform(self, actions: Iterable[Action]) -> None:
         """Carry out what the server wants done, unless it dies meanwhile."""
         for action in actions:
             self.may_die()

@@ -1,7 +1,7 @@
 """The server's side of a connection as a state machine without I/O: events in, actions out, time is an argument.
 
 A transport tells a `Reception` what has happened: a connection was opened, bytes have come, it was lost. It gets back a
-list of actions, and carries them out in order: send this, send w as it is now, close.
+few actions, and carries each out before it asks for the next: send this, send w as it is now, close.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Limits:
     Args:
         connections: at most so many at a time; one without a hello makes room for a newer one.
         hello: seconds from the connection to a complete hello.
-        frame: seconds from the first byte of a frame to its last; large ones have longer, as if over a slow line.
+        frame: seconds from the first byte of a frame to its last; large ones have longer, as if over a slow network.
     """
 
     connections: int = 2000
@@ -133,21 +133,18 @@ class Reception(ABC):
     def handle_frame(
         self, connection: Connection, head: wire.Head, payload: memoryview, now: float
     ) -> Iterable[Action]:
-        """A frame has come, one that was expected. May raise `wire.BadFrame`; see `receive`."""
+        """A frame has come, one that was expected. May raise `wire.BadFrame`."""
 
     @abstractmethod
     def handle_garbage(self, connection: Connection, reason: str, now: float) -> Actions:
         """What has come is no frame that was expected, or not all of it came in time."""
 
     def flush(self, now: float) -> Iterable[Action]:
-        """Do what was put off; a transport calls this after all that has come at once, if it is `pending`.
-
-        As in `receive`, each action is to be carried out before the next is asked for.
-        """
+        """Do what was put off; a transport calls this after all that has come at once, if it is `pending`."""
         return ()
 
     def heard(self, source: Source, now: float) -> Iterable[Action]:
-        """One of the `sources` has something to say; see `flush`."""
+        """One of the `sources` has something to say."""
         return ()
 
     def open(self, place: Any, now: float, peer: str = "") -> Connection:
@@ -201,16 +198,15 @@ class Reception(ABC):
         connection.paused, connection.read_by = False, math.inf
         return self.receive(connection, 0, now)
 
-    def feed(self, connection: Connection, content: wire.Raw, now: float) -> Actions:
-        """These bytes have come; for transports that have them in one piece."""
-        rest, actions = memoryview(content), list[Action]()
+    def feed(self, connection: Connection, content: wire.Raw, now: float) -> Iterator[Action]:
+        """These bytes have come; for transports that have them in one piece. As for `receive`, one action at a time."""
+        rest = memoryview(content)
         while rest and not connection.closing:
             room = connection.reader.buffer()
             count = min(len(room), len(rest))
             room[:count] = rest[:count]
             rest = rest[count:]
-            actions += self.receive(connection, count, now)
-        return actions
+            yield from self.receive(connection, count, now)
 
     def deadline(self, size: int, now: float) -> float:
         """When so many bytes that begin to travel now must have arrived."""

@@ -57,8 +57,9 @@ class LeadConnections(Connections):
     def flush(self, now: float) -> Iterator[Action]:
         """Send orders, and answers that were held back."""
         yield from super().flush(now)
-        self._leading.flush()
         yield from self._handle_notes(now)  # that came with the answer to a question
+        self._leading.flush()
+        self.pending = bool(self._outbox)
 
     def heard(self, source: Source, now: float) -> Iterator[Action]:
         """A follower has said something."""
@@ -132,7 +133,6 @@ class LeadConnections(Connections):
         return actions
 
     def _handle_notes(self, now: float) -> Iterator[Action]:
-        """A report that is complete changes w: answers to the one before must have been sent."""
         for link in self._links:
             while link.notes:
                 note = link.notes.popleft()

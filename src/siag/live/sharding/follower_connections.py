@@ -95,13 +95,12 @@ class FollowerConnections(Reception):
             self._lead = None
             self.pending = True  # workers are sent away
 
-    def flush(self, now: float) -> Actions:
+    def flush(self, now: float) -> Iterator[Action]:
         """See whether a save is on disk; without a lead, send the workers away."""
-        actions = list(self._look_at_save(now))
+        yield from self._look_at_save(now)
         if self._lead is None:
-            actions += self._send_away("the lead is gone", now)
+            yield from self._send_away("the lead is gone", now)
         self.pending = self._saving is not None
-        return actions
 
     def handle_garbage(self, connection: Connection, reason: str, now: float) -> Actions:
         """Garbage: answered, and the connection closed."""
@@ -212,7 +211,7 @@ class FollowerConnections(Reception):
         return [Send(self._lead, wire.head(wire.NOTE, NOTE.size, self._visit_of[connection], head.sample) + note)]
 
     def _follow(self, orders: memoryview, now: float) -> Iterator[Action]:
-        """Do what the lead has done; the next order changes w, so an answer is sent before."""
+        """Do what the lead has done, each order when what the one before has to be sent was sent."""
         server = self._server
         for order in unpack(orders):
             row = getattr(order, "row", 0)

@@ -1,10 +1,7 @@
 """`siag.train` on a small Ray cluster: the same runs as elsewhere, and one test for each way to fail."""
 
-import json
 import os
 import signal
-import subprocess
-import sys
 import urllib.request
 from functools import partial
 
@@ -66,36 +63,18 @@ def test_a_problem_trains_as_on_one_machine(tmp_path):
     assert "siag_report_ages_total" in pages[0]
 
 
-def test_sigterm_ends_the_command_in_order():
-    import ray
-
-    address = ray.get_runtime_context().gcs_address
-    words = ["--gradient", "jobs:pull", "--stream", "jobs:endless", "--dimension", "2", "--eta", "0.05", "--json"]
-    words += ["--seconds", "300"]  # never reached
-    command = [sys.executable, "-m", "siag", "train", *words, "--runtime", "ray", "--address", address]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        lines = (json.loads(line) for line in process.stdout)
-        assert any(line.get("snapshot", {}).get("reports", 0) > 20 for line in lines)
-        process.send_signal(signal.SIGTERM)
-        *_, last = lines
-        assert process.wait(PATIENCE) == 0
-        assert clusters.own_lines(process.stderr.read()) == []
-    assert (last["result"], last["ended"]) == (True, "stopped by SIGTERM")
-    assert clusters.all_gone()
-
-
 def test_too_few_resources_say_how_many_fit():
     import ray
 
     with pytest.raises(
-        siag.BadInput, match=r"workers = 3: must be at most 1: so many fit into the cluster \(4 CPU in all\)"
+        siag.BadInput, match=r"workers = 3: must be at most 1: so many fit into the cluster \(4 CPU, 1 site in all\)"
     ):
         train(runtime=Ray(resources={"CPU": 2}))
     with pytest.raises(siag.BadInput, match=r"fewest = 3: must be at most 0: .* with 1 unicorn each"):
         train(runtime=Ray(resources={"unicorn": 1}, fewest=3))
     with pytest.raises(siag.BadInput, match=r"server_resources = .*: must be what the nodes have, 2 times"):
         train(runtime=Ray(server_resources={"CPU": 3, "unicorn": 1}, shards=2))
-    said = r"workers = 5: must be at most 2: .* \(4 CPU in all\), beside a CPU for reading, with a CPU each"
+    said = r"workers = 5: must be at most 2: .* \(4 CPU, 1 site in all\), beside a CPU for reading, with a CPU each"
     for streams in (ray.data.range(40), [ray.data.range(8) for _ in range(5)]):
         with pytest.raises(siag.BadInput, match=said):
             siag.train(jobs.pull, streams, np.zeros(1), step=STEP, runtime=Ray(workers=5))
@@ -148,20 +127,21 @@ def test_a_killed_worker_rejoins_and_a_killed_shard_takes_all_back_to_one_save_a
 
 
 def test_a_run_outlives_its_servers_node_in_a_full_cluster_and_late_nodes_get_workers(tmp_path, cluster, monkeypatch):
-    """One of two workers fits; the server's node is lost, and the worker is on the other; then a node comes."""
+    """One of two workers fits, on the head; the server's node is lost, and there is no other; then a node comes."""
+    import ray
+    from ray.util import placement_group, remove_placement_group
+
     monkeypatch.setattr("siag.live.ray.driver.CROWDED", 1.0)
-    nodes = [cluster.add_node(num_cpus=0, resources={"site": 1}) for _ in range(2)]
-
-    def lose_node():
-        place = clusters.only("siag server")["Address"]["NodeID"]
-        cluster.remove_node(next(node for node in nodes if node.node_id == place))
-
-    def add_node():
-        nodes.append(cluster.add_node(num_cpus=0, resources={"site": 2}))
-
+    head = placement_group([{"site": 1}])  # so that the server is not there
+    ray.get(head.ready())
+    node = cluster.add_node(num_cpus=0, resources={"site": 1})
     notes = Notes(
-        (lambda snapshot: snapshot.saved is not None and snapshot.reports > 20, lose_node),
-        (lambda snapshot: notes.heard("went on from version"), add_node),
+        (lambda snapshot: True, lambda: remove_placement_group(head)),
+        (lambda snapshot: snapshot.saved is not None and snapshot.reports > 20, lambda: cluster.remove_node(node)),
+        (
+            lambda snapshot: notes.heard("went on from version"),
+            lambda: cluster.add_node(num_cpus=0, resources={"site": 2}),
+        ),
         *((jobs.grown(name, 20), lambda: None) for name in "01"),
         (lambda snapshot: True, interrupt),
     )
@@ -171,7 +151,7 @@ def test_a_run_outlives_its_servers_node_in_a_full_cluster_and_late_nodes_get_wo
     assert notes.heard("1 of 2 workers are there; the others wait for room")
     assert notes.heard("the server is gone; Ray restarts it")
     assert notes.heard("there is no room for a server; the workers make room")
-    assert run.about["activity"] == "live, 2 workers on Ray, 3 nodes"
+    assert run.about["activity"] == "live, 2 workers on Ray, 2 nodes"
     assert run.about["ended"] == "interrupted"
     assert not notes.plan
     assert exactly_replayed(run, tmp_path / "trace.csv")

@@ -5,16 +5,19 @@ import threading
 from functools import cached_property
 
 import numpy as np
-from peers import PATIENCE, InThread, Notes
+from peers import PATIENCE, InThread, Notes, Working
 
 import siag
 from siag.live.assembly import Assembly, Options
+from siag.live.connection import Limits
+from siag.live.connections import Connections
 from siag.live.security import Tokens
 from siag.live.sharding import Follower
+from siag.live.sharding.client import connect
+from siag.live.sharding.connections import LeadConnections
 from siag.live.task import FromProblem
-from siag.live.connection import Limits
-from siag.live.transports.tcp.worker import Worker, made
 from siag.live.until import Until
+from siag.live.welcome import make_method
 from siag.methods import SIAG
 from siag.problems import LeastSquares
 from siag.server.guard import Guard
@@ -82,7 +85,8 @@ class Split(InThread):
         except BaseException:
             self._stop_followers()
             raise
-        super().__init__(assembly, context=context, tokens=tokens, limits=Limits(), share=share)
+        make = LeadConnections if self.followers else Connections
+        super().__init__(assembly, context=context, tokens=tokens, limits=Limits(), share=share, make=make)
 
     def addresses(self):
         return [("127.0.0.1", self.port), *(each.address for each in self.followers)]
@@ -105,61 +109,33 @@ class Running:
         self.thread = threading.Thread(target=follower.run)
         self.thread.start()
 
-    @property
-    def hub(self):
-        return self.follower._hub
-
     def stop(self):
         self.follower.stop()
         self.thread.join(PATIENCE)
         assert not self.thread.is_alive()
 
 
-class Hand(Worker):
-    """A worker of the problem that can be told to stop, and that keeps what it was sent."""
+def of_problem(address, name, *, method=None, problem=PROBLEM, seed=0, pause=0.0, connect=connect, **given):
+    """A worker of the problem, at work in a thread."""
 
-    def __init__(self, address, name, *, method=None, problem=PROBLEM, seed=0, pause=0.0, **given):
-        self.stamps, self.remarks, self.outcome = [], [], None
+    def make(description, w0):
+        return FromProblem(problem, make_method(description) if method is None else method, seed, w0, pause)
 
-        def make(description, w0):
-            self.task = FromProblem(problem, make_method(description) if method is None else method, seed, w0, pause)
-            return self.task
-
-        super().__init__(address, make, name=name, say=self.remarks.append, **given)
-        self.thread = threading.Thread(target=self._live, daemon=True)
-        self.thread.start()
-
-    def _read_model(self, into):
-        self.stamps.append(super()._read_model(into))
-        return self.stamps[-1]
-
-    def _live(self):
-        try:
-            self.outcome = self.run()
-        except BaseException as error:
-            self.outcome = error
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self._give_up = 0.0
-        self.thread.join(PATIENCE)
-        assert not self.thread.is_alive()
+    worker = Working(address, make, name=name, connect=connect, **given)
+    worker.thread.start()
+    return worker
 
 
 def hands(split, **given):
     """A worker for each row."""
-    return [Hand(split.addresses, name, **given) for name in split.names]
+    return [of_problem(split.addresses, name, **given) for name in split.names]
 
 
 def finish(split, workers):
     """Wait until a run is over and its workers have gone; the run."""
     split.wait()
     for worker in workers:
-        worker._give_up = 0.0
-        worker.thread.join(PATIENCE)
-        assert not worker.thread.is_alive()
+        worker.__exit__()
     if split.error is not None:
         raise split.error
     return split.run

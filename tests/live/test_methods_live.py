@@ -6,19 +6,17 @@ import threading
 import numpy as np
 import pytest
 from jobs import Mute, Notes, numbers, pull, reported, send
-from peers import Client, D, Noting, Proxy, Served, in_thread, wait_until
+from peers import Proxy, Served, Working, in_thread, wait_until
 
 import siag
 from siag.activity import EveryArrivals
 from siag.foundations.errors import Unsuitable
 from siag.foundations.rng import SAMPLES, blank, key, rewind
-from siag.live import wire
 from siag.live.session import Session
 from siag.live.task import FromProblem, FromStream, Given, StreamEnded
 from siag.live.transports.shared_memory import Embedded
-from siag.live.welcome import described
-from siag.live.transports.tcp.worker import Dismissed, Worker, made
 from siag.live.until import Curve, Until
+from siag.live.welcome import described, make_method
 from siag.methods import (
     ADPSGD,
     IAG,
@@ -100,29 +98,12 @@ def test_if_all_workers_stay_silent_versions_go_on_on_this_machine():
     assert server.w[0] < -1.0
 
 
-def test_if_all_workers_stay_silent_versions_go_on_over_a_network():
-    with Served(2, step=0.5) as served, Client(served.port) as one, Client(served.port) as two:
-        stamps = [0, 0]
-        for k in range(20):
-            for which, client in enumerate((one, two)):
-                if k == 0:
-                    client.join()
-                client.send(wire.head(wire.SKIP, 0, stamps[which], k))
-                kind, stamps[which], _ = client.frame()
-                assert kind == wire.MODEL
-        assert served.state()[:2] == (40, 40)
-
-
 def test_a_silent_worker_says_of_which_version_and_sample():
-    with Served(1) as served:
-        worker = Worker(("127.0.0.1", served.port), lambda description, w0: Mute())
-        thread = threading.Thread(target=worker.run)
-        thread.start()
+    with Served(1) as served, Working(("127.0.0.1", served.port), lambda description, w0: Mute()) as worker:
         wait_until(lambda: served.server.skips > 20)
         served.stop()
-        thread.join(20)
-        assert (worker.machine.refused, served.server.reports - served.server.skips) == (0, 1)
-        assert served.server.version == served.server.reports
+    assert (worker.machine.refused, served.server.reports - served.server.skips) == (0, 1)
+    assert served.server.version == served.server.reports
 
 
 def test_silence_is_on_disk_before_it_is_acknowledged(tmp_path):
@@ -219,25 +200,6 @@ def test_a_worker_whose_connection_breaks_forgets_and_the_trace_knows(tmp_path):
         w = served.server.w.copy()
     run = siag.replay(tmp_path / "run.trace", RIDGE, method, step, seed=0, w0=np.zeros(RIDGE.d))
     assert np.array_equal(run.w[0], w)
-
-
-def test_a_refused_worker_forgets_what_it_sent():
-    with Served(1, guard=Guard(norm=1e-3)) as served, Noting(served.port, k=1) as worker:
-        forgot = []
-        wait_until(lambda: worker.machine.task is not None)
-        worker.machine.task.forget = lambda: forgot.append(worker.machine.refused)
-        wait_until(lambda: len(forgot) >= 2 or worker.outcome is not None)
-        assert forgot
-
-
-def test_lengths_that_change_are_noticed():
-    worker = Noting(1)
-    worker.machine.task, worker._place, worker._lengths = object(), (0, 1, D), (2 * D, D)
-    with Served(1) as served:
-        worker._address = ("127.0.0.1", served.port)
-        with pytest.raises(Dismissed, match="reports of 5 numbers, not reports of 10"):
-            worker._connect()
-        worker._hang_up()
 
 
 @pytest.mark.parametrize("method", [Averaged(Prox(SIAG(wait=0.5), l1=0.1), start=3), LAG(depth=3), VARIATES], ids=repr)

@@ -2,24 +2,24 @@
 
 import threading
 import warnings
+from contextlib import ExitStack
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from peers import Client, wait_until
+from peers import Client, Working, wait_until
 from smoothed import Smoothed
-from splits import PROBLEM, SECRET, Hand, Split, finish, hands, same
+from splits import PROBLEM, SECRET, Split, finish, hands, of_problem, same
 
 from siag.activity import EveryArrivals, Tick
 from siag.foundations.errors import BadFile, BadInput, DivergenceWarning, SiagError, Unsuitable
 from siag.live import wire
 from siag.live.security import Tokens
 from siag.live.sharding import Follower
-from siag.live.sharding.lines import Lines
+from siag.live.sharding.client import ShardedConnection, connect
 from siag.live.task import FromProblem, FromStream, StreamEnded
-from siag.live.transports.tcp.client import Line
-from siag.live.transports.tcp.worker import Worker, made
 from siag.live.until import Until
+from siag.live.welcome import make_method
 from siag.methods import LAG, SGD, SIAG, Averaged
 from siag.server.guard import Guard
 from siag.server.members import Departed
@@ -63,63 +63,40 @@ def test_large_slices_and_a_loss_that_looks_at_the_whole_model(tmp_path):
 
     about = {"problem": "a pull", "seed": None}
     given = {"w0": np.zeros(3000), "names": ["a", "b"], "until": Until(reports=100), "loss": loss, "about": about}
-    with Split(3, step=Constant(0.2), **given) as split:
-        workers = [Worker(split.addresses, make, name=name) for name in "ab"]
-        threads = [threading.Thread(target=worker.run) for worker in workers]
-        for thread in threads:
-            thread.start()
+    with Split(3, step=Constant(0.2), **given) as split, ExitStack() as stack:
+        for name in "ab":
+            stack.enter_context(Working(split.addresses, make, name=name, connect=connect))
         split.wait()
-        for thread in threads:
-            thread.join()
     assert set(seen) == {3000}
     run = split.run
     assert run.error[0, -1] < 0.01 * run.error[0, 0]
     assert np.allclose(run.w[0], target, atol=0.05)
 
 
-def test_every_worker_is_sent_the_same_version_by_all_servers(monkeypatch):
+class Noting(ShardedConnection):
+    """Notes what it was sent as which version."""
+
     models, lock = {}, threading.Lock()
-    read = Lines.array
-
-    def noting(lines, out):
-        read(lines, out)
-        with lock:
-            models.setdefault(lines.newest, set()).add(out.tobytes())
-
-    def receive(lines, expected, receive=Lines.receive):
-        head = receive(lines, expected)
-        lines.newest = head.stamp
-        return head
-
-    monkeypatch.setattr(Lines, "array", noting)
-    monkeypatch.setattr(Lines, "receive", receive)
-    with Split(3, server=EveryArrivals(3)) as split:
-        workers = hands(split)
-        finish(split, workers)
-    assert len(models) > 100
-    assert all(len(different) == 1 for different in models.values())
-    assert not any("versions" in remark for worker in workers for remark in worker.remarks)
-
-
-class Stub(Line):
-    """A line that has a model of some version to tell."""
-
-    def __init__(self, stamp):
-        self._stamp = stamp
-
-    def waiting(self):
-        return True
 
     def receive(self, expected):
-        return wire.Head(8, wire.MODEL, self._stamp, 0)
+        head = super().receive(expected)
+        self.newest = head.stamp
+        return head
+
+    def array(self, out):
+        super().array(out)
+        with self.lock:
+            self.models.setdefault(self.newest, set()).add(out.tobytes())
 
 
-def test_models_of_different_versions_are_not_put_together():
-    lines = object.__new__(Lines)
-    lines._lines = [Stub(3), Stub(3), Stub(4)]
-    lines._lead, lines._followers, lines._ends, lines._asked = lines._lines[0], lines._lines[1:], [1, 2, 3], {}
-    with pytest.raises(wire.BadFrame, match="versions 3 and 4"):
-        lines.receive({wire.MODEL: (24, 24)})
+def test_every_worker_is_sent_the_same_version_by_all_servers():
+    Noting.models.clear()
+    with Split(3, server=EveryArrivals(3)) as split:
+        workers = hands(split, connect=Noting)
+        finish(split, workers)
+    assert len(Noting.models) > 100
+    assert all(len(different) == 1 for different in Noting.models.values())
+    assert not any("versions" in remark for worker in workers for remark in worker.remarks)
 
 
 class Ending(FromProblem):
@@ -136,12 +113,11 @@ def test_a_row_that_fades_does_so_in_all_shards(half_life, tmp_path):
     path = tmp_path / "run.trace"
     departed = Departed(half_life=half_life)
     with Split(3, step=DelayAdaptive(0.01), departed=departed, trace=path) as split:
-        leaver = Worker(split.addresses, lambda description, w0: Ending(PROBLEM, SIAG(), 0, w0), name="0")
-        thread = threading.Thread(target=leaver.run)
-        thread.start()
-        workers = [Hand(split.addresses, name, pause=0.001) for name in "123"]
-        run = finish(split, workers)
-        thread.join()
+        leaver = Working(
+            split.addresses, lambda description, w0: Ending(PROBLEM, SIAG(), 0, w0), name="0", connect=connect
+        )
+        with leaver:
+            run = finish(split, [of_problem(split.addresses, name, pause=0.001) for name in "123"])
     assert split.server.fades > 0
     assert split.server.members[0].reports == 30
     assert same(path, split, run)
@@ -160,25 +136,24 @@ def test_refused_reports_change_no_shard(tmp_path):
 
 def test_a_report_that_is_not_finite_in_one_slice_is_refused_whole():
     with Split(2, names=["a"], w0=np.zeros(4)) as split:
-        lines = Lines(split.addresses(), None)
-        hello = {"protocol": wire.PROTOCOL, "worker": "a", **lines.ticket}
-        before = {wire.WELCOME: wire.TOLD, wire.REFUSAL: wire.TOLD}
-        assert lines.text(lines.hello(wire.text(wire.HELLO, hello), before))["shards"] == 2
+        connection = ShardedConnection(split.addresses(), None)
+        connection.greet(wire.text(wire.HELLO, {"protocol": wire.PROTOCOL, "worker": "a", **connection.extras}))
+        assert connection.text(connection.receive({wire.WELCOME: wire.TOLD, wire.REFUSAL: wire.TOLD}))["shards"] == 2
         expected, w = {wire.MODEL: (32, 32), wire.REFUSAL: wire.TOLD}, np.empty(4)
-        assert lines.receive(expected).stamp == 0
-        lines.array(w)
-        lines.send(wire.head(wire.REPORT, 32, 0, 0), np.array([1.0, 2.0, 3.0, np.nan]))
-        head = lines.receive(expected)
+        assert connection.receive(expected).stamp == 0
+        connection.array(w)
+        connection.send(wire.head(wire.REPORT, 32, 0, 0), np.array([1.0, 2.0, 3.0, np.nan]))
+        head = connection.receive(expected)
         assert head.kind == wire.REFUSAL
-        assert "not finite" in lines.text(head)["reason"]
-        assert lines.receive(expected).stamp == 0
-        lines.array(w)
+        assert "not finite" in connection.text(head)["reason"]
+        assert connection.receive(expected).stamp == 0
+        connection.array(w)
         assert not w.any()
-        lines.send(wire.head(wire.REPORT, 32, 0, 1), np.array([1.0, 2.0, 3.0, 4.0]))
-        assert lines.receive(expected).stamp == 1
-        lines.array(w)
+        connection.send(wire.head(wire.REPORT, 32, 0, 1), np.array([1.0, 2.0, 3.0, 4.0]))
+        assert connection.receive(expected).stamp == 1
+        connection.array(w)
         assert np.array_equal(w, -0.005 * np.array([1.0, 2.0, 3.0, 4.0]))
-        lines.close()
+        connection.close()
 
 
 def test_a_w_that_leaves_the_range_of_numbers_in_a_follower_ends_the_run():
@@ -191,12 +166,9 @@ def test_a_w_that_leaves_the_range_of_numbers_in_a_follower_ends_the_run():
     about = {"problem": "a push", "seed": None}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DivergenceWarning)
-        with Split(2, names=["a"], w0=np.zeros(4), step=Constant(1.0), until=Until(), about=about) as split:
-            worker = Worker(split.addresses, make, name="a")
-            thread = threading.Thread(target=worker.run)
-            thread.start()
+        split = Split(2, names=["a"], w0=np.zeros(4), step=Constant(1.0), until=Until(), about=about)
+        with split, Working(split.addresses, make, name="a", connect=connect):
             split.wait()
-            thread.join()
     assert split.run.diverged[0] > 0
     assert "range of numbers" in split.session.why
     assert abs(split.run.w[0, 3]) > 1e15
@@ -276,7 +248,7 @@ def test_a_callable_address_that_raises_means_not_now():
                 raise ConnectionRefusedError("not yet")
             return split.addresses()
 
-        workers = [Hand(addresses, name) for name in split.names]
+        workers = [of_problem(addresses, name) for name in split.names]
         finish(split, workers)
     assert len(asked) >= 3
     assert any("not yet" in remark for worker in workers for remark in worker.remarks)
@@ -284,7 +256,7 @@ def test_a_callable_address_that_raises_means_not_now():
 
 def test_a_worker_without_a_name_gets_a_row_as_ever():
     with Split(2) as split:
-        workers = [Hand(split.addresses, None) for _ in split.names]
+        workers = [of_problem(split.addresses, None) for _ in split.names]
         finish(split, workers)
     assert {worker.machine.name for worker in workers} == set(split.names)
     assert wait_until(lambda: all(worker.outcome for worker in workers))

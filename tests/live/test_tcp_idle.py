@@ -6,20 +6,19 @@ import subprocess
 import sys
 import textwrap
 import threading
-import time
 from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 import pytest
-from peers import PATIENCE, Client, D, Served, in_thread, pull, target, wait_until
+from peers import PATIENCE, D, Served, Working, pull, target, wait_until
 
 import siag
 from siag.live import wire
 from siag.live.interrupt import wakeable
-from siag.live.transports.tcp import worker as tcp_worker
-from siag.live.welcome import Dismissed
-from siag.live.until import Until
+from siag.live.task import FromStream
+from siag.live.transports.tcp.client import ClientConnection
+from siag.methods import SIAG
 from siag.streams import Follow
 
 SCRIPT = """
@@ -47,7 +46,7 @@ SCRIPT = """
     signal.signal(signal.SIGINT, handlers[{handler!r}])
     try:
         worker = siag.work({address!r}, pull, {stream}, name="0")
-        print("ended", worker.machine.reports, flush=True)
+        print("ended", worker.reports, flush=True)
     except Dismissed as error:
         print("dismissed", error, flush=True)
 """
@@ -105,19 +104,21 @@ def test_a_worker_that_waits_for_data_ends_when_the_server_is_done(tmp_path, str
         assert idle.end() == ("ended 5", 0)
 
 
-def test_a_stream_that_waits_for_data_ends_with_the_server_in_any_thread(tmp_path, monkeypatch):
-    monkeypatch.setattr(tcp_worker, "HEARTBEAT", 0.1)
+def worker(served, stream, **given):
+    """One of row 0 with a quick heart, in a thread."""
+    place = ("127.0.0.1", served.port)
+    return Working(place, lambda _, w0: FromStream(pull, stream, SIAG(), w0), name="0", heartbeat=0.1, **given)
+
+
+def test_a_stream_that_waits_for_data_ends_with_the_server_in_any_thread(tmp_path):
     (tmp_path / "empty.csv").touch()
-    with Served(1) as served:
-        thread, outcome = in_thread(served.address, pull, Follow(tmp_path / "empty.csv"), name="0")
+    with Served(1) as served, worker(served, Follow(tmp_path / "empty.csv")) as idle:
         wait_until(lambda: served.states() == ["working"])
-        served.stop()
-        thread.join(PATIENCE)
-    assert outcome[0].reports == 0
+        served.stop("enough")
+    assert (idle.outcome, idle.machine.reports) == ("enough", 0)
 
 
-def test_code_that_fails_while_a_server_is_called_that_does_not_answer_is_not_waited_for(monkeypatch):
-    monkeypatch.setattr(tcp_worker, "HEARTBEAT", 0.1)
+def test_code_that_fails_while_a_server_is_called_that_does_not_answer_is_not_waited_for():
     called = threading.Event()
 
     def failing():
@@ -125,14 +126,12 @@ def test_code_that_fails_while_a_server_is_called_that_does_not_answer_is_not_wa
         assert called.wait(PATIENCE)
         raise ValueError("the user's own")
 
-    with Served(1) as served:
-        thread, outcome = in_thread(served.address, pull, failing, name="0")
+    with Served(1) as served, worker(served, failing) as broken:
         wait_until(lambda: reported(served) == 1)
         with silent_instead_of(served):
             called.set()
-            thread.join(PATIENCE)
-            assert not thread.is_alive()
-    assert "the user's own" in str(outcome[0])
+            wait_until(lambda: broken.outcome is not None)
+    assert "the user's own" in str(broken.outcome)
 
 
 def test_a_worker_that_calls_a_server_which_does_not_answer_can_be_interrupted(tmp_path):
@@ -171,8 +170,7 @@ def test_a_worker_that_waits_for_data_comes_back_to_a_server_that_was_away(tmp_p
         assert idle.end() == ("ended 5", 0)
 
 
-def test_what_was_computed_meanwhile_is_reported_to_the_server_that_is_back(tmp_path, monkeypatch):
-    monkeypatch.setattr(tcp_worker, "HEARTBEAT", 0.1)
+def test_what_was_computed_meanwhile_is_reported_to_the_server_that_is_back(tmp_path):
     gate = threading.Event()
 
     def slowly():
@@ -181,8 +179,7 @@ def test_what_was_computed_meanwhile_is_reported_to_the_server_that_is_back(tmp_
         assert gate.wait(PATIENCE)
         yield from samples
 
-    with Served(1, folder=tmp_path / "state") as first:
-        thread, outcome = in_thread(first.address, pull, slowly, name="0")
+    with Served(1, folder=tmp_path / "state") as first, worker(first, slowly) as waiting:
         wait_until(lambda: reported(first) == 1)
         port = first.port
         first.vanish()
@@ -192,79 +189,7 @@ def test_what_was_computed_meanwhile_is_reported_to_the_server_that_is_back(tmp_
             wait_until(lambda: reported(second) > 5)
             assert second.ask(lambda: second.server.members[0].refused) == 0
             second.stop()
-        thread.join(PATIENCE)
-    assert outcome[0].refused == 0
-
-
-def test_giving_up_works_while_waiting_for_data(tmp_path, monkeypatch):
-    monkeypatch.setattr(tcp_worker, "HEARTBEAT", 0.1)
-    gate = threading.Event()
-
-    def slowly():
-        yield next(target(1))
-        assert gate.wait(PATIENCE)
-        yield from target(1)
-
-    with Served(1) as served:
-        thread, outcome = in_thread(served.address, pull, slowly, name="0", give_up=0.3)
-        wait_until(lambda: reported(served) == 1)
-        served.vanish()
-    time.sleep(0.6)  # longer than it waits; that is what is tested
-    gate.set()
-    thread.join(PATIENCE)
-    assert isinstance(outcome[0], Dismissed)
-    assert "no server at" in str(outcome[0])
-
-
-def test_a_model_that_comes_while_the_gradient_is_computed_does_not_change_w(monkeypatch):
-    monkeypatch.setattr(tcp_worker, "HEARTBEAT", 0.05)
-    seen = []
-
-    def gradient(w, sample):
-        before = w.copy()
-        limit = time.monotonic() + PATIENCE
-        while len(seen) < 1 and not rejoined() and time.monotonic() < limit:
-            time.sleep(0.01)
-        seen.append(np.array_equal(before, w))
-        return np.ones(D)
-
-    def rejoined():
-        return worker[0]._rejoined is not None
-
-    worker = []
-    real = tcp_worker.Worker.__init__
-
-    def noted(self, *arguments, **given):
-        worker.append(self)
-        real(self, *arguments, **given)
-
-    monkeypatch.setattr(tcp_worker.Worker, "__init__", noted)
-    with Served(1, d=D) as served:
-        thread, outcome = in_thread(served.address, gradient, [0] * 3, name="0")
-        wait_until(lambda: worker and worker[0]._joined)
-        worker[0]._line._channel.shut()  # the connection is lost in the middle of the first gradient
-        wait_until(lambda: len(seen) >= 3 or outcome)
-        thread.join(PATIENCE)
-        served.stop()
-    assert seen == [True] * 3
-
-
-def test_another_problem_or_seed_is_refused_before_a_row_is_taken():
-    problem = siag.problems.LeastSquares.random(n=1, d=D, p=3, noise=0.1)
-    place = []
-    given = {"problem": problem, "seed": 3, "step": siag.steps.Constant(0.01), "port": 0, "progress": False}
-    more = {"until": Until(reports=30), "linger": 5.0, "ready": lambda host, port: place.append((host, port))}
-    runs = []
-    server = threading.Thread(target=lambda: runs.append(siag.serve(**given, **more)))
-    server.start()
-    host, port = wait_until(lambda: place)[0]
-    with Client(port) as stranger:
-        kind, _, content = stranger.hello(problem=repr(problem), seed=4)
-        assert (kind, content["final"]) == (wire.REFUSAL, True)
-        assert "the server's seed is 3, this worker's 4" in content["reason"]
-    siag.work(f"{host}:{port}", problem=problem, seed=3)  # the one row there is was free
-    server.join(PATIENCE)
-    assert runs[0].samples[0, -1] == 30
+    assert waiting.machine.refused == 0
 
 
 @pytest.mark.parametrize("error", [SystemExit(3), ValueError("no")])

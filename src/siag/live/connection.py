@@ -1,14 +1,14 @@
 """The server's side of a connection as a state machine without I/O: events in, actions out, time is an argument.
 
 A transport tells a `Reception` what has happened: a connection was opened, bytes have come, it was lost. It gets back a
-list of actions, and carries them out in order: send this, send w as it is now, close.
+few actions, and carries each out before it asks for the next: send this, send w as it is now, close.
 """
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
@@ -29,7 +29,7 @@ class Limits:
     Args:
         connections: at most so many at a time; one without a hello makes room for a newer one.
         hello: seconds from the connection to a complete hello.
-        frame: seconds from the first byte of a frame to its last; large ones have longer, as if over a slow line.
+        frame: seconds from the first byte of a frame to its last; large ones have longer, as if over a slow network.
     """
 
     connections: int = 2000
@@ -130,18 +130,20 @@ class Reception(ABC):
         """What workers read, to be sent by `SendModel`."""
 
     @abstractmethod
-    def handle_frame(self, connection: Connection, head: wire.Head, payload: memoryview, now: float) -> Actions:
+    def handle_frame(
+        self, connection: Connection, head: wire.Head, payload: memoryview, now: float
+    ) -> Iterable[Action]:
         """A frame has come, one that was expected. May raise `wire.BadFrame`."""
 
     @abstractmethod
     def handle_garbage(self, connection: Connection, reason: str, now: float) -> Actions:
         """What has come is no frame that was expected, or not all of it came in time."""
 
-    def flush(self, now: float) -> Actions:
+    def flush(self, now: float) -> Iterable[Action]:
         """Do what was put off; a transport calls this after all that has come at once, if it is `pending`."""
         return ()
 
-    def heard(self, source: Source, now: float) -> Actions:
+    def heard(self, source: Source, now: float) -> Iterable[Action]:
         """One of the `sources` has something to say."""
         return ()
 

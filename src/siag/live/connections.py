@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -98,14 +98,12 @@ class Connections(Reception):
         frame = wire.text(wire.GOODBYE, {"done": done, "reason": wire.words(reason)})
         return [Send(connection, frame) for connection in self.connections if not connection.closing]
 
-    def flush(self, now: float) -> Actions:
+    def flush(self, now: float) -> Iterator[Action]:
         """Send what was held back, if all that it acknowledges is on disk."""
-        actions: list[Action] = []
         for reply in self._outbox.release(now):
             reply.connection.owed = False
-            actions += self._deliver(reply, now)
+            yield from self._deliver(reply, now)
         self.pending = bool(self._outbox)
-        return actions
 
     # Frames
 

@@ -2,7 +2,7 @@
 
 One server is the lead: it knows the workers, guards, decides and keeps the trace, as a single server does. The others
 follow: what the lead has done to its slice they do to theirs, when it says so. So the slices together are, to the bit,
-the state of a single server that got the same reports. docs/protocol.md says what is said on the lines.
+the state of a single server that got the same reports. docs/protocol.md says what they say to each other.
 """
 
 from siag.live.sharding.follower import Follower

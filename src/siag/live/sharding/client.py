@@ -23,9 +23,9 @@ def connect(addresses: Sequence[tuple[str, int]], context: ssl.SSLContext | None
 
 
 class ShardedConnection:
-    """One line to the lead and one to each follower, which have the later slices of every array.
+    """One connection to the lead and one to each follower, which have the later slices of every array.
 
-    Text goes to the lead and comes from it; arrays are cut up and put together. If any line breaks, all are given up.
+    Text goes to the lead and comes from it; arrays are cut up and put together. If any breaks, all are given up.
 
     Args:
         addresses: of the lead, then of the followers in order.
@@ -33,24 +33,24 @@ class ShardedConnection:
     """
 
     def __init__(self, addresses: Sequence[tuple[str, int]], context: ssl.SSLContext | None) -> None:
-        self._lines: list[ClientConnection] = []
+        self._all: list[ClientConnection] = []
         try:
             for address in addresses:
-                self._lines.append(ClientConnection(address, context))
+                self._all.append(ClientConnection(address, context))
         except BaseException:
             self.close()
             raise
-        self._lead, self._followers = self._lines[0], self._lines[1:]
+        self._lead, self._followers = self._all[0], self._all[1:]
         self._visit = secrets.randbits(VISITS)
         self._refusal: tuple[wire.Head, dict[str, Any]] | None = None  # a follower's answer to our hello
-        self._ends = [0] * len(self._lines)  # of the slices
+        self._ends = [0] * len(self._all)  # of the slices
         self._asked: wire.Expected = {}
         self._expected: wire.Expected = {}
 
     @property
     def extras(self) -> dict[str, Any]:
         """By which the servers know that these connections are one worker's."""
-        return {"visit": self._visit, "shards": len(self._lines)}
+        return {"visit": self._visit, "shards": len(self._all)}
 
     @property
     def whole(self) -> bool:
@@ -59,20 +59,20 @@ class ShardedConnection:
 
     def greet(self, hello: bytes) -> None:
         """Send a hello to the followers, then to the lead, who lets us in; a follower's refusal is the answer, too."""
-        for line in self._followers:
-            line.send(hello)
+        for each in self._followers:
+            each.send(hello)
         slices, offers = [], []
-        for line in self._followers:
-            head = line.receive(BEFORE)
-            content = line.text(head)
+        for each in self._followers:
+            head = each.receive(BEFORE)
+            content = each.text(head)
             if head.kind != wire.WELCOME:
                 self._refusal = head, content
                 return
             slices.append((content.get("first"), content.get("last")))
             offers.append(content.get("memory"))
         self._divide(slices)
-        for line, offer, first, last in zip(self._followers, offers, self._ends, self._ends[1:], strict=False):
-            line.share(offer, last - first, last - first)
+        for each, offer, first, last in zip(self._followers, offers, self._ends, self._ends[1:], strict=False):
+            each.share(offer, last - first, last - first)
         self._lead.send(hello)
 
     def share(self, path: object, message: int, shown: int) -> None:
@@ -86,8 +86,8 @@ class ShardedConnection:
             return
         _, kind, _, stamp, sample = wire.HEADER.unpack(head)
         first = self._ends[0]
-        for line, last in zip(self._followers, self._ends[1:], strict=True):
-            line.send(wire.head(kind, 8 * (last - first), stamp, sample), array[first:last])
+        for each, last in zip(self._followers, self._ends[1:], strict=True):
+            each.send(wire.head(kind, 8 * (last - first), stamp, sample), array[first:last])
             first = last
         self._lead.send(wire.head(kind, 8 * self._ends[0], stamp, sample), array[: self._ends[0]])
 
@@ -102,8 +102,8 @@ class ShardedConnection:
         head = self._lead.receive(self._expected)
         if head.kind == wire.MODEL:
             first = self._ends[0]
-            for line, last in zip(self._followers, self._ends[1:], strict=True):
-                other = line.receive({wire.MODEL: (8 * (last - first), 8 * (last - first))})
+            for each, last in zip(self._followers, self._ends[1:], strict=True):
+                other = each.receive({wire.MODEL: (8 * (last - first), 8 * (last - first))})
                 if other.stamp != head.stamp:
                     raise wire.BadFrame(f"models of versions {head.stamp} and {other.stamp} at once")
                 first = last
@@ -114,8 +114,8 @@ class ShardedConnection:
         if out.size != self._ends[-1]:
             raise wire.BadFrame(f"the shards have {self._ends[-1]} numbers, not {out.size}")
         first = 0
-        for line, last in zip(self._lines, self._ends, strict=True):
-            line.array(out[first:last])
+        for each, last in zip(self._all, self._ends, strict=True):
+            each.array(out[first:last])
             first = last
 
     def text(self, head: wire.Head) -> dict[str, Any]:
@@ -136,9 +136,9 @@ class ShardedConnection:
 
     def close(self) -> None:
         """Hang up."""
-        for line in self._lines:
+        for each in self._all:
             with suppress(OSError):
-                line.close()
+                each.close()
 
     def _divide(self, slices: Sequence[tuple[object, object]]) -> None:
         """Note who has which numbers; the lead has those before the first follower's."""
@@ -155,4 +155,4 @@ class ShardedConnection:
             if left <= 0:
                 raise TimeoutError("it does not answer")
             ready = readable([self._lead, *quiet], left)
-            quiet = [line for line in quiet if line.fileno() not in ready or not line.waiting()]
+            quiet = [each for each in quiet if each.fileno() not in ready or not each.waiting()]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -53,18 +54,19 @@ class LeadConnections(Connections):
             self._reports.pop(connection.row, None)
         super().lost(connection, now)
 
-    def flush(self, now: float) -> Actions:
+    def flush(self, now: float) -> Iterator[Action]:
         """Send orders, and answers that were held back."""
-        actions = list(super().flush(now))
+        yield from super().flush(now)
+        yield from self._handle_notes(now)  # that came with the answer to a question
         self._leading.flush()
-        return actions + self._handle_notes(now)  # that came with the answer to a question
+        self.pending = bool(self._outbox)
 
-    def heard(self, source: Source, now: float) -> Actions:
+    def heard(self, source: Source, now: float) -> Iterator[Action]:
         """A follower has said something."""
         for link in self._links:
             if link is source:
                 link.hear()
-        return self._handle_notes(now)
+        yield from self._handle_notes(now)
 
     def _compare(self, hello: dict[str, Any]) -> None:
         shards, visit = len(self._links) + 1, hello.get("visit")
@@ -130,13 +132,11 @@ class LeadConnections(Connections):
             connection.reader.expected = self.joined
         return actions
 
-    def _handle_notes(self, now: float) -> list[Action]:
-        actions: list[Action] = []
+    def _handle_notes(self, now: float) -> Iterator[Action]:
         for link in self._links:
             while link.notes:
                 note = link.notes.popleft()
                 if not self.session.over:
-                    actions += self._noted(link.k, note, now)
+                    yield from self._noted(link.k, note, now)
             if link.beyond and not self.session.over:
                 self.session.diverged()
-        return actions

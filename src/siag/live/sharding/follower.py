@@ -45,7 +45,7 @@ class Follower:
         context: for TLS.
         limits: on connections.
         folder: where the run is saved; this shard uses a folder in it.
-        share: whether workers on this machine, all trusted, may share memory with it, as in `Hub`.
+        share: whether workers on this machine, all trusted, may share memory with it.
         publish: as for `Store`.
 
     Attributes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hmac
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -95,20 +95,21 @@ class FollowerConnections(Reception):
             self._lead = None
             self.pending = True  # workers are sent away
 
-    def flush(self, now: float) -> Actions:
+    def flush(self, now: float) -> Iterator[Action]:
         """See whether a save is on disk; without a lead, send the workers away."""
-        actions = list(self._look_at_save(now))
+        yield from self._look_at_save(now)
         if self._lead is None:
-            actions += self._send_away("the lead is gone", now)
+            yield from self._send_away("the lead is gone", now)
         self.pending = self._saving is not None
-        return actions
 
     def handle_garbage(self, connection: Connection, reason: str, now: float) -> Actions:
         """Garbage: answered, and the connection closed."""
         self.garbage += 1
         return self.refuse(connection, reason, now, final=False)
 
-    def handle_frame(self, connection: Connection, head: wire.Head, payload: memoryview, now: float) -> Actions:
+    def handle_frame(
+        self, connection: Connection, head: wire.Head, payload: memoryview, now: float
+    ) -> Iterable[Action]:
         """A frame has come, one that was expected."""
         if head.kind == wire.REPORT and connection.row is not None:
             return self._report(connection, connection.row, head, payload)
@@ -209,9 +210,9 @@ class FollowerConnections(Reception):
         note = NOTE.pack(row, square_norm(message))
         return [Send(self._lead, wire.head(wire.NOTE, NOTE.size, self._visit_of[connection], head.sample) + note)]
 
-    def _follow(self, orders: memoryview, now: float) -> Actions:
-        """Do what the lead has done."""
-        server, actions = self._server, list[Action]()
+    def _follow(self, orders: memoryview, now: float) -> Iterator[Action]:
+        """Do what the lead has done, each order when what the one before has to be sent was sent."""
+        server = self._server
         for order in unpack(orders):
             row = getattr(order, "row", 0)
             if not 0 <= row < len(server.changed):
@@ -220,17 +221,16 @@ class FollowerConnections(Reception):
                 case Take(_, age, sample, eta, step):
                     server.take(row, sample, age, step, eta)
                 case Answer(_, version, visit):
-                    actions += self._show(row, version, visit, now)
+                    yield from self._show(row, version, visit, now)
                 case Move(eta):
                     server.move(eta)
                 case Fade(_, factor):
                     server.fade(row, factor)
                 case Save(number, common):
-                    actions += self._save(number, common, now)
+                    yield from self._save(number, common, now)
         if server.beyond() and not self._beyond:
             self._beyond = True
-            actions += self._say({"beyond": True})
-        return actions
+            yield from self._say({"beyond": True})
 
     def _show(self, row: int, version: int, visit: int, now: float) -> Actions:
         """Send w to the worker that now has the row, if it is still there."""

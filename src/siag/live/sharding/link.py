@@ -31,7 +31,7 @@ class Note(NamedTuple):
 
 
 class Link:
-    """A line to the follower that has shard k.
+    """A connection to the follower that has shard k.
 
     It waits while a follower is slow, and follower and lead never wait for each other: a follower reads its orders
     whatever it has to say.
@@ -76,33 +76,33 @@ class Link:
         self.beyond = False
         hello = {"protocol": wire.PROTOCOL, "siag": __version__, "lead": secret, "shard": k, "shards": shards, **facts}
         try:
-            self._line = connect(address, context)
-            self._line.greet(wire.text(wire.HELLO, hello))
-            head = self._line.receive({wire.WELCOME: wire.TOLD, wire.REFUSAL: wire.TOLD})
-            content = self._line.text(head)
+            self._connection = connect(address, context)
+            self._connection.greet(wire.text(wire.HELLO, hello))
+            head = self._connection.receive({wire.WELCOME: wire.TOLD, wire.REFUSAL: wire.TOLD})
+            content = self._connection.text(head)
         except (OSError, wire.BadFrame) as error:
             raise ShardLost(f"{self._place}: {reason_of(error)}; start it first") from None
         if head.kind != wire.WELCOME:
-            self._line.close()
+            self._connection.close()
             raise SiagError(f"{self._place}: {wire.words(content.get('reason'))}")
 
     def fileno(self) -> int:
         """Of its socket."""
-        return self._line.fileno()
+        return self._connection.fileno()
 
     def order(self, orders: bytes | bytearray) -> None:
         """Send orders."""
         try:
             for frame in frames(orders):
-                self._line.send(frame)
+                self._connection.send(frame)
         except OSError as error:
             raise self._lost(error) from None
 
     def hear(self) -> None:
         """Take in what has been said, without waiting."""
         try:
-            while self._line.waiting():
-                self._take(self._line.receive(self._expected))
+            while self._connection.waiting():
+                self._take(self._connection.receive(self._expected))
         except (OSError, wire.BadFrame) as error:
             raise self._lost(error) from None
 
@@ -121,9 +121,9 @@ class Link:
         """Its slice of the result, when all orders before have been followed, to its place in `out`."""
         self._send({"what": "w"})
         try:
-            while (head := self._line.receive(self._expected)).kind != wire.REPLY:
+            while (head := self._connection.receive(self._expected)).kind != wire.REPLY:
                 self._take(head)
-            self._line.array(out[self.first : self.last])
+            self._connection.array(out[self.first : self.last])
         except (OSError, wire.BadFrame) as error:
             raise self._lost(error) from None
 
@@ -134,18 +134,18 @@ class Link:
 
     def close(self) -> None:
         """Hang up."""
-        self._line.close()
+        self._connection.close()
 
     def _send(self, question: dict[str, Any]) -> None:
         try:
-            self._line.send(wire.text(wire.ASK, question))
+            self._connection.send(wire.text(wire.ASK, question))
         except OSError as error:
             raise self._lost(error) from None
 
     def _next(self) -> dict[str, Any]:
         """Wait for the next frame, and take it in."""
         try:
-            return self._take(self._line.receive(self._expected))
+            return self._take(self._connection.receive(self._expected))
         except (OSError, wire.BadFrame) as error:
             raise self._lost(error) from None
 
@@ -153,12 +153,12 @@ class Link:
         """Take in a frame that is no array; what it says."""
         if head.kind == wire.NOTE:
             payload = bytearray(NOTE.size)
-            self._line.fill(memoryview(payload))
+            self._connection.fill(memoryview(payload))
             self.notes.append(Note(head.stamp, head.sample, *NOTE.unpack(payload)))
             return {}
         if head.kind == wire.REPLY:
             raise wire.BadFrame("an answer to no question")
-        content = self._line.text(head)
+        content = self._connection.text(head)
         if "saved" in content:
             problem = content.get("problem")
             self.saved = (int(content["saved"]), None if problem is None else wire.words(problem))

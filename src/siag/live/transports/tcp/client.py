@@ -322,13 +322,13 @@ def _some(count: int) -> int:
     return count
 
 
-def readable(lines: Sequence[ClientConnection], seconds: float) -> set[int]:
-    """Wait for one of some lines; the numbers of the sockets that can be read."""
+def readable(connections: Sequence[ClientConnection], seconds: float) -> set[int]:
+    """Wait for one of some connections; the numbers of the sockets that can be read."""
     if not hasattr(select, "poll"):
-        return {line.fileno() for line in select.select(lines, [], [], seconds)[0]}
+        return {each.fileno() for each in select.select(connections, [], [], seconds)[0]}
     poller = select.poll()
-    for line in lines:
-        poller.register(line, select.POLLIN)
+    for each in connections:
+        poller.register(each, select.POLLIN)
     return {number for number, _ in poller.poll(1000 * seconds)}
 
 

@@ -54,7 +54,13 @@ class Endpoint:
     # Actions
 
     def perform(self, actions: Iterable[Action]) -> None:
-        """Carry out what the reception wants done."""
+        """Carry out what the reception wants done, and have done soon what it has put off."""
+        self._carry_out(actions)
+        if self.reception.pending and not self._scheduled:
+            self._scheduled = True
+            self._loop.call_soon(self._flush)
+
+    def _carry_out(self, actions: Iterable[Action]) -> None:
         for action in actions:
             peer: Peer = action.connection.place
             if type(action) is SendModel:
@@ -63,20 +69,14 @@ class Endpoint:
                 peer.transport.write(action.frame)
             else:
                 peer.hang_up()
-        if self.reception.pending and not self._scheduled:
-            self._scheduled = True
-            self._loop.call_soon(self._flush)
 
     def _flush(self) -> None:
-        """What came in one turn of the loop is dealt with together."""
+        """What came in one turn of the loop is dealt with together; what is still pending waits for `look_after`."""
         self._scheduled = False
         try:
-            actions = self.reception.flush(time.monotonic())
+            self._carry_out(self.reception.flush(time.monotonic()))
         except Exception as error:
             self.reception.failure = self.reception.failure or error
-            return
-        if actions:
-            self.perform(actions)  # what is still pending waits for `look_after`
 
     def _send_model(self, peer: Peer, action: SendModel) -> None:
         if peer.show(action):
@@ -156,15 +156,13 @@ class Endpoint:
                 await self._loop.connect_accepted_socket(self._peer(), caller)
             elif await self._speaks_tls(caller):
                 await self._shake_hands(caller)
-        except (OSError, TimeoutError):
-            self.reception.garbage += 1
-            caller.close()
-        except asyncio.CancelledError:  # to make room, or at the end
+        except (OSError, asyncio.CancelledError) as error:  # cancelled: to make room, or at the end
+            error.__traceback__ = None  # or asyncio's future would keep it, and with it the buffers of TLS
             self.reception.garbage += 1
             caller.close()
 
     async def _speaks_tls(self, caller: socket.socket) -> bool:
-        """Wait for a caller's first byte, which costs nothing; one that does not speak TLS is told so, and sent away."""
+        """Wait for a caller's first byte, which costs nothing; one that speaks no TLS is told so, and sent away."""
         async with asyncio.timeout(self.reception.limits.hello):
             await self._readable(caller)
         if caller.recv(1, socket.MSG_PEEK) == TLS:
@@ -214,6 +212,7 @@ class Endpoint:
             await asyncio.wait([shaking])
         elif oldest is not None:
             self._cut_off(oldest)
+            await asyncio.sleep(0)  # its descriptor is free then
         else:
             return False
         return True

@@ -85,11 +85,9 @@ class Peer(asyncio.BufferedProtocol):
     def offer_memory(self, hello: dict[str, Any], message: int, shown: int) -> dict[str, Any]:
         """What a welcome says of memory to share, given a hello and how many numbers reports and models have."""
         self.forget_memory()
-        self._memory = offered(self.transport, hello, message, shown)
-        if self._memory is None:
-            return {}
         self.connection.reader.tap = self._tap
-        return {"memory": self._memory.path}
+        self._memory = offered(self.transport, hello, message, shown)
+        return {} if self._memory is None else {"memory": self._memory.path}
 
     def forget_memory(self) -> None:
         """Share no memory any longer."""

@@ -1,0 +1,149 @@
+"""A follower's connections without I/O: who is let in, what orders do, and what it says of its saves."""
+
+import numpy as np
+import pytest
+from pair import Desk
+
+from siag.live import wire
+from siag.live.connection import Limits
+from siag.live.security import Tokens
+from siag.live.sharding.follower_connections import BEAT, FollowerConnections
+from siag.live.sharding.orders import NOTE, Answer, Move, Save, Take, frames, pack
+from siag.live.sharding.slice_server import SliceServer
+from siag.methods import SGD
+
+SECRET = "a secret of the servers"
+FACTS = {"shard": 1, "shards": 2, "n": 2, "d": 4}
+D = 2  # numbers of its slice
+
+
+class Slow:
+    """A store whose saves take until they are done."""
+
+    busy, problem = False, None
+
+    def save_as(self, number, common, arrays, rows, meta):
+        self.busy = True
+        return True
+
+    def close(self):
+        self.busy = False
+
+
+class Following(Desk):
+    """A follower with its lead."""
+
+    def __init__(self, store=None):
+        self.store, self.now = store, 0.0
+
+        def make():
+            return SliceServer(SGD(), np.zeros(4), 2, 2, 4)
+
+        opened = None if store is None else lambda run: store
+        self.connections = FollowerConnections(make, (2, 4), FACTS, Tokens.none(), SECRET, Limits(), opened)
+        self.lead = self.call()
+        run = {} if store is None else {"run": "this"}
+        assert self.lead.hello(lead=SECRET, **FACTS, **run)[0] == wire.WELCOME
+
+    def order(self, *orders):
+        """The lead gives orders."""
+        for frame in frames(b"".join(pack(order) for order in orders)):
+            self.lead.give(frame)
+
+    def guest(self, visit, row):
+        """A worker that the lead lets in."""
+        caller = self.call()
+        assert caller.hello(visit=visit, shards=2)[2] == {"first": 2, "last": 4}
+        self.order(Answer(row, 0, visit))
+        assert caller.frame()[:2] == (wire.MODEL, 0)
+        return caller
+
+    def said(self):
+        """What the lead is told next."""
+        length = wire.HEADER.unpack_from(self.lead.sent)[0] + wire.HEADER.size
+        frame, self.lead.sent = self.lead.sent[:length], self.lead.sent[length:]
+        return frame
+
+
+def test_each_worker_is_sent_the_slice_of_its_own_version_though_orders_come_together():
+    follower = Following()
+    one, two = follower.guest(11, 0), follower.guest(22, 1)
+    assert one.report([1.0, 2.0]) is None
+    assert two.report([10.0, 20.0]) is None
+    for row, visit, numbers in ((0, 11, (1.0, 2.0)), (1, 22, (10.0, 20.0))):
+        note = follower.said()
+        assert wire.HEADER.unpack_from(note)[1:4:2] == (wire.NOTE, visit)
+        assert NOTE.unpack(note[24:]) == (row, sum(number**2 for number in numbers))
+    follower.order(Take(0, 0, 0, 0.5, 1), Answer(0, 1, 11), Take(1, 1, 0, 0.5, 1), Move(0.0), Answer(1, 3, 22))
+    kind, version, first = one.frame()
+    assert (kind, version) == (wire.MODEL, 1)
+    kind, version, second = two.frame()
+    assert (kind, version) == (wire.MODEL, 3)
+    assert first.tolist() == [-0.5, -1.0]
+    assert second.tolist() == [-5.5, -11.0]
+
+
+def test_a_guest_whom_the_lead_does_not_let_in_may_not_report():
+    follower = Following()
+    guest = follower.call()
+    assert guest.hello(visit=7, shards=2)[0] == wire.WELCOME
+    assert guest.report(np.zeros(D))[0] == wire.REFUSAL
+    assert guest.closed
+
+
+@pytest.mark.parametrize(
+    ("hello", "says", "final"),
+    [
+        ({"visit": -1, "shards": 2}, "split over 2 servers", True),
+        ({"visit": "1", "shards": 2}, "split over 2 servers", True),
+        ({"visit": 1, "shards": 3}, "split over 2 servers", True),
+        ({"visit": 11, "shards": 2}, "the visit is known already", False),
+        ({"lead": ["no"]}, "the secret is not this server's", True),
+        ({"lead": "a guess", **FACTS}, "the secret is not this server's", True),
+        ({"lead": SECRET, **FACTS, "d": 5}, "d is 4 here, 5 at the lead", True),
+        ({"protocol": 99}, "install the same version", True),
+    ],
+)
+def test_what_is_neither_its_lead_nor_a_worker_of_this_run_is_refused(hello, says, final):
+    follower = Following()
+    follower.guest(11, 0)
+    caller = follower.call()
+    kind, _, content = caller.hello(**hello)
+    assert (kind, content["final"], caller.closed) == (wire.REFUSAL, final, True)
+    assert says in content["reason"]
+
+
+@pytest.mark.parametrize("content", [bytes(31), bytes(32), pack(Take(5, 0, 0, 0.1, 1)), pack(Take(0, 0, 9, 0.1, 1))])
+def test_orders_that_are_none_end_the_leads_connection(content):
+    follower = Following()
+    follower.lead.give(wire.head(wire.ORDERS, len(content)) + content)
+    assert follower.lead.closed
+
+
+def test_without_its_lead_it_sends_the_workers_away_and_a_new_lead_begins_anew():
+    follower = Following()
+    worker = follower.guest(11, 0)
+    follower.order(Move(0.0))
+    follower.lead.lose()
+    follower.flush()
+    assert worker.frame()[2] == {"reason": "the lead is gone", "final": False}
+    assert worker.closed
+    assert follower.call().hello(visit=12, shards=2)[2]["reason"] == "there is no lead yet"
+    epoch = follower.connections.epoch
+    follower.lead = follower.call()
+    assert follower.lead.hello(lead=SECRET, **FACTS)[0] == wire.WELCOME
+    assert follower.connections.epoch == epoch + 1
+
+
+def test_the_lead_hears_of_a_save_that_takes_long_and_of_its_end():
+    follower = Following(Slow())
+    follower.order(Save(3, 2))
+    follower.flush()
+    assert follower.lead.sent == b""
+    follower.now = BEAT + 1.0
+    follower.flush()
+    assert wire.parse_text(follower.said()[24:]) == {"saving": 3}
+    follower.store.busy = False
+    follower.flush()
+    assert wire.parse_text(follower.said()[24:]) == {"saved": 3, "problem": None}
+    assert not follower.connections.pending

@@ -1,10 +1,10 @@
 """What tests of the Ray runtime share: a small cluster on this machine, a run there, and ways to look at its actors."""
 
 import os
+import time
 from contextlib import contextmanager
 
 import numpy as np
-from peers import wait_until
 
 import siag
 from siag.runtimes import Ray
@@ -48,6 +48,13 @@ def small_cluster(head, *others):
             os.environ["PYTHONPATH"] = path
 
 
+def wait_until(condition):
+    until = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < until, f"not within {PATIENCE} seconds"
+        time.sleep(0.02)
+
+
 def actors(part, state="ALIVE"):
     """The entries of Ray's table of actors whose names begin like this, by name."""
     from ray._private.state import actors as table
@@ -65,7 +72,7 @@ def groups(part):
 
 def only(part):
     """The one actor whose name begins like this, once it is up."""
-    wait_until(lambda: len(actors(part)) == 1, PATIENCE)
+    wait_until(lambda: len(actors(part)) == 1)
     (found,) = actors(part).values()
     return found
 
@@ -81,7 +88,7 @@ def kill(part):
 
 def all_gone():
     """Whether nothing of any run is left."""
-    wait_until(lambda: not actors("siag") and not groups("siag"), PATIENCE)
+    wait_until(lambda: not actors("siag") and not groups("siag"))
     return True
 
 

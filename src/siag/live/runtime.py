@@ -70,9 +70,12 @@ class Runtime(ABC):
         for parameter, value, remedy in spec.sent():
             self.check_sendable(parameter, value, remedy)
         self.prepare(spec)
+        return self.run(spec, spec.tasks())
+
+    def run(self, spec: Spec, tasks: list[Task]) -> Run:
+        """Open the session, and have it carried to its end."""
         about = {"activity": self.describe(spec.n)}
         assembly = Assembly(spec, parts=self.parts(spec), about=about, clock=self.clock, run_id=self.run_id())
-        tasks = spec.tasks()
 
         def carry(session: Session) -> None:
             with interruptible(session.end):

@@ -7,7 +7,7 @@ import os
 import signal
 import socket
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -132,31 +132,10 @@ def _check_reachable(address: str) -> None:
         raise BadInput("address", address, f"that of a Ray cluster ({reason_of(error)})", REMEDY) from None
 
 
-def as_options(amounts: Mapping[str, float]) -> dict[str, Any]:
-    """Resources as the options of an actor."""
-    usual = {"CPU": "num_cpus", "GPU": "num_gpus", "memory": "memory"}
-    found: dict[str, Any] = {"num_cpus": 0}
-    found |= {usual[name]: amount for name, amount in amounts.items() if name in usual}
-    return found | {"resources": {name: amount for name, amount in amounts.items() if name not in usual}}
-
-
-def as_bundles(needs: Iterable[Mapping[str, float]]) -> list[dict[str, float]]:
-    """Resources as the bundles of a placement group, in which Ray refuses those of nothing."""
-    found = ({what: amount for what, amount in need.items() if amount} for need in needs)
-    return [bundle for bundle in found if bundle]
-
-
 def parcel(content: Any) -> Any:
     """Something to be sent, in Ray's object store; of Datasets Ray must know that they are in it."""
     ray = installed()
     return ray.put(content if isinstance(content, Rows | Part) else ray.cloudpickle.dumps(content))
-
-
-def free(resources: Mapping[str, float]) -> str:
-    """What nobody in the cluster uses, in words: CPUs, GPUs, and the other kinds among these resources."""
-    left = installed().available_resources()
-    names = ("CPU", "GPU", *(name for name in resources if name not in ("CPU", "GPU", "memory")))
-    return "free: " + ", ".join(f"{left.get(name, 0):g} {name}" for name in names if name != "GPU" or "GPU" in left)
 
 
 def why_lost(error: Exception) -> str:

@@ -17,6 +17,7 @@ from typing import Any, Self
 
 from siag.foundations.errors import BadFile, SiagError, reason_of
 from siag.live.parts import REMEDY, SPLIT
+from siag.live.reasons import Problems, Trouble
 from siag.live.sharding.saves import NOT_SPLIT
 from siag.live.spec import Spec
 from siag.storage.generations import NAME
@@ -24,6 +25,7 @@ from siag.storage.mirror import Mirror, is_url
 from siag.storage.remote import Remote
 from siag.storage.scratch import PREFIX, Scratch
 
+STALE = "what is at the URL is older than this run's end"
 STATE, TRACE = "state", "trace"  # folders in it
 ANY_STATE = re.compile(rf"(?:/[^/\s'\"]+)*/{PREFIX}\w+/{STATE}(?![\w.-])")
 
@@ -43,7 +45,7 @@ class Places:
         self.publisher: Callable[[], None] | None = None  # makes a save known elsewhere
         self._scratch: Scratch | None = None
         self._mirror: Mirror | None = None
-        self._told: str | None = None
+        self._problems = Problems()
         self._folder: str | None = None  # the URL
         self._trace: tuple[str, str] | None = None  # where it is written, and the URL
         self._started, self._starting = False, threading.Lock()
@@ -102,21 +104,14 @@ class Places:
 
     def news(self) -> str | None:
         """What has gone wrong since this was last asked, or works again."""
-        now = None if self._mirror is None else self._mirror.problem
-        before, self._told = self._told, now
-        if now == before:
-            return None
-        return f"problem: {now}; training goes on" if now else "copying works again"
+        return self._problems.note(Trouble.COPYING, None if self._mirror is None else self._mirror.problem)
 
-    def finish(self) -> bool:
-        """Copy what is left, the run having ended; whether all is there. If not, `lost` may say why."""
-        return self._mirror is None or self._mirror.push(wait=True)
-
-    @property
-    def lost(self) -> str | None:
-        """What to say at the end of a run whose URL another run has taken over; `None` if none has."""
-        url = None if self._mirror is None else self._mirror.lost
-        return None if url is None else f"{url}: another run has taken it over; what is there is not this run's"
+    def finish(self) -> str:
+        """Copy what is left, the run having ended; what is wrong if not all is there."""
+        if self._mirror is None or self._mirror.push(wait=True):
+            return ""
+        lost = self._mirror.lost
+        return STALE if lost is None else f"{lost}: another run has taken it over; what is there is not this run's"
 
     def named(self, text: str) -> str:
         """The same with the user's URLs in place of paths in scratch folders, be they another server's."""

@@ -5,23 +5,28 @@ from __future__ import annotations
 import os
 import pickle
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field, replace
 from secrets import token_hex
 from typing import Any
 
 from siag.foundations import check
 from siag.foundations.errors import BadInput
-from siag.live.monitor.watch import Watcher, watcher_of
-from siag.live.plan import Plan, Source, planned
-from siag.live.ray.actors import Secrets, ServerSpec
+from siag.live.announcer import Announcer
+from siag.live.monitor.watch import watcher_of
+from siag.live.ray.actors import Secrets
 from siag.live.ray.cluster import connected, installed
 from siag.live.ray.driver import Driver
-from siag.live.ray.room import ONE_CPU, Amounts, room_for
+from siag.live.ray.resources import ONE_CPU, Amounts, checked, in_all, listed, nodes_of, room_for, sum_of
+from siag.live.ray.server_actor import ServerSpec
 from siag.live.ray.servers import Servers
 from siag.live.ray.workers import Workers
+from siag.live.runtime import Runtime
 from siag.live.security import MOST_WORKERS
+from siag.live.session import Session
 from siag.live.sharding.slices import check_split
+from siag.live.spec import Spec
+from siag.live.task import Task
 from siag.live.wire import LARGEST
 from siag.simulation import Run
 from siag.storage.mirror import check_url, is_url
@@ -31,7 +36,7 @@ from siag.streams.rows import is_streamed
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ray:
+class Ray(Runtime):
     """Train on a Ray cluster: `siag.train(…, runtime=siag.runtimes.Ray())`.
 
     Each worker and each server is an actor, which Ray places, and restarts if it dies. They talk to each other over the
@@ -70,56 +75,60 @@ class Ray:
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, check.integer(name, getattr(self, name), high=MOST_WORKERS))
         for name in ("resources", "server_resources"):
-            object.__setattr__(self, name, _amounts(name, getattr(self, name)))
+            object.__setattr__(self, name, checked(name, getattr(self, name)))
         object.__setattr__(self, "shards", check.integer("shards", self.shards, high=1000))
         check.truth("tls", self.tls)
         if self.port is not None:
             object.__setattr__(self, "port", check.integer("port", self.port, high=65536 - self.shards))
         object.__setattr__(self, "patience", check.real("patience", self.patience, above=0))
 
-    def train(self, gradient: Any, streams: Any, w0: Any, method: Any, step: Any, until: Any, **options: Any) -> Run:
-        """Run `siag.train`, which says what the arguments are, on the cluster."""
+    def carry(self, session: Session, tasks: list[Task]) -> None:
+        """Not called: the session is on the cluster."""
+        raise NotImplementedError
+
+    def train(self, spec: Spec) -> Run:
+        """Run it on the cluster."""
         installed()
-        self._check_places(options)
+        spec = self._check_places(spec)
+        streams: Any = spec.streams
         if isinstance(streams, list | tuple):
             streams = [Rows(stream) if _is_dataset(stream) else stream for stream in streams]
-        reading = dict(ONE_CPU) if _is_read_meanwhile(streams) else {}
+        first = [self.server_resources] * self.shards
+        reads = _is_read_meanwhile(streams)
+        if reads:
+            first.append(ONE_CPU)
         with ExitStack() as stack:
             ours = None
             if _is_dataset(streams):
-                workers = self._split_over()
-                ours = stack.enter_context(connected(self.address, self._wanted(workers, reading)))
-                streams = split(streams, workers)
+                ours = stack.enter_context(self._connected(self._split_over(), first))
+                streams = split(streams, self._split_over())
                 stack.callback(dismiss, streams)
-            plan = planned(
-                gradient, streams, w0, method, step, until, **options, few_enough=self._check_count, sendable=sendable
-            )
-            self._check_plan(plan)
-            watcher = watcher_of(plan.options.progress)
+            spec = self._checked(replace(spec, streams=streams))
+            watcher = watcher_of(spec.progress)
             stack.callback(watcher.close)
+            announcer = Announcer(watcher)
             if ours is None:
-                ours = stack.enter_context(connected(self.address, self._wanted(len(plan.own), reading)))
-            nodes = self._check_room(len(plan.own), reading)
-            where = f"on Ray, {nodes} node{'s' * (nodes > 1)}"
-            about = plan.about | {"activity": f"{plan.about['activity']} {where}"}
-            plan = replace(plan, options=replace(plan.options, progress=False), about=about)
-            return self._driver(plan, watcher, ours, reading).run()
+                ours = stack.enter_context(self._connected(spec.n, first))
+            nodes = self._check_room(spec.n, first)
+            self._mention_size(spec, announcer, ours)
+            about = spec.about | {"activity": f"{spec.about['activity']} on Ray, {nodes} node{'s' * (nodes > 1)}"}
+            spec = replace(spec, progress=False, spoken=(about, spec.identity))
+            secrets, name = Secrets.new(spec.n, self.tls), token_hex(3)
+            given = ServerSpec(spec.bare(), secrets, "127.0.0.1" if ours else None, self.port, self.shards)
+            workers = Workers(spec, secrets, self.resources, first, reads=reads, name=name)
+            servers = Servers(given, self.server_resources, name)
+            return Driver(self, spec, announcer, servers, workers, reads=reads).run()
 
-    def _driver(self, plan: Plan, watcher: Watcher, ours: bool, reading: Amounts) -> Driver:
-        """Have Ray start the servers' actors."""
-        secrets, name = Secrets.new(len(plan.own), self.tls), token_hex(3)
-        bare = replace(plan, own=[], source=Source(None, None, plan.method, plan.source.seed, plan.w0))
-        spec = ServerSpec(bare, secrets, "127.0.0.1" if ours else None, self.port, self.shards)
-        first, reads = self.placed_first(reading), bool(reading)
-        workers = Workers(plan, secrets, self.resources, first, reads=reads, name=name)
-        servers = Servers(spec, self.server_resources, self.patience, name)
-        return Driver(self, plan, watcher, servers, workers, ours=ours, reads=reads)
+    def _connected(self, workers: int, first: Sequence[Amounts]) -> AbstractContextManager[bool]:
+        """Be connected; a cluster that is started for the run has all that it needs."""
+        return connected(self.address, sum_of([*first, *[self.resources] * workers]))
 
-    def _check_places(self, options: dict[str, Any]) -> None:
+    def _check_places(self, spec: Spec) -> Spec:
         """Folder and trace: a URL with its driver, or a path that means the same to all."""
+        found: dict[str, Any] = {}
         for name in ("folder", "trace"):
-            place = options[name]
-            if place is None:
+            place = getattr(spec, name)
+            if not isinstance(place, str | os.PathLike):  # none, or refused later
                 continue
             text = os.fspath(place)
             if isinstance(text, str) and is_url(text):
@@ -128,17 +137,16 @@ class Ray:
                     raise BadInput(name, text, allowed, "give a path, or a URL of object storage")
                 check_url(name, text, file=name == "trace")
             else:
-                options[name] = os.path.abspath(text)
-        durable = check.truth("durable", options["durable"])
-        if durable and options["folder"] is not None and is_url(str(options["folder"])):
-            remedy = "give the path of a folder on storage that all nodes see"
-            raise BadInput(
-                "durable", True, "False with a folder at a URL, to which it is copied every few seconds", remedy
-            )
+                found[name] = os.path.abspath(text)
+        durable = check.truth("durable", spec.durable)
+        if durable and is_url(spec.folder):
+            allowed = "False with a folder at a URL, to which it is copied every few seconds"
+            raise BadInput("durable", True, allowed, "give the path of a folder on storage that all nodes see")
         if durable and self.shards > 1:
             raise BadInput("durable", True, f"False with {self.shards} shards", "use shards=1")
+        return replace(spec, **found)
 
-    def _check_count(self, number: int) -> None:
+    def check_workers(self, number: int) -> None:
         """As many workers as were asked for, and enough for the fewest."""
         if self.workers is not None and self.workers != number:
             raise BadInput("workers", self.workers, f"{number}, one for each stream", "or leave it out")
@@ -147,46 +155,67 @@ class Ray:
         if self.fewest is not None and self.fewest > number:
             raise BadInput("fewest", self.fewest, f"at most {number}, the number of workers")
 
-    def _check_plan(self, plan: Plan) -> None:
-        """What else must reach the servers, and fit on a line."""
-        options = plan.options
-        d, n = plan.w0.size, len(plan.own)
-        if 8 * max(plan.method.traffic(d, n)) > LARGEST * self.shards:
-            raise BadInput("w0", d, f"at most {LARGEST // 8} numbers, what a frame can carry", "use more shards")
+    def check_sendable(self, parameter: str, value: Any, remedy: str) -> None:
+        """Refuse what cannot be sent to an actor, or cannot be found there.
+
+        Functions may come from anywhere, but a method's or a problem's meaning is registered by its module.
+        """
+        from ray import cloudpickle
+
+        if isinstance(value, Rows | Part):  # Ray has its own way to send a Dataset
+            return
+        try:
+            cloudpickle.dumps(value)
+            content = pickle.dumps(value) if parameter in ("method", "problem") else b""
+        except Exception as error:  # whatever pickling raises, and a user's __reduce__
+            reason = " ".join(str(error).split())
+            raise BadInput(parameter, value, f"something that can be pickled ({reason})", remedy) from None
+        if b"__main__" in content:
+            allowed = "of a class the nodes can import"
+            raise BadInput(parameter, value, allowed, "define it in a module, not in the script")
+
+    def _checked(self, spec: Spec) -> Spec:
+        """The same with nothing left out; all of it can be sent, and fits on a line."""
+        spec = spec.validate()
+        self.check_workers(spec.n)
+        remedy = "define it at the top of a module, without open files or locks"
+        given = (("step", spec.step, remedy), ("loss", spec.loss, remedy), ("guard", spec.guard, remedy))
+        for each in (*spec.sent(), *given):
+            self.check_sendable(*each)
+        if 8 * max(spec.method.traffic(spec.w0.size, spec.n)) > LARGEST * self.shards:
+            allowed = f"at most {LARGEST // 8} numbers, what a frame can carry"
+            raise BadInput("w0", spec.w0.size, allowed, "use more shards")
         if self.shards > 1:
-            check_split(plan.method, plan.w0, n, self.shards)
-        for name, value in (("step", plan.step), ("loss", options.loss), ("guard", options.guard)):
-            sendable(name, value, "define it at the top of a module, without open files or locks")
+            check_split(spec.method, spec.w0, spec.n, self.shards)
+        self.prepare(spec)
+        return spec
 
-    def placed_first(self, reading: Amounts) -> list[Amounts]:
-        """What has its place before the workers: servers, and tasks that read Datasets meanwhile."""
-        return [self.server_resources] * self.shards + [reading] * bool(reading)
-
-    def _wanted(self, workers: int, reading: Amounts) -> dict[str, float]:
-        """All that a run needs."""
-        total = {"CPU": 0.0}
-        for need in [*self.placed_first(reading), *[self.resources] * workers]:
-            for what, amount in need.items():
-                total[what] = total.get(what, 0.0) + amount
-        return total
-
-    def _check_room(self, workers: int, reading: Amounts) -> int:
+    def _check_room(self, workers: int, first: Sequence[Amounts]) -> int:
         """Refuse more than the cluster has, whoever uses it now; return how many nodes there are."""
-        nodes = [dict(node["Resources"]) for node in installed().nodes() if node["Alive"]]
-        first = self.placed_first(reading)
+        nodes = nodes_of(installed())
         placed, fit = room_for(nodes, first, self.resources, workers)
         if placed < self.shards:
-            allowed = f"what the nodes have, {self.shards} times ({_sum(nodes)} in all)"
+            allowed = f"what the nodes have, {self.shards} times ({in_all(nodes)} in all)"
             raise BadInput("server_resources", dict(self.server_resources), allowed, "ask for less, or add nodes")
         fewest = workers if self.fewest is None else self.fewest
         if fit < fewest:
-            beside = "beside a CPU for reading, " if reading else ""
-            each = "a CPU" if self.resources == ONE_CPU else _listed(self.resources)
-            allowed = f"at most {fit}: so many fit into the cluster ({_sum(nodes)} in all), {beside}with {each} each"
+            beside = "beside a CPU for reading, " if len(first) > self.shards else ""
+            each = "a CPU" if self.resources == ONE_CPU else listed(self.resources)
+            allowed = f"at most {fit}: so many fit into the cluster ({in_all(nodes)} in all), {beside}with {each} each"
             remedy = f"ask for less with resources=, add nodes, or start with those that fit by fewest={fit}"
             parameter = "workers" if self.fewest is None else "fewest"
             raise BadInput(parameter, fewest, allowed, remedy if fit else "ask for less with resources=, or add nodes")
         return len(nodes)
+
+    def _mention_size(self, spec: Spec, watcher: Announcer, ours: bool) -> None:
+        """Say how large the table is, and if a cluster of this machine has more processes than cores."""
+        n, d, shards = spec.n, spec.w0.size, self.shards
+        table = f"a table of {n} × {d} numbers, {8 * n * d:,} bytes"
+        watcher.event(f"starting on Ray: {n} workers; {table}, on {shards} server{'s' * (shards > 1)}")
+        cores = os.cpu_count() or 1
+        if ours and n + shards > cores:
+            what = f"{n + shards} processes share the {cores} core{'s' * (cores > 1)} of this machine"
+            watcher.event(f"{what}, and each takes memory of its own; use fewer workers, or a cluster's address")
 
     def _split_over(self) -> int:
         """How many workers a Dataset is split among."""
@@ -195,37 +224,6 @@ class Ray:
                 "workers", None, "given with a Ray Dataset, which is split among them", "write Ray(workers=4)"
             )
         return self.workers
-
-
-def sendable(parameter: str, value: Any, remedy: str) -> None:
-    """Refuse what cannot be sent to an actor, or cannot be found there.
-
-    Functions may come from anywhere, but a method's or a problem's meaning is registered by its module.
-    """
-    from ray import cloudpickle
-
-    if isinstance(value, Rows | Part):  # Ray has its own way to send a Dataset
-        return
-    try:
-        cloudpickle.dumps(value)
-        content = pickle.dumps(value) if parameter in ("method", "problem") else b""
-    except Exception as error:  # whatever pickling raises, and a user's __reduce__
-        reason = " ".join(str(error).split())
-        raise BadInput(parameter, value, f"something that can be pickled ({reason})", remedy) from None
-    if b"__main__" in content:
-        raise BadInput(parameter, value, "of a class the nodes can import", "define it in a module, not in the script")
-
-
-def _amounts(parameter: str, given: Any) -> dict[str, float]:
-    """Amounts of resources by name."""
-    allowed = 'amounts by name, such as {"CPU": 1}'
-    if not isinstance(given, Mapping) or not all(isinstance(name, str) and name for name in given):
-        raise BadInput(parameter, given, allowed)
-    found = {name: check.real(f"{parameter}[{name!r}]", amount, low=0) for name, amount in given.items()}
-    for name, amount in found.items():
-        if name == "GPU" and amount > 1 and amount != int(amount):
-            raise BadInput(f"{parameter}['GPU']", amount, "a fraction of one, or a whole number")
-    return found
 
 
 def _is_dataset(streams: Any) -> bool:
@@ -238,13 +236,3 @@ def _is_read_meanwhile(streams: Any) -> bool:
         return is_streamed(streams)
     listed = streams if isinstance(streams, list) else []
     return any(isinstance(stream, Rows | Part) and stream.streamed for stream in listed)
-
-
-def _listed(amounts: Amounts) -> str:
-    return ", ".join(f"{amount:g} {what}" for what, amount in amounts.items())
-
-
-def _sum(nodes: Sequence[Mapping[str, float]]) -> str:
-    """What nodes have together, in words."""
-    names = sorted({name for node in nodes for name in node if not name.startswith("node:") and "memory" not in name})
-    return ", ".join(f"{sum(node.get(name, 0.0) for node in nodes):g} {name}" for name in names) or "nothing"

@@ -1,4 +1,4 @@
-"""The server's actor on a Ray cluster: a session with its TCP endpoint in a thread, and what the driver asks it."""
+"""The actors of the servers: a session with its TCP endpoint in a thread, and what the driver asks it; and a shard."""
 
 from __future__ import annotations
 
@@ -9,32 +9,71 @@ import time
 import warnings
 from collections import deque
 from collections.abc import Sequence
-from contextlib import ExitStack, suppress
-from dataclasses import replace
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from siag.foundations.errors import SiagError
 from siag.live.assembly import Assembly
+from siag.live.connection import Limits
+from siag.live.connections import Connections
+from siag.live.departures import GONE
 from siag.live.monitor.watch import Problems
-from siag.live.ray.actors import STALE, TIMEOUT, Actor, Ended, How, ServerSpec, identity, loaded, restarted
+from siag.live.parts import Parts
+from siag.live.ray.actors import TIMEOUT, Gone, Secrets, loaded, node, restarted, trusting
 from siag.live.ray.places import Places
-from siag.live.session import GONE, Session
-from siag.live.sharding import ShardLost
+from siag.live.reasons import Ended
+from siag.live.session import Session
+from siag.live.sharding import Follower, ShardLost
+from siag.live.sharding.assembled import Followers, SplitParts
+from siag.live.sharding.connections import LeadConnections
+from siag.live.spec import Spec
 from siag.live.task import last_words
-from siag.live.transports.tcp.server import listen, serve_session
+from siag.live.transports.tcp.endpoint import listen
+from siag.live.transports.tcp.server import serve_session
 from siag.server.snapshot import Snapshot
 from siag.simulation import Run
 
 MOST_LINES = 10_000  # remarks that wait for the driver
 RETRY = 0.2  # seconds before the servers of other shards are looked for again
+Address = tuple[str, int]
+
+
+@dataclass(frozen=True)
+class ServerSpec:
+    """What every server of a run is given.
+
+    Args:
+        spec: the run, without what only workers need.
+        secrets: of the run.
+        host: where to listen; `None`: at the address of the node.
+        port: of the first server, the next ones being those of the other shards; `None`: any that is free.
+        shards: how many servers there are.
+    """
+
+    spec: Spec
+    secrets: Secrets
+    host: str | None
+    port: int | None
+    shards: int
+
+    def listening(self, k: int) -> Address:
+        """Where shard k listens."""
+        return self.host or node(), 0 if self.port is None else self.port + k
+
+    def places(self, k: int) -> Places:
+        """Where shard k keeps its state; known to be the same run's when Ray restarts the actor that calls."""
+        import ray
+
+        identity = str(ray.get_runtime_context().get_actor_id())
+        return Places(self.spec, k if self.shards > 1 else None, identity)
 
 
 class Orders(NamedTuple):
     """What the driver knows and the server cannot; sent whole with each question, so that none can be lost."""
 
-    why: str = ""  # the run is to end
-    ended: dict[int, Ended] = {}  # noqa: RUF012  # never changed: workers that are gone for good, by row
-    nobody: bool = False  # no worker is left
+    why: Ended | None = None  # the run is to end
+    gone: dict[int, Gone] = {}  # noqa: RUF012  # never changed: workers that are gone for good, by row
 
 
 class Look(NamedTuple):
@@ -42,8 +81,8 @@ class Look(NamedTuple):
 
     life: str  # another one after each restart
     ready: bool  # whether it listens
-    after: int  # how many lines there were before these
-    lines: list[tuple[bool, str]]  # remarks, and whether each is a problem
+    told: int  # how many remarks there were
+    lines: list[tuple[bool, str]]  # the latest of them, and whether each is a problem
     snapshot: Snapshot | None
 
 
@@ -60,41 +99,32 @@ class Relay(Problems):
 
     def __init__(self) -> None:
         self.snapshot: Snapshot | None = None
-        self._lines: deque[tuple[bool, str]] = deque()
-        self._dropped = 0
+        self._lines: deque[tuple[bool, str]] = deque(maxlen=MOST_LINES)
+        self._told = 0
         self._lock = threading.Lock()
 
     def show(self, snapshot: Snapshot) -> None:
         """Keep the latest."""
         self.snapshot = snapshot
 
-    def event(self, text: str) -> None:
+    def event(self, text: str, problem: bool = False) -> None:
         """Keep it."""
-        self._keep(False, text)
+        with self._lock:
+            self._lines.append((problem, text))
+            self._told += 1
 
     def problem(self, text: str) -> None:
         """Keep it, as a problem."""
-        self._keep(True, text)
+        self.event(text, problem=True)
 
     def after(self, known: int) -> tuple[int, list[tuple[bool, str]]]:
-        """The lines that follow the first so many, which are dropped, and how many came before those."""
+        """How many lines there were, and those that follow the first so many."""
         with self._lock:
-            while self._lines and self._dropped < known:
-                self._drop()
-            return self._dropped, list(self._lines)
-
-    def _keep(self, problem: bool, text: str) -> None:
-        with self._lock:
-            self._lines.append((problem, text))
-            if len(self._lines) > MOST_LINES:
-                self._drop()
-
-    def _drop(self) -> None:
-        self._lines.popleft()
-        self._dropped += 1
+            new = self._told - known
+            return self._told, list(self._lines)[-new:] if new > 0 else []
 
 
-class ServerActor(Actor):
+class ServerActor:
     """The server; if the model is split, the lead.
 
     Args:
@@ -102,12 +132,10 @@ class ServerActor(Actor):
     """
 
     def __init__(self, version: str) -> None:
-        super().__init__(version)
-        self._followers: list[Any] = []  # the actors of the other shards, in order
+        self._version = version
         self._life, self._relay = secrets.token_hex(4), Relay()
-        self._addresses: list[tuple[str, int]] | None = None
+        self._addresses: list[Address] | None = None
         self._session: Session | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
         self._places: Places | None = None
         self._orders = Orders()
         self._obeyed: set[int] = set()  # rows of workers that the session knows to be gone for good
@@ -115,7 +143,7 @@ class ServerActor(Actor):
 
     # What workers and the driver ask
 
-    def where(self) -> list[tuple[str, int]] | None:
+    def where(self) -> list[Address] | None:
         """The addresses of all servers, if they are up."""
         return self._addresses
 
@@ -130,118 +158,109 @@ class ServerActor(Actor):
     def look(self, life: str, known: int, orders: Orders) -> Look:
         """How things stand, to a driver that knows so many of the remarks of some life."""
         self._orders = orders
-        if self._loop is not None:
-            with suppress(RuntimeError):  # it has ended
-                self._loop.call_soon_threadsafe(self._obey)
+        if self._session is not None:
+            self._session.soon(self._obey)
         news = None if self._places is None else self._places.news()
         if news is not None:
             self._relay.problem(news)
-        after, lines = self._relay.after(known if life == self._life else 0)
-        if self._places is not None:
-            lines = [(problem, self._places.named(text)) for problem, text in lines]
-        return Look(self._life, self._addresses is not None, after, lines, self._relay.snapshot)
+        told, lines = self._relay.after(known if life == self._life else 0)
+        named = [(problem, self._named(text)) for problem, text in lines]
+        return Look(self._life, self._addresses is not None, told, named, self._relay.snapshot)
+
+    def _named(self, text: str) -> str:
+        return text if self._places is None else self._places.named(text)
 
     # The run
 
     def run(self, parcel: bytes, followers: list[Any]) -> Outcome:
-        """Serve until the end, given a `ServerSpec`; Ray calls this again when it restarts the actor."""
-        self._followers = followers
+        """Serve until the end, given a `ServerSpec` and the actors of the other shards, in order.
+
+        Ray calls this again when it restarts the actor.
+        """
         run, error = None, b""
         with warnings.catch_warnings(record=True) as found:
             warnings.simplefilter("always")
             try:
-                run = self._run(loaded(parcel, "the run"))
+                run = self._run(loaded(parcel, "the run", self._version), followers)
             except BaseException as failure:  # the user's loss may raise anything
                 error = _portable(failure)
-        named = str if self._places is None else self._places.named
-        said = [(each.category, named(str(each.message))) for each in found]
         self._addresses = None
-        return Outcome(run, error, said)
+        return Outcome(run, error, [(each.category, self._named(str(each.message))) for each in found])
 
-    def _run(self, spec: ServerSpec) -> Run:
+    def _run(self, given: ServerSpec, followers: list[Any]) -> Run:
         with ExitStack() as stack:
-            shard = 0 if spec.shards > 1 else None
-            listeners = [stack.enter_context(each) for each in listen(*spec.listening(0))]
-            self._places = stack.enter_context(Places(spec.plan.options, shard, identity()))
+            listeners = [stack.enter_context(each) for each in listen(*given.listening(0))]
+            places = self._places = stack.enter_context(given.places(0))
             said = ""
             while True:
                 try:
-                    run = self._serve(spec, listeners, self._places)
+                    run = self._serve(given, listeners, places, self._find(followers))
                 except ShardLost as error:
                     self._addresses = None
-                    if spec.plan.options.folder is None:
+                    if given.spec.folder is None:
                         raise SiagError(f"{error}; with folder= all servers would go on from their last save") from None
                     if str(error) != said:
                         said = str(error)
                         self._relay.problem(f"problem: {error}; all servers go on from their last save")
                     time.sleep(RETRY)
                     continue
-                if not self._places.finish():
-                    warnings.warn(self._places.lost or STALE, RuntimeWarning, stacklevel=2)
+                wrong = places.finish()
+                if wrong:
+                    warnings.warn(wrong, RuntimeWarning, stacklevel=2)
                 return run
 
-    def _serve(self, spec: ServerSpec, listeners: Sequence[Any], places: Places) -> Run:
-        plan, keys = spec.plan, spec.secrets
-        others = self._find_followers()
-        assembly = Assembly(
-            plan.method,
-            plan.step,
-            plan.w0,
-            plan.names,
-            plan.until,
-            replace(places.options, progress=self._relay),
-            plan.about,
-            others,
-            keys.servers,
-            keys.asking(),
-        )
-        self._check_seen(plan.options.folder, assembly.session)
+    def _serve(self, given: ServerSpec, listeners: Sequence[Any], places: Places, others: list[Address]) -> Run:
+        keys, spec = given.secrets, replace(places.spec, progress=self._relay)
+        followers = Followers(others, keys.servers, trusting(keys.authority))
+        parts = SplitParts(spec, followers, places.publisher) if others else Parts(spec, places.publisher)
+        assembly = Assembly(spec, parts=parts)
+        self._check_seen(given.spec.folder, assembly.session)
         assembly.session.save(time.monotonic(), wait=True)  # a trace must not be there before any state is
         places.start()
         self._session, self._obeyed = assembly.session, set()
+        self._session.soon(self._obey)
 
         def ready(host: str, port: int) -> None:
-            self._loop = asyncio.get_running_loop()
-            self._obey()
             self._addresses = [(host, port), *others]
 
         def carry(session: Session) -> None:
-            parts: dict[str, Any] = {"context": keys.serving(), "tokens": keys.known(), "limits": spec.limits}
-            parts["share"] = True  # all workers are the run's own
-            try:
-                asyncio.run(serve_session(session, listeners, ready=ready, **parts))
-            finally:
-                self._loop = None
-            if session.fruitless:
-                raise SiagError(f"no worker has reported anything; {session.failures[0]}")
+            asyncio.run(
+                serve_session(
+                    session,
+                    listeners,
+                    context=keys.serving(),
+                    tokens=keys.known(),
+                    limits=Limits(connections=max(Limits.connections, 2 * spec.n)),
+                    ready=ready,
+                    share=True,  # all workers are the run's own
+                    make=LeadConnections if others else Connections,
+                )
+            )
 
-        return assembly.run(carry)
+        return assembly.run(carry, fruitful=True)
 
     def _check_seen(self, folder: object, session: Session) -> None:
         """Refuse to begin anew where a server that was restarted should go on."""
-        import ray
-
         if folder is not None and restarted() and not session.recovered:
-            what = f"the server was restarted, and {folder} holds nothing of the run on the node at"
-            remedy = "give a folder on storage that all nodes see, or a URL"
-            raise SiagError(f"{what} {ray.util.get_node_ip_address()}; {remedy}")
+            what = f"the server was restarted, and {folder} holds nothing of the run on the node at {node()}"
+            raise SiagError(f"{what}; give a folder on storage that all nodes see, or a URL")
 
-    def _find_followers(self) -> list[tuple[str, int]]:
+    def _find(self, followers: list[Any]) -> list[Address]:
         """The addresses of the other shards' servers, once all have one."""
         import ray
 
         missed = False
         while True:
             try:
-                found: list[Any] = ray.get([each.where.remote() for each in self._followers], timeout=TIMEOUT)
+                found: list[Any] = ray.get([each.where.remote() for each in followers], timeout=TIMEOUT)
             except ray.exceptions.RayTaskError as error:
                 raise SiagError(str(error.cause)) from None
             except ray.exceptions.RayError:
                 found = [None]
             if None not in found:
                 return found
-            if self._orders.why:
-                raise SiagError(f"{self._orders.why} while a server of the split model was not there")
+            if self._orders.why is not None:
+                raise SiagError(f"{self._orders.why.text} while a server of the split model was not there")
             if not missed and self._session is not None:
                 missed = True
                 self._relay.problem("problem: a server of the split model is not there; waiting until Ray restarts it")
@@ -249,20 +268,80 @@ class ServerActor(Actor):
 
     def _obey(self) -> None:
         """Tell the session what the driver knows; called by the thread that serves."""
-        session = self._session
+        session, orders = self._session, self._orders
         if session is None or session.over:
             return
-        for row, ended in self._orders.ended.items():
-            member = session.server.members[row]
-            if member.state in GONE or row in self._obeyed:
+        members, known = session.server.members, {(failure.row, failure.kind) for failure in session.failures}
+        for row, (failure, why) in orders.gone.items():
+            if row in self._obeyed or members[row].state in GONE:
                 continue
             self._obeyed.add(row)
-            if ended.how is How.LEFT:
-                session.left(row, time.monotonic(), ended.why)
-            elif (member.state, member.reason) != ("away", ended.why):  # it has not heard of it
-                session.failed(row, ended.why)
-        if self._orders.why or self._orders.nobody:
-            session.end(self._orders.why or session.whereabouts())
+            if failure is None:
+                session.left(row, time.monotonic(), why)
+            elif (row, failure) not in known:  # else the worker itself has said so
+                session.failed(row, why, failure)
+        nobody = session.whereabouts() if len(orders.gone) == len(members) else None
+        if (ended := orders.why or nobody) is not None:
+            session.end(ended.ending, ended.detail)
+
+
+class ShardActor:
+    """The server of shard k, from 1; it follows the lead.
+
+    Args:
+        version: of siag, where the run was started.
+        k: its number.
+    """
+
+    def __init__(self, version: str, k: int) -> None:
+        self._version, self._k = version, k
+        self._trouble = self._left = ""  # why it cannot work; what is wrong with its last copy
+        self._follower: Follower | None = None
+        self._ended = threading.Event()
+
+    def run(self, parcel: bytes) -> None:
+        """Serve until told to stop, given a `ServerSpec`; Ray calls this again when it restarts the actor."""
+        try:
+            given: ServerSpec = loaded(parcel, "the run", self._version)
+            keys, (host, port) = given.secrets, given.listening(self._k)
+            with given.places(self._k) as places:
+                spec = places.spec
+                follower = Follower(
+                    spec.method,
+                    spec.w0,
+                    spec.names,
+                    self._k,
+                    given.shards,
+                    host=host,
+                    port=port,
+                    tokens=keys.known(),
+                    secret=keys.servers,
+                    context=keys.serving(),
+                    folder=spec.folder,
+                    share=True,
+                    publish=places.publisher,
+                )
+                places.start()
+                self._follower = follower
+                follower.run()
+                self._left = places.finish()
+        except BaseException as error:
+            self._trouble = last_words(error)
+        finally:
+            self._ended.set()
+
+    def where(self) -> Address | None:
+        """Its address, once it has one."""
+        if self._trouble:
+            raise SiagError(f"shard {self._k}: {self._trouble}")
+        return None if self._follower is None else self._follower.address
+
+    def stop(self) -> str:
+        """End in order; what is wrong if not all that was saved is where it belongs."""
+        if self._follower is not None:
+            self._follower.stop()
+            self._ended.wait()
+        return self._left
 
 
 def _portable(error: BaseException) -> bytes:

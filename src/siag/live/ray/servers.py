@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import time
 import warnings
-from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
 from siag.foundations.errors import SiagError
 from siag.foundations.version import __version__
-from siag.live.ray.actors import STALE, Hello, ServerSpec, ShardActor
-from siag.live.ray.cluster import as_bundles, as_options, free, installed, parcel, why_lost
-from siag.live.ray.room import Amounts
-from siag.live.ray.server_actor import Look, Orders, Outcome, ServerActor
+from siag.live.ray.cluster import installed, parcel, why_lost
+from siag.live.ray.places import STALE
+from siag.live.ray.resources import Amounts, as_bundles, as_options, is_placed
+from siag.live.ray.server_actor import Look, Orders, Outcome, ServerActor, ServerSpec, ShardActor
 
-PAUSE = 0.05  # seconds between two looks while the servers start
 TIMEOUT = 2.0  # seconds for an actor to answer
 TOGETHER = 8  # calls that a server's actor answers at a time, one of them being its work
 
@@ -27,66 +24,51 @@ class Servers:
     restarts the server there, before any worker gets that room.
 
     Args:
-        spec: what each server is given.
+        given: what each server is given.
         resources: what each server needs.
-        patience: seconds for them to come up.
         name: of the run.
+
+    Attributes:
+        first: the actor of the only server, or of the lead.
+        missed: whether the server does not answer because it is being restarted.
     """
 
-    def __init__(self, spec: ServerSpec, resources: Amounts, patience: float, name: str) -> None:
+    def __init__(self, given: ServerSpec, resources: Amounts, name: str) -> None:
         self._ray = installed()
-        self._spec, self._resources, self._patience, self._name = spec, dict(resources), patience, name
-        self._restarts = -1 if spec.plan.options.folder is not None else 0  # without one there is nothing to go on from
+        self._given, self._resources, self._name = given, dict(resources), name
+        self._restarts = -1 if given.spec.folder is not None else 0  # without one there is nothing to go on from
         self._group: Any = None
         self._actors: list[Any] = []
         self._work: Any = None  # of the first one
-        self._until = 0.0  # by when they must be up
-        self.missed = False  # whether the server does not answer because it is being restarted
+        self._seen = self.missed = False
 
     @property
     def first(self) -> Any:
         """The actor of the only server, or of the lead."""
         return self._actors[0]
 
-    def _actor(self, kind: type, k: int, name: str) -> Any:
+    def start(self) -> None:
+        """Have Ray start all."""
+        from ray.util import placement_group
+
+        bundles = as_bundles([self._resources] * self._given.shards)
+        if bundles:
+            self._group = placement_group(bundles, strategy="SPREAD", name=f"siag {self._name}")
+        first = self._actor(ServerActor, 0, "server")
+        others = [self._actor(ShardActor, k, f"shard {k}", k) for k in range(1, self._given.shards)]
+        self._actors, given = [first, *others], parcel(self._given)
+        for shard in others:
+            shard.run.options(max_task_retries=self._restarts).remote(given)
+        self._work = first.run.options(max_task_retries=self._restarts).remote(given, others)
+
+    def _actor(self, kind: type, k: int, what: str, *more: int) -> Any:
         """Have Ray start the server of shard k."""
         from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
         how = {**as_options(self._resources), "max_restarts": self._restarts, "max_concurrency": TOGETHER}
         if self._group is not None:
             how["scheduling_strategy"] = PlacementGroupSchedulingStrategy(self._group, placement_group_bundle_index=k)
-        return self._ray.remote(kind).options(**how, name=name).remote(__version__, *([k] if k else []))
-
-    def start(self, check: Callable[[], None]) -> None:
-        """Have Ray start all, and wait for them, calling `check` meanwhile, which may raise; then let them serve."""
-        from ray.util import placement_group
-
-        self._until = time.monotonic() + self._patience
-        shards, name = self._spec.shards, self._name
-        bundles = as_bundles([self._resources] * shards)
-        if bundles:
-            self._group = placement_group(bundles, strategy="SPREAD", name=f"siag {name}")
-        self._actors.append(self._actor(ServerActor, 0, f"siag server {name}"))
-        for k in range(1, shards):
-            self._actors.append(self._actor(ShardActor, k, f"siag shard {k} {name}"))
-        for k, server in enumerate(self._actors):
-            which = f"the server of shard {k}" if shards > 1 else "the server"
-            hello = server.hello.remote()
-            while not self._ray.wait([hello], timeout=PAUSE)[0]:
-                check()
-                if time.monotonic() > self._until:
-                    what = f"{which} could not be placed within {self._patience:g} seconds"
-                    raise SiagError(f"{what}: the cluster is busy ({free(self._resources)}); wait, or raise patience=")
-            greeted(which, hello)
-        spec, (first, *others) = parcel(self._spec), self._actors
-        for shard in others:
-            shard.run.options(max_task_retries=self._restarts).remote(spec)
-        self._work = first.run.options(max_task_retries=self._restarts).remote(spec, others)
-
-    def check_patience(self) -> None:
-        """Refuse to wait longer for the server to be ready."""
-        if time.monotonic() > self._until:
-            raise SiagError(f"the server was not ready after {self._patience:g} seconds; raise patience=")
+        return self._ray.remote(kind).options(**how, name=f"siag {what} {self._name}").remote(__version__, *more)
 
     @property
     def over(self) -> bool:
@@ -95,7 +77,7 @@ class Servers:
 
     def wait(self, seconds: float) -> bool:
         """Wait so long for the run to end; whether it has."""
-        return self._work is not None and bool(self._ray.wait([self._work], timeout=seconds)[0])
+        return bool(self._ray.wait([self._work], timeout=seconds)[0])
 
     @property
     def placed(self) -> bool:
@@ -109,12 +91,12 @@ class Servers:
             look: Look = self._ray.get(self.first.look.remote(life, known, orders), timeout=TIMEOUT)
         except errors.GetTimeoutError:  # it is busy, or has no place yet
             return None
-        except errors.ActorDiedError as error:
+        except (errors.ActorDiedError, errors.RayTaskError) as error:
             raise self._gone(error) from None
         except errors.RayActorError:
             self.missed = True
             return None
-        self.missed = False
+        self._seen, self.missed = True, False
         return look
 
     def outcome(self) -> Outcome:
@@ -126,6 +108,8 @@ class Servers:
         return outcome
 
     def _gone(self, error: Exception) -> SiagError:
+        if not self._seen:
+            return SiagError(f"the server could not be started: {why_lost(error)}")
         started = "start the run again with the same folder"
         remedy = started if self._restarts else "with folder= it would be restarted from its last save"
         return SiagError(f"the server's process is gone: {why_lost(error)}; {remedy}")
@@ -150,21 +134,3 @@ class Servers:
                 self._ray.kill(actor)
             if self._group is not None:
                 remove_placement_group(self._group)
-
-
-def is_placed(group: Any) -> bool:
-    """Whether Ray has room for all bundles of a placement group."""
-    from ray.util import placement_group_table
-
-    return bool(placement_group_table(group)["state"] == "CREATED")
-
-
-def greeted(which: str, hello: Any) -> None:
-    """Check that an actor, which has answered, can work."""
-    ray = installed()
-    try:
-        said: Hello = ray.get(hello)
-    except ray.exceptions.RayError as error:
-        raise SiagError(f"{which} could not be started: {why_lost(error)}") from None
-    if said.trouble:
-        raise SiagError(f"{which}, on the node at {said.address}: {said.trouble}")

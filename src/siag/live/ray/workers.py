@@ -7,46 +7,51 @@ from contextlib import suppress
 from secrets import token_hex
 from typing import Any
 
+from siag.foundations.errors import SiagError
 from siag.foundations.version import __version__
-from siag.live.plan import Plan
-from siag.live.ray.actors import Ended, How, Secrets, WorkerActor
-from siag.live.ray.cluster import as_bundles, as_options, installed, parcel, why_lost
-from siag.live.ray.room import ONE_CPU, Amounts, room_for
-from siag.live.ray.servers import greeted, is_placed
+from siag.live.ray.actors import Gone, Secrets, WorkerActor
+from siag.live.ray.cluster import installed, parcel, why_lost
+from siag.live.ray.resources import ONE_CPU, Amounts, as_bundles, as_options, is_placed, nodes_of, room_for
+from siag.live.reasons import Failure
+from siag.live.spec import Spec
 
 
 class Workers:
-    """Starts the workers, and notes which of them are up and which have ended.
+    """Starts the workers, and notes which of them are up and which are gone for good.
 
     Ray Data reads Datasets by tasks that need a CPU. Ray cannot keep one free for them, so with Datasets only as many
     workers are started as leave one. The others are started one after the other, when Ray has room for one more worker
     and that CPU: a placement group asks for both, which Ray's autoscaler sees, and goes when it has them.
 
     Args:
-        plan: the run.
+        spec: the run.
         secrets: of the run.
         resources: what each worker needs.
         first: what is placed before the workers: servers, and with Datasets the CPU for reading.
         reads: whether Datasets are read meanwhile.
         name: of the run.
+
+    Attributes:
+        up: rows of those that are up.
+        gone: those that have ended for good, by row.
     """
 
     def __init__(
-        self, plan: Plan, secrets: Secrets, resources: Amounts, first: Sequence[Amounts], *, reads: bool, name: str
+        self, spec: Spec, secrets: Secrets, resources: Amounts, first: Sequence[Amounts], *, reads: bool, name: str
     ) -> None:
         self._ray = installed()
-        self._names, self._streams, self._tokens = plan.names, plan.own, secrets.tokens
+        self._names, self._streams, self._tokens = spec.names, spec.per_worker, secrets.tokens
         self._resources, self._first, self._reads, self._name = dict(resources), first, reads, name
-        self._shared = parcel((plan.source, None if secrets.tls is None else secrets.tls[0]))  # what all get
+        self._shared = parcel((spec.source, secrets.authority))  # what all get
         self._server: Any = None  # the server's actor, once they are to work
         self._actors: dict[int, Any] = {}
         self._sent: dict[int, Any] = {}  # streams, in Ray's object store
         self._greetings: dict[Any, int] = {}  # of those that are not known to be up
         self._work: dict[Any, int] = {}
-        self._waiting = list(range(len(plan.names)))  # those that are not started
+        self._waiting = list(range(spec.n))  # those that are not started
         self._probe: Any = None  # a placement group that tells whether there is room for one more
         self.up: set[int] = set()
-        self.ended: dict[int, Ended] = {}
+        self.gone: dict[int, Gone] = {}
 
     def start(self) -> None:
         """Have Ray start all that are not, or with Datasets as many as there may be."""
@@ -63,24 +68,35 @@ class Workers:
 
     def meet(self, patience: float = 0.0) -> None:
         """See which workers have come up; wait so many seconds for the first of them."""
-        done = self._ray.wait(list(self._greetings), timeout=patience)[0] if self._greetings else []
-        while done:
-            row = self._greetings.pop(done[0])
+        for hello in self._done(self._greetings, patience):
+            row = self._greetings.pop(hello)
             if self._server is None:  # what is wrong with later ones is known when their work ends
-                greeted(f"worker {self._names[row]}", done[0])
+                self._check(self._names[row], hello)
             self.up.add(row)
-            done = self._ray.wait(list(self._greetings), timeout=0)[0] if self._greetings else []
+
+    def _check(self, name: str, hello: Any) -> None:
+        """Refuse to begin with a worker that cannot work."""
+        try:
+            wrong = self._ray.get(hello)
+        except self._ray.exceptions.RayError as error:
+            wrong = f"it could not be started: {why_lost(error)}"
+        if wrong:
+            raise SiagError(f"worker {name}: {wrong}")
 
     def note_ends(self) -> None:
         """See which workers have ended for good; their room is for those that wait."""
-        done = self._ray.wait(list(self._work), num_returns=len(self._work), timeout=0)[0] if self._work else []
-        for work in done:
+        for work in self._done(self._work):
             row = self._work.pop(work)
             try:
-                self.ended[row] = self._ray.get(work)
+                self.gone[row] = self._ray.get(work)
             except self._ray.exceptions.RayError as error:
-                self.ended[row] = Ended(How.GAVE_UP, why_lost(error))
+                self.gone[row] = Gone(Failure.GAVE_UP, why_lost(error))
             self._stop(row)
+
+    def _done(self, calls: dict[Any, int], patience: float = 0.0) -> list[Any]:
+        """The calls that have been answered; wait so many seconds for the first of them."""
+        found = self._ray.wait(list(calls), timeout=patience)[0] if calls else []
+        return self._ray.wait(list(calls), num_returns=len(calls), timeout=0)[0] if found else []
 
     @property
     def paused(self) -> bool:
@@ -90,19 +106,15 @@ class Workers:
     def pause(self) -> None:
         """End all processes of workers; `start` starts them again."""
         self._drop_probe()
-        self._work.clear()
-        self._waiting = sorted([*self._waiting, *self._actors])
-        for row in list(self._actors):
-            self._stop(row)
+        for row in sorted(self._actors):
+            self._put_off(row)
 
     def adjust(self) -> None:
         """With Datasets, keep a CPU free for reading: start one more worker if there is room, end some if not."""
         if not self._reads:
             return
         for row in sorted(self._actors)[self._limit() :]:
-            self._work = {work: other for work, other in self._work.items() if other != row}
-            self._stop(row)
-            self._waiting.append(row)
+            self._put_off(row)
         if not self._waiting:
             self._drop_probe()
         elif self._probe is None:
@@ -122,16 +134,13 @@ class Workers:
     def remove(self) -> None:
         """Leave nothing of them on the cluster."""
         with suppress(Exception):  # the cluster is gone as well
-            for row in list(self._actors):
-                self._stop(row)
-            self._drop_probe()
+            self.pause()
 
     def _limit(self) -> int:
         """How many may be started, at most."""
         if not self._reads:
             return len(self._names)
-        nodes = [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
-        return room_for(nodes, self._first, self._resources, len(self._names))[1]
+        return room_for(nodes_of(self._ray), self._first, self._resources, len(self._names))[1]
 
     def _start(self, row: int) -> None:
         """Have Ray start a worker."""
@@ -147,6 +156,12 @@ class Workers:
 
     def _put_to_work(self, row: int) -> None:
         self._work[self._actors[row].run.remote(self._shared, self._sent[row], self._server)] = row
+
+    def _put_off(self, row: int) -> None:
+        """End a worker's process; it is to be started again."""
+        self._work = {work: other for work, other in self._work.items() if other != row}
+        self._stop(row)
+        self._waiting.append(row)
 
     def _stop(self, row: int) -> None:
         self._ray.kill(self._actors.pop(row))

@@ -5,13 +5,13 @@ from __future__ import annotations
 import copy
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from siag.activity import Clock, Exponential, Fixed, OnOff, Tick
 from siag.activity.times import Arrivals, Times, duration
 from siag.foundations import check
-from siag.foundations.errors import BadInput
+from siag.foundations.errors import BadInput, Missing
 from siag.foundations.rng import CLOCK, fresh
 from siag.live.connection import Limits
 from siag.live.connections import Connections
@@ -24,6 +24,7 @@ from siag.live.spec import Spec
 from siag.live.task import Task
 from siag.live.transports.virtual import Client, World
 from siag.live.worker import Worker
+from siag.simulation import Run
 from siag.storage.background import Inline
 
 LOOK = 0.05  # virtual seconds between two looks at everything that is no message
@@ -40,18 +41,20 @@ class Faults:
     Args:
         crashes: mean time between two crashes of a worker's process; `None`: none. One that was killed begins anew, as
             one that is started again does.
+        server: mean time between two crashes of the server, which goes on from the run's folder; `None`: none.
         cuts: mean time between two cuts of a worker's connection, at which what is on its way is lost; `None`: none.
         delay: how long each message takes, on top of `Simulated.travel`; `None`: no time.
         down: seconds until a process that was killed is back.
     """
 
     crashes: float | None = None
+    server: float | None = None
     cuts: float | None = None
     delay: Times | None = None
     down: float = 1.0
 
     def __post_init__(self) -> None:
-        for name in ("crashes", "cuts"):
+        for name in ("crashes", "server", "cuts"):
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, check.real(name, getattr(self, name), above=0, remedy="or None"))
         object.__setattr__(self, "down", check.real("down", self.down, low=0))
@@ -104,45 +107,57 @@ class Simulated(Runtime):
     def check_sendable(self, parameter: str, value: object, remedy: str) -> None:
         """Nothing is sent anywhere."""
 
-    def parts(self, spec: Spec) -> Parts:
-        """What is saved is on disk before anything else happens."""
-        return Parts(spec, background=lambda name: Inline(), entropy=random.Random(self.seed).randbytes)
-
     def prepare(self, spec: Spec) -> None:
-        """Machine code is made when it is first needed."""
+        """Refuse what has no meaning in virtual time; machine code is made when it is first needed."""
+        if any(spec.pauses or ()):
+            raise BadInput("pauses", list(spec.pauses), "left out in virtual time", "Simulated has slowness=")
+        if self.faults.server is not None and spec.folder is None:
+            raise Missing("folder", "a server that crashes goes on from there")
 
     def describe(self, workers: int) -> str:
         """Where so many workers run, in words."""
         return f"live, {workers} worker{'s' * (workers > 1)} in virtual time"
 
-    def clock(self) -> float:
-        """Time stands still but for what happens: measuring a loss takes none."""
-        return 0.0
-
     def run_id(self) -> str:
         """By which a new run knows its trace: the same each time."""
         return f"simulated {self.seed}"
 
+    def run(self, spec: Spec, tasks: list[Task]) -> Run:
+        """Run it to its end; after a crash of the server in another session, which goes on where that one was."""
+        if spec.progress is None:
+            spec = replace(spec, progress=False)  # who is away, and back again, is as planned
+        rehearsal = Rehearsal(self, tasks, spec.names)
+        while True:
+            try:
+                return _Life(rehearsal).run(spec, tasks)
+            except ServerCrashed:
+                continue
+
     def carry(self, session: Session, tasks: list[Task]) -> None:
         """Run workers and server until the session is over."""
-        Rehearsal(self, session, tasks).run()
+        Rehearsal(self, tasks, [member.name for member in session.server.members]).serve(session)
+
+
+class ServerCrashed(Exception):
+    """The server has been killed; its workers are still there."""
 
 
 class Rehearsal:
-    """A run in virtual time.
+    """Workers and a network in virtual time, which outlive their server.
 
     Args:
         runtime: how long things take, and what goes wrong.
-        session: the server and what belongs to it.
         tasks: one for each worker.
+        names: of the workers.
     """
 
-    def __init__(self, runtime: Simulated, session: Session, tasks: Sequence[Task]) -> None:
-        self._faults, self._session, self._world = runtime.faults, session, World()
-        self._rng = random.Random(runtime.seed)
-        self._connections = Connections(session, Tokens.none(), EVERYBODY, now=0.0)
+    def __init__(self, runtime: Simulated, tasks: Sequence[Task], names: Sequence[str]) -> None:
+        self.runtime, self._faults, self._names, self._world = runtime, runtime.faults, names, World()
+        self._rng, self.entropy = random.Random(runtime.seed), random.Random(f"entropy {runtime.seed}").randbytes
+        self._connections: Connections | None = None
+        self._doomed = False
         self._tasks = [_again(task) if self._faults.crashes is not None else _once(task) for task in tasks]
-        self._agenda = agenda = runtime.activity().begin(len(tasks), runtime.seed, 0)
+        agenda = runtime.activity().begin(len(tasks), runtime.seed, 0)
         draws = fresh(runtime.seed, 1, CLOCK)
         law = None if self._faults.delay is None else self._faults.delay.law()
         delay = None if law is None else lambda: float(duration(draws, law))
@@ -150,26 +165,34 @@ class Rehearsal:
             Client(self._world, row, self._worker(row), lambda: self._connections, agenda, delay)
             for row in range(len(tasks))
         ]
-
-    def run(self) -> None:
-        """Let everything happen."""
-        world, session = self._world, self._session
-        session.begin(world.now)
-        for time, row in zip(self._agenda.when.tolist(), self._agenda.who.tolist(), strict=True):
-            world.at(time, self._clients[row].start, row)
+        for time, row in zip(agenda.when.tolist(), agenda.who.tolist(), strict=True):
+            self._world.at(time, self._clients[row].start, row)
         for row, client in enumerate(self._clients):
             self._plan(self._faults.crashes, partial(self._crash, client, row))
             self._plan(self._faults.cuts, client.cut)
+        self._plan(self._faults.server, self._doom)
+
+    @property
+    def now(self) -> float:
+        """Virtual seconds since the start."""
+        return self._world.now
+
+    def serve(self, session: Session) -> None:
+        """Let everything happen until the session is over, or the server is killed."""
+        world = self._world
+        self._connections = Connections(session, Tokens.none(), EVERYBODY, now=world.now)
+        session.begin(world.now)
         try:
-            self._happen()
+            self._happen(session, self._connections)
         except Exception:
-            session.end(Ending.SERVER_ERROR)
-            session.finish(world.now)
+            if not self._doomed:
+                session.end(Ending.SERVER_ERROR)
+                session.finish(world.now)
             raise
         session.finish(world.now)
 
-    def _happen(self) -> None:
-        world, session, look, tick = self._world, self._session, 0.0, -1.0
+    def _happen(self, session: Session, connections: Connections) -> None:
+        world, look, tick = self._world, self._world.now, -1.0
         ticking = isinstance(session.server.pace, Tick)
         while not session.over and any(client.alive for client in self._clients):
             if ticking and tick < session.next_tick < NEVER:
@@ -177,16 +200,37 @@ class Rehearsal:
                 world.at(tick, lambda: session.look_after(world.now), len(self._clients))
             if not world.step():
                 break
-            if self._connections.failure is not None:
-                raise self._connections.failure
+            if self._doomed:
+                self._end_life(connections)
+            if connections.failure is not None:
+                raise connections.failure
             if world.now >= look:
                 look = world.now + LOOK
                 session.look_after(world.now)
 
+    def _doom(self) -> None:
+        self._doomed = self._connections is not None
+
+    def _end_life(self, connections: Connections) -> None:
+        """The server is killed: connections break, and for a while there is none to connect to."""
+        self._connections = None
+        for connection in list(connections.connections):
+            connection.place.cut()
+        until = self._world.now + self._faults.down
+        back: list[float] = []
+        self._world.at(until, lambda: back.append(until))
+        while not back and self._world.step():
+            pass
+        raise ServerCrashed
+
+    def revive(self) -> None:
+        """There is a server again."""
+        self._doomed = False
+
     def _worker(self, row: int) -> Worker:
         """A worker that begins."""
-        name, task = self._session.server.members[row].name, self._tasks[row]
-        return Worker(lambda *_: task(), name=name, heartbeat=NEVER, rng=random.Random(self._rng.random()))
+        task, rng = self._tasks[row], random.Random(self._rng.random())
+        return Worker(lambda *_: task(), name=self._names[row], heartbeat=NEVER, rng=rng)
 
     def _plan(self, mean: float | None, fault: Callable[[], None]) -> None:
         """Have a fault happen again and again."""
@@ -204,6 +248,34 @@ class Rehearsal:
         if client.alive:
             client.kill(self._worker(row))
             self._world.after(self._faults.down, client.start, row)
+
+
+class _Life(Runtime):
+    """One life of the server of a rehearsal."""
+
+    def __init__(self, rehearsal: Rehearsal) -> None:
+        self._rehearsal, self._runtime = rehearsal, rehearsal.runtime
+
+    def parts(self, spec: Spec) -> Parts:
+        """What is saved is on disk before anything else happens."""
+        return Parts(spec, background=lambda name: Inline(), entropy=self._rehearsal.entropy)
+
+    def describe(self, workers: int) -> str:
+        """Virtual time."""
+        return self._runtime.describe(workers)
+
+    def run_id(self) -> str:
+        """That of the runtime."""
+        return self._runtime.run_id()
+
+    def clock(self) -> float:
+        """The virtual time; measuring a loss takes none."""
+        return self._rehearsal.now
+
+    def carry(self, session: Session, tasks: list[Task]) -> None:
+        """Serve until the session is over, or the server is killed."""
+        self._rehearsal.revive()
+        self._rehearsal.serve(session)
 
 
 def _once(task: Task) -> Callable[[], Task]:

@@ -162,7 +162,7 @@ class Endpoint:
             caller.close()
 
     async def _speaks_tls(self, caller: socket.socket) -> bool:
-        """Wait for a caller's first byte, which costs nothing; one that speaks no TLS is told so, and sent away."""
+        """Wait for a caller's first byte, which costs nothing; one that does not speak TLS is told so and sent away."""
         async with asyncio.timeout(self.reception.limits.hello):
             await self._readable(caller)
         if caller.recv(1, socket.MSG_PEEK) == TLS:

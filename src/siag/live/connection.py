@@ -198,16 +198,15 @@ class Reception(ABC):
         connection.paused, connection.read_by = False, math.inf
         return self.receive(connection, 0, now)
 
-    def feed(self, connection: Connection, content: wire.Raw, now: float) -> Actions:
-        """These bytes have come; for transports that have them in one piece."""
-        rest, actions = memoryview(content), list[Action]()
+    def feed(self, connection: Connection, content: wire.Raw, now: float) -> Iterator[Action]:
+        """These bytes have come; for transports that have them in one piece. As for `receive`."""
+        rest = memoryview(content)
         while rest and not connection.closing:
             room = connection.reader.buffer()
             count = min(len(room), len(rest))
             room[:count] = rest[:count]
             rest = rest[count:]
-            actions += self.receive(connection, count, now)
-        return actions
+            yield from self.receive(connection, count, now)
 
     def deadline(self, size: int, now: float) -> float:
         """When so many bytes that begin to travel now must have arrived."""

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 from siag.activity.agenda import Agenda, returns, takes
 from siag.live import wire
 from siag.live.connection import Action as ServerAction
-from siag.live.connection import Actions as ServerActions
 from siag.live.connection import Connection, Reception, SendModel, model_frame
 from siag.live.connection import Send as ServerSend
 from siag.live.frame_reader import FrameReader
@@ -60,7 +60,12 @@ class Link:
         client: who has opened it.
         reception: the server's.
         delay: seconds that a message takes, drawn anew for each; none by default.
+
+    Attributes:
+        extras: what a hello has to say of the connection itself.
     """
+
+    extras: Mapping[str, Any] = {}  # noqa: RUF012  # never changed
 
     def __init__(self, world: World, client: Client, reception: Reception, delay: Callable[[], float] | None) -> None:
         self._world, self._client, self._reception, self._delay = world, client, reception, delay
@@ -115,7 +120,7 @@ class Link:
         if reception.pending:
             self._perform(reception.flush(now))
 
-    def _perform(self, actions: ServerActions) -> None:
+    def _perform(self, actions: Iterable[ServerAction]) -> None:
         perform(self._reception, actions)
 
     def _arrive_here(self, content: bytes) -> None:
@@ -135,7 +140,7 @@ class Link:
             self._client.lost(self, reason)
 
 
-def perform(reception: Reception, actions: ServerActions) -> None:
+def perform(reception: Reception, actions: Iterable[ServerAction]) -> None:
     """Carry out what a server wants done."""
     for action in actions:
         perform_one(reception, action)
@@ -248,7 +253,7 @@ class Client:
             self.do(self.worker.lost("there is no server", self._world.now))
             return
         self.link = self._open(reception)
-        self.do(self.worker.connected(self._world.now))
+        self.do(self.worker.connected(self._world.now, dict(self.link.extras)))
 
     def _open(self, reception: Reception) -> Link:
         return Link(self._world, self, reception, self._delay)

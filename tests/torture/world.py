@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from tests.torture.options import Options
@@ -43,8 +43,29 @@ LAST = 25  # samples of a worker whose stream ends
 FOLDER, TRACE = Path("state"), Path("run.trace")
 
 
+class Process(Protocol):
+    """A server's process."""
+
+    connections: Any
+    arriving: Any
+
+    @property
+    def now(self) -> float:
+        """What its clock shows."""
+
+    def perform(self, actions: Iterable[Action]) -> None:
+        """Carry out what it wants done, unless it dies meanwhile."""
+
+    def die(self) -> None:
+        """It ends without a word."""
+
+
 class Killed(BaseException):
-    """The server's process dies here."""
+    """A server's process dies here."""
+
+    def __init__(self, process: Process) -> None:
+        super().__init__()
+        self.process = process
 
 
 class Task(FromProblem):
@@ -116,11 +137,10 @@ class Tap:
 class Wire(Link):
     """A connection whose messages are late, arrive in pieces, and are lost when it is cut."""
 
-    def __init__(self, torture: Torture, client: Client, reception: Reception, row: int) -> None:
-        self._torture, self._rng, self._options = torture, torture.rng, torture.options
-        super().__init__(torture.world, client, reception, torture.delay)
+    def __init__(self, torture: Torture, client: Any, process: Process) -> None:
+        self._process, self._rng, self._options = process, torture.rng, torture.options
+        super().__init__(torture.world, client, process.connections, torture.delay)
         self.gone = False  # nothing arrives any more
-        self.row = row
 
     def to_server(self, content: bytes) -> None:
         """The worker sends something."""
@@ -151,7 +171,7 @@ class Wire(Link):
         self._last[0] = max(self._last[0], self._world.now) + seconds
 
     def _server_time(self) -> float:
-        return self._torture.now
+        return self._process.now
 
     def _pieces(self, content: bytes) -> list[bytes]:
         if not self._options.pieces or len(content) < 2:
@@ -160,19 +180,24 @@ class Wire(Link):
         return [content[first:last] for first, last in zip([0, *ends], [*ends, len(content)], strict=True)]
 
     def _arrive_there(self, content: bytes) -> None:
-        if not self.gone and self._torture.connections is self._reception:
-            self._torture.arriving = self
+        if not self.gone and self._process.connections is self._reception:
+            self._process.arriving = self
             try:
                 super()._arrive_there(content)
             finally:
-                self._torture.arriving = None
+                self._process.arriving = None
 
     def _arrive_here(self, content: bytes) -> None:
         if not self.gone:
             super()._arrive_here(content)
 
+    def lose_there(self) -> None:
+        """The server finds the connection gone, if it is still the same."""
+        if self._process.connections is self._reception:
+            super().lose_there()
+
     def _perform(self, actions: Iterable[Action]) -> None:
-        self._torture.perform(actions)
+        self._process.perform(actions)
 
 
 class Host(Client):
@@ -183,7 +208,7 @@ class Host(Client):
         self._torture, self.down = torture, False
 
     def _open(self, reception: Reception) -> Link:
-        return Wire(self._torture, self, reception, self._row)
+        return Wire(self._torture, self, self._torture)
 
 
 class Watched(Store):
@@ -231,7 +256,7 @@ class Torture:
         self.disk = disk(random.Random(f"disk {options.seed}"))
         self.problem = LeastSquares.random(n=options.workers, d=3, p=1, noise=0.1, seed=7)
         self.method = SIAG(resum=options.resum)
-        self.shadow = Shadow(self.problem, self.method, options.every)
+        self.shadow = Shadow(self.problem, self.method, options.every, self.shards)
         self._used = self.method if method is None else method
         self.connections: Connections | None = None
         self.assembly: Assembly | None = None
@@ -241,9 +266,17 @@ class Torture:
         self._doom: int | None = None  # how many actions the server has left
         self._jump = 0.0
         agenda = Clock(Exponential(options.compute)).begin(options.workers, options.seed, 0)
-        self.hosts = [Host(self, row, self._worker(row), agenda) for row in range(options.workers)]
+        self.hosts = [self._host(row, self._worker(row), agenda) for row in range(options.workers)]
         self.delay = None if options.delay == 0.0 else partial(self.rng.expovariate, 1.0 / options.delay)
         self._backgrounds: list[Deferred] = []
+
+    @property
+    def shards(self) -> int:
+        """How many servers there are."""
+        return 1
+
+    def _host(self, row: int, worker: Worker, agenda: Any) -> Host:
+        return Host(self, row, worker, agenda)
 
     # The run
 
@@ -269,11 +302,9 @@ class Torture:
         """The next thing happens."""
         try:
             require(self.world.step(), "nothing is left to happen")
-        except Killed:
-            if self.assembly is not None:
-                self.shadow.check(self.assembly.server)
-            self._end_life(power=False)
-        if self.disk.left is not None and self.disk.left < 0:
+        except Killed as killed:
+            killed.process.die()
+        if self.dark:
             self._end_life(power=True)
         if self.assembly is not None:
             self.shadow.check(self.assembly.server)
@@ -282,6 +313,17 @@ class Torture:
     def now(self) -> float:
         """What the server's clock shows."""
         return self.world.now + self._jump
+
+    def die(self) -> None:
+        """The server's process ends without a word."""
+        if self.assembly is not None:
+            self.shadow.check(self.assembly.server)
+        self._end_life(power=self.dark)
+
+    @property
+    def dark(self) -> bool:
+        """Whether the power of its machine has failed."""
+        return self.disk.left is not None and self.disk.left < 0
 
     def perform(self, actions: Iterable[Action]) -> None:
         """Carry out what the server wants done, unless it dies meanwhile."""
@@ -295,7 +337,7 @@ class Torture:
         if self._doom is not None:
             self._doom -= 1
             if self._doom < 0:
-                raise Killed
+                raise Killed(self)
 
     # The server
 
@@ -303,33 +345,43 @@ class Torture:
         """Start a server, or try again soon if the disk does not let it."""
         if self.done or self.assembly is not None:
             return
-        kind, store = self._kinds
         try:
             spec, name = self._spec(), f"run {self.options.seed}"
-            self.assembly = Assembly(spec, parts=_Parts(self, store, spec), clock=lambda: self.now, run_id=name)
+            self.assembly = Assembly(spec, parts=self._parts(spec), clock=lambda: self.now, run_id=name)
         except (SiagError, OSError) as error:
-            require(not self.quiet, f"it cannot be started: {error}")
+            self._not_started(error)
             self._backgrounds.clear()
             self.disk.kill()
             self.world.after(0.5, self._start)
             return
         session, server = self.assembly.session, self.assembly.server
         if session.recovered:
-            self.shadow.recovered(server, self.options.durable)
+            self._recovered(server)
         else:
-            require(
-                (self.shadow.saved == 0 and max(self.shadow.acknowledged, default=-1) < 0) or not self.options.durable,
-                "what was saved or acknowledged is gone",
-            )
+            acknowledged = self.options.durable and max(self.shadow.acknowledged, default=-1) >= 0
+            require(self.shadow.saved == 0 and not acknowledged, "what was saved or acknowledged is gone")
             self.shadow.begin_afresh()
         self._touch(server)
         server.trace = Tap(self, session.trace)
-        self.connections = kind(session, Tokens.none(), Limits(), now=self.now)
+        self.connections = self._kinds[0](session, Tokens.none(), Limits(), now=self.now)
+        self._begun()
         life = self._life
-        try:
-            session.begin(self.now)
-        finally:
-            self._look(life)
+        session.begin(self.now)
+        self._look(life)
+
+    def _parts(self, spec: Spec) -> Parts:
+        return _Parts(self, self._kinds[1], spec)
+
+    def _not_started(self, error: Exception) -> None:
+        """It cannot be started: the disk does not let it."""
+        require(not self.quiet, f"it cannot be started: {error}")
+
+    def _recovered(self, server: ParameterServer) -> None:
+        """It goes on with what it has found."""
+        self.shadow.recovered(server, self.options.durable)
+
+    def _begun(self) -> None:
+        """It goes on from here."""
 
     def _spec(self) -> Spec:
         options = self.options
@@ -354,6 +406,7 @@ class Torture:
         session, connections = self.assembly.session, self.connections
         self.world.after(self.rng.uniform(0.5, 1.5) * LOOK, partial(self._look, life))
         session.look_after(self.now)
+        self.shadow.catch_up(session.server)
         cut, actions = connections.slow(self.now)
         for connection in cut:
             connection.place.lose_there()
@@ -387,7 +440,6 @@ class Torture:
         given_up = session.trace is not None and session.trace.tail is None
         if all(problem.what is Trouble.TRACE and given_up for problem in session.problems):
             self._check_disk(traced=self.options.traced and not given_up)
-            self.done = True
         else:  # it could not be written: whoever starts it again goes on from what was
             require(not self.quiet, f"the last save failed: {session.problems}")
             self._end_life(power=False)
@@ -395,11 +447,16 @@ class Torture:
     def _check_disk(self, traced: bool) -> None:
         """What was kept is what there was."""
         spec = replace(self._spec(), trace=None)
-        again = Assembly(spec, parts=_Parts(self, self._kinds[1], spec), clock=lambda: self.now)
-        self.shadow.check(again.server)
+        again = Assembly(spec, parts=self._parts(spec), clock=lambda: self.now)
+        self._check_all(again.server)
         again.close()
         if traced:
             self.check_trace()
+        self.done = True
+
+    def _check_all(self, server: ParameterServer) -> None:
+        """What was found on disk is what there was."""
+        self.shadow.check(server)
 
     def check_owner(self, row: int) -> None:
         """A report was taken: it must have come by the connection that has the worker's row."""
@@ -435,22 +492,24 @@ class Torture:
         self.world.after(self.rng.expovariate(1.0 / mean), happen)
 
     def _cut(self, host: Host) -> None:
-        link = host.link
-        if isinstance(link, Wire):
+        link: Any = host.link
+        if link is not None:
             if self.rng.random() < 0.3:
                 link.abandon()
             else:
                 link.break_off(self.rng.random() >= self.options.half_open)
 
     def _stall(self, host: Host) -> None:
-        if isinstance(host.link, Wire):
-            host.link.stall(self.rng.uniform(1.0, 12.0))
+        link: Any = host.link
+        if link is not None:
+            link.stall(self.rng.uniform(1.0, 12.0))
 
     def _kill_worker(self, host: Host, row: int) -> None:
         if not host.alive or host.down:
             return
-        if isinstance(host.link, Wire) and self.rng.random() < self.options.half_open:
-            host.link.break_off(noticed=False)
+        link: Any = host.link
+        if link is not None and self.rng.random() < self.options.half_open:
+            link.break_off(noticed=False)
         host.kill(self._worker(row))
         host.down = True
 

@@ -15,10 +15,10 @@ from siag.foundations.version import __version__
 from siag.live import wire
 from siag.live.connection import Action, Actions, Connection, Limits, Reception, Send, SendModel
 from siag.live.security import Tokens, hash_of
-from siag.live.sharding.client import VISITS
 from siag.live.sharding.orders import NOTE, ORDER, TOGETHER, Answer, Fade, Move, Save, Take, unpack
 from siag.live.sharding.saves import ShardStore
 from siag.live.sharding.slice_server import Pending, SliceServer
+from siag.live.sharding.worker_slices import VISITS
 from siag.server.guard import square_norm
 
 BEAT = 10.0  # seconds after which the lead hears that a save is still being written

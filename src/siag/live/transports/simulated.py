@@ -115,6 +115,10 @@ class Simulated(Runtime):
     def check_sendable(self, parameter: str, value: object, remedy: str) -> None:
         """Nothing is sent anywhere."""
 
+    def parts(self, spec: Spec) -> Parts:
+        """What is saved is on disk before anything else happens."""
+        return Parts(spec, background=lambda name: Inline())
+
     def prepare(self, spec: Spec) -> None:
         """Refuse what has no meaning in virtual time; machine code is made when it is first needed."""
         if any(spec.pauses or ()):
@@ -265,8 +269,10 @@ class _Life(Runtime):
         self._rehearsal, self._runtime = rehearsal, rehearsal.runtime
 
     def parts(self, spec: Spec) -> Parts:
-        """What is saved is on disk before anything else happens."""
-        return Parts(spec, background=lambda name: Inline(), entropy=self._rehearsal.entropy)
+        """Those of the runtime, with random bytes that go on from life to life."""
+        parts = self._runtime.parts(spec)
+        parts.entropy = self._rehearsal.entropy
+        return parts
 
     def describe(self, workers: int) -> str:
         """Virtual time."""

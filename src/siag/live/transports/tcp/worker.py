@@ -121,7 +121,7 @@ class TcpWorker:
                 self._connect()
 
     def _interrupted(self, stop: KeyboardInterrupt) -> None:
-        """Ctrl-C, SIGTERM, or the other thread's call: the worker has ended while the user's code was at work."""
+        """A signal, or the other thread's call because the worker has ended while the user's code was at work."""
         self._take_hands()
         if self.worker.end is None:
             self._failure = stop

@@ -12,10 +12,6 @@ import sys
 from peers import gap
 from tests.specs import assembly_of
 
-<<<<<<< HEAD
-=======
-from siag.live.assembly import Assembly, Options
->>>>>>> tcp
 from siag.live.connection import Limits
 from siag.live.security import Tokens
 from siag.live.transports.tcp.endpoint import listen

@@ -13,8 +13,8 @@ import numpy as np
 from peers import gap
 
 from siag.live.assembly import Assembly, Options
-from siag.live.security import Tokens
 from siag.live.connection import Limits
+from siag.live.security import Tokens
 from siag.live.transports.tcp.endpoint import listen
 from siag.live.transports.tcp.server import serve_eagerly
 from siag.live.until import Until

@@ -6,13 +6,13 @@ import jobs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as some
+from siag.live.ray.room import room_for
 
 import siag
 from siag.foundations.errors import SiagError
 from siag.live.ray import actors, cluster, driver, server_actor
 from siag.live.ray.actors import STALE, Ended, How, WorkerActor
 from siag.live.ray.driver import CROWDED, FIRST, HEARING, Driver
-from siag.live.ray.room import room_for
 from siag.live.ray.server_actor import Look, Orders, Outcome, ServerActor
 from siag.live.ray.servers import Servers, greeted
 from siag.runtimes import Ray

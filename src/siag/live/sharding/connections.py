@@ -12,9 +12,9 @@ from siag.live.connection import Action, Actions, Connection, Limits, Source
 from siag.live.connections import Connections, Reply
 from siag.live.security import Tokens
 from siag.live.session import Session
-from siag.live.sharding.worker_slices import VISITS
 from siag.live.sharding.lead import LeadServer
 from siag.live.sharding.link import Note
+from siag.live.sharding.worker_slices import VISITS
 from siag.server.guard import Refused
 from siag.server.parameter_server import Ticket
 

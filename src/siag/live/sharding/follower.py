@@ -92,7 +92,9 @@ class Follower:
             tokens,
             secret,
             Limits(connections=max(Limits.connections, 2 * n)) if limits is None else limits,
-            None if folder is None else lambda run: ShardStore(Path(folder), {"n": n, "run": run}, k, shards, publish=publish),
+            None
+            if folder is None
+            else lambda run: ShardStore(Path(folder), {"n": n, "run": run}, k, shards, publish=publish),
             share,
         )
         self._context, self._over = context, False

@@ -20,7 +20,6 @@ from siag.live.sharding.slices import bounds
 from siag.live.transports.tcp.client import ClientConnection
 from siag.methods import Method
 
-
 Connect: TypeAlias = Callable[[tuple[str, int], ssl.SSLContext | None], ClientConnection]
 
 
@@ -129,6 +128,7 @@ class Link:
             self._connection.array(out[self.first : self.last])
         except (OSError, wire.BadFrame) as error:
             raise self._lost(error) from None
+        self.hear()  # what has come with the answer would wake nobody
 
     def wait_saved(self, number: int) -> None:
         """Wait until a save was tried."""

@@ -65,7 +65,7 @@ class Link:
         extras: what a hello has to say of the connection itself.
     """
 
-    extras: Mapping[str, Any] = {}  # noqa: RUF012  # never changed
+    extras: Mapping[str, Any] = {}  # never changed
 
     def __init__(self, world: World, client: Client, reception: Reception, delay: Callable[[], float] | None) -> None:
         self._world, self._client, self._reception, self._delay = world, client, reception, delay

@@ -42,7 +42,7 @@ class Options:
     def total(self) -> int:
         """Reports after which the run ends: it would without faults, some seconds after they stop."""
         rate = self.workers / (self.compute + 2.0 * self.delay)
-        return max(10, min(150, int(rate * (self.quiet + 3.0))))
+        return max(10, min(150 // self.shards, int(rate * (self.quiet + 3.0))))
 
     @classmethod
     def draw(cls, seed: int) -> Options:

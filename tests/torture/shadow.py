@@ -151,6 +151,8 @@ class Shadow:
 
     def _part(self, point: Point, k: int) -> dict[str, Floats]:
         """The slices of shard k."""
+        if len(self._slices) == 1:
+            return point.arrays
         return {
             name: array[..., self._slices[k]] if name in self._split else array for name, array in point.arrays.items()
         }

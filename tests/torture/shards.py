@@ -15,13 +15,13 @@ from tests.torture.shadow import require
 from tests.torture.world import FOLDER, KEEPALIVE, LOOK, Broken, Host, Killed, Shadow, Torture
 
 from siag.foundations.errors import BadFile
-from siag.live.connection import Action, Limits, Reception
+from siag.live.connection import Action, Actions, Connection, Limits, Reception
 from siag.live.reasons import Ending
 from siag.live.security import Tokens
 from siag.live.sharding import ShardLost, bounds
 from siag.live.sharding.assembled import Followers, SplitParts
 from siag.live.sharding.connections import LeadConnections
-from siag.live.sharding.follower_connections import FollowerConnections
+from siag.live.sharding.follower_connections import LEAD, FollowerConnections
 from siag.live.sharding.lead import LeadServer
 from siag.live.sharding.link import agreed
 from siag.live.sharding.saves import LeadStore, ShardStore
@@ -77,6 +77,15 @@ class WatchedLead(LeadStore):
         self._shadow.saved = max(self._shadow.saved, self._versions.get(self._common, 0))
 
 
+class Strict(FollowerConnections):
+    """A follower's connections; whatever the lead says must make sense."""
+
+    def handle_garbage(self, connection: Connection, reason: str, now: float) -> Actions:
+        """Garbage."""
+        require(connection.row != LEAD, f"a follower does not understand its lead: {reason}")
+        return super().handle_garbage(connection, reason, now)
+
+
 class Follower:
     """A follower's process, and its machine.
 
@@ -92,7 +101,7 @@ class Follower:
         self,
         torture: ShardedTorture,
         k: int,
-        kind: type[FollowerConnections],
+        kind: type[Strict],
         store: type[ShardStore],
         disk: type[SimulatedDisk],
     ) -> None:
@@ -244,7 +253,7 @@ class ShardedTorture(Torture):
         self,
         options: Options,
         *,
-        followers: type[FollowerConnections] = FollowerConnections,
+        followers: type[Strict] = Strict,
         shard_store: type[ShardStore] = ShardStore,
         lead_store: type[WatchedLead] = WatchedLead,
         disk: type[SimulatedDisk] = SimulatedDisk,
@@ -435,7 +444,9 @@ class ShardedTorture(Torture):
             process.end_life(power=True)
 
     def _trouble_disk(self) -> None:
-        self.rng.choice(self.processes).disk.faults = self.options.disk
+        for process in self.processes:
+            if self.rng.random() < 0.5:
+                process.disk.faults = self.options.disk
         self.world.after(1.0, self._mend_disk)
 
     def _mend_disk(self) -> None:
@@ -456,6 +467,17 @@ class ShardedTorture(Torture):
             else:
                 line.close()
         super()._end_life(power)
+
+
+def torture_of(seed: int) -> Torture:
+    """The run that a seed stands for."""
+    options = Options.draw(seed)
+    return Torture(options) if options.shards == 1 else ShardedTorture(options)
+
+
+def torment(seed: int) -> None:
+    """Drive a run through what a seed stands for; `Broken` if a promise is."""
+    torture_of(seed).run()
 
 
 class _SplitParts(SplitParts):

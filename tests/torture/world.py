@@ -606,9 +606,4 @@ class _Parts(Parts):
 ENDS = (Ending.REACHED, Ending.REACHED_BEFORE, Ending.ALL_LEFT)
 
 
-def torment(seed: int, **kinds: Any) -> None:
-    """Drive a run through what a seed stands for; `Broken` if a promise is."""
-    Torture(Options.draw(seed), **kinds).run()
-
-
-__all__ = ["Broken", "Options", "Torture", "torment"]
+__all__ = ["Broken", "Options", "Torture"]

@@ -128,6 +128,7 @@ class Link:
             self._connection.array(out[self.first : self.last])
         except (OSError, wire.BadFrame) as error:
             raise self._lost(error) from None
+        self.hear()  # what has come with the answer would wake nobody
 
     def wait_saved(self, number: int) -> None:
         """Wait until a save was tried."""

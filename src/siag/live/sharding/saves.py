@@ -119,6 +119,12 @@ class LeadStore(ShardStore):
         self._settle()
         return next((f"shard {k}: {text}" for k, text in sorted(self._problems.items())), None)
 
+    @property
+    def ever(self) -> bool:
+        """Whether there is a save that all shards have on disk."""
+        self._settle()
+        return self._common > 0
+
     def recover(self, arrays: Arrays) -> Recovery | None:
         """Have all shards go back to the newest save that all have; `None` if there never was one."""
         known = [self.known(arrays)]

@@ -6,7 +6,6 @@ import jobs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as some
-from siag.live.ray.room import room_for
 
 import siag
 from siag.foundations.errors import SiagError

@@ -108,8 +108,7 @@ def test_a_new_run_leaves_the_trace_of_another_alone_and_makes_no_folder(places)
         assert not places["folder"].exists()
 
 
-@pytest.mark.parametrize("lines", [0, 1], ids=["at once", "with a report in the trace"])
-def test_a_program_that_is_killed_early_is_simply_started_again(tmp_path, lines):
+def test_a_program_that_is_killed_early_is_simply_started_again(tmp_path):
     text = """
         import sys, siag, jobs
 
@@ -125,7 +124,7 @@ def test_a_program_that_is_killed_early_is_simply_started_again(tmp_path, lines)
     given = {"cwd": tmp_path, "env": os.environ | {"PYTHONPATH": path}}
     with subprocess.Popen([sys.executable, script.name, "1000000"], **given) as first:
         try:
-            wait_until(lambda: trace.exists() and trace.read_text().count(",\n") >= lines)
+            wait_until(lambda: trace.exists() and trace.read_text().count(",\n") >= 1)
         finally:
             first.kill()
     command = [sys.executable, script.name, "20"]

@@ -243,7 +243,7 @@ TRAINING = """
 """
 
 
-@pytest.mark.parametrize("how", ["SIGKILL", "SIGTERM", "SIGINT", "Ctrl-C", "exception"])
+@pytest.mark.parametrize("how", ["SIGKILL", "Ctrl-C", "exception"])
 def test_however_the_parent_ends_all_its_workers_are_gone_with_it(tmp_path, how):
     with Script(tmp_path, TRAINING) as script:
         script.line("training")
@@ -253,10 +253,10 @@ def test_however_the_parent_ends_all_its_workers_are_gone_with_it(tmp_path, how)
         elif how == "exception":
             (tmp_path / "raise").touch()
         else:
-            os.kill(script.process.pid, getattr(signal, how))
+            os.kill(script.process.pid, signal.SIGKILL)
         _, errors = script.end()
         script.all_gone()
-    if how in ("SIGINT", "Ctrl-C"):  # the run is returned
+    if how == "Ctrl-C":  # the run is returned
         assert (script.process.returncode, errors) == (0, "")
     if how == "exception":
         assert errors.rstrip().endswith("ArithmeticError: no view")
@@ -284,19 +284,19 @@ def test_a_script_whose_gradient_is_in_a_module_needs_no_guard(tmp_path):
         assert script.end() == ("2\n", "")
 
 
-def test_a_gradient_typed_into_a_session_is_refused(tmp_path):
+def test_a_gradient_typed_into_a_session_is_refused():
     text = """
         import numpy as np, siag
         def gradient(w, sample):
             return w - sample
         siag.train(gradient, [[1.0]], np.zeros(2), step=siag.steps.Constant(0.1))
     """
-    for arguments, given in ((["-c", dedent(text)], ""), (["-"], dedent(text))):
-        command = [sys.executable, *arguments]
-        done = subprocess.run(command, input=given, capture_output=True, text=True, timeout=20, check=False)
-        last = done.stderr.rstrip().splitlines()[-1]
-        assert "gradient = <function gradient" in last
-        assert "must be defined in a file; worker processes cannot import what was typed into a session" in last
+    done = subprocess.run(
+        [sys.executable, "-"], input=dedent(text), capture_output=True, text=True, timeout=20, check=False
+    )
+    last = done.stderr.rstrip().splitlines()[-1]
+    assert "gradient = <function gradient" in last
+    assert "must be defined in a file; worker processes cannot import what was typed into a session" in last
 
 
 # Killed in the middle, and started again

@@ -9,16 +9,13 @@ import os
 import signal
 import sys
 
-import numpy as np
 from peers import gap
+from tests.specs import assembly_of
 
-from siag.live.assembly import Assembly, Options
 from siag.live.connection import Limits
 from siag.live.security import Tokens
 from siag.live.transports.tcp.endpoint import listen
 from siag.live.transports.tcp.server import serve_eagerly
-from siag.live.until import Until
-from siag.methods import SIAG
 from siag.server.guard import Guard
 from siag.steps import Constant
 
@@ -28,8 +25,7 @@ def say(**facts):
 
 
 def assembly(workers, d, folder=None, durable=False):
-    options = Options(folder=folder, durable=durable, guard=Guard(jump=None))
-    return Assembly(SIAG(), Constant(0.01), np.zeros(d), workers, Until(), options, {"problem": "pulls", "seed": 0})
+    return assembly_of(workers, d, step=Constant(0.01), folder=folder, durable=durable, guard=Guard(jump=None))
 
 
 def serve(port, **given):

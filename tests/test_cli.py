@@ -1,4 +1,4 @@
-"""The command line as a user meets it: in a process of its own."""
+"""The command line as a user meets it; in a process of its own only where that is the point."""
 
 import json
 import os
@@ -14,11 +14,27 @@ import siag
 ROOT = Path(__file__).parent.parent
 
 
-def command(*words, cwd=None, env=None):
-    """Run `siag` with these words."""
+def process(*words, cwd=None, env=None):
+    """Run `siag` with these words in a process of its own."""
     return subprocess.run(
         [sys.executable, "-m", "siag", *map(str, words)], capture_output=True, text=True, cwd=cwd, env=env, check=False
     )
+
+
+@pytest.fixture
+def command(monkeypatch, capsys):
+    """Run `siag` with these words in this process."""
+    from siag.cli import main
+
+    def run(*words):
+        monkeypatch.setattr(sys, "argv", ["siag", *map(str, words)])
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            main()
+        printed = capsys.readouterr()
+        return subprocess.CompletedProcess(words, ended.value.code or 0, printed.out, printed.err)
+
+    return run
 
 
 @pytest.fixture
@@ -31,18 +47,18 @@ def small(tmp_path):
 
 
 def test_version_is_the_packages():
-    result = command("--version")
+    result = process("--version")
     assert (result.returncode, result.stdout) == (0, f"siag {siag.__version__}\n")
 
 
 @pytest.mark.parametrize("words", [(), ("--help",), ("reproduce", "--help"), ("run", "--help"), ("theory", "--help")])
-def test_help_has_an_example(words):
+def test_help_has_an_example(command, words):
     result = command(*words)
     assert result.returncode == 0
     assert "Example" in result.stdout
 
 
-def test_run_prints_the_curve_and_writes_what_it_says(small, tmp_path):
+def test_run_prints_the_curve_and_writes_what_it_says(command, small, tmp_path):
     result = command("run", small, "--out", tmp_path / "out")
     assert result.returncode == 0, result.stderr
     assert "Nonuniform(low=10, high=20)" in result.stdout
@@ -51,14 +67,14 @@ def test_run_prints_the_curve_and_writes_what_it_says(small, tmp_path):
     assert {path.name for path in (tmp_path / "out").iterdir()} == {"run.npz", "run.csv", "run.png", "run.svg"}
 
 
-def test_run_as_json_is_one_document(small):
+def test_run_as_json_is_one_document(command, small):
     document = json.loads(command("run", small, "--json").stdout)
     assert document["t"][-1] == 300
     assert document["seed"] == 1
     assert len(document["error"]) == len(document["t"])
 
 
-def test_theory_prints_the_constants_of_theorem_1():
+def test_theory_prints_the_constants_of_theorem_1(command):
     theorem = siag.theory.Theorem1(mu=10, L=10, sigma2=825, n=20, T=15, beta=0.5)
     document = json.loads(command("theory", "--n", 20, "--T", 15, "--json").stdout)
     assert document["Theorem 1"]["gamma"] == theorem.gamma
@@ -80,7 +96,7 @@ def test_theory_prints_the_constants_of_theorem_1():
         (("reproduce", "--out", ROOT / "README.md" / "below"), "must be a folder that can be written"),
     ],
 )
-def test_a_mistake_is_one_line_and_exit_status_2(words, expected):
+def test_a_mistake_is_one_line_and_exit_status_2(command, words, expected):
     result = command(*words)
     assert result.returncode == 2
     assert result.stdout == ""
@@ -89,7 +105,7 @@ def test_a_mistake_is_one_line_and_exit_status_2(words, expected):
     assert result.stderr.count("\n") == 1
 
 
-def test_an_output_folder_that_cannot_be_written_is_noticed_before_the_run(small, tmp_path):
+def test_an_output_folder_that_cannot_be_written_is_noticed_before_the_run(command, small, tmp_path):
     (tmp_path / "taken").write_text("")
     result = command("run", small, "--out", tmp_path / "taken")
     assert result.returncode == 2
@@ -97,7 +113,7 @@ def test_an_output_folder_that_cannot_be_written_is_noticed_before_the_run(small
     assert result.stdout == ""
 
 
-def test_a_run_that_diverges_says_when_keeps_what_it_has_and_exits_with_1(small, tmp_path):
+def test_a_run_that_diverges_says_when_keeps_what_it_has_and_exits_with_1(command, small, tmp_path):
     small.write_text(small.read_text().replace("beta = 0.2", "beta = 400.0"))
     result = command("run", small, "--out", tmp_path / "out")
     assert result.returncode == 1
@@ -152,7 +168,7 @@ def test_what_the_machine_refuses_is_one_line_too(monkeypatch, capsys, error, li
     assert capsys.readouterr().err == line + "\n"
 
 
-def test_an_output_that_is_a_folder_is_noticed_before_the_run(small, tmp_path):
+def test_an_output_that_is_a_folder_is_noticed_before_the_run(command, small, tmp_path):
     (tmp_path / "out" / "run.npz").mkdir(parents=True)
     result = command("run", small, "--out", tmp_path / "out")
     assert result.returncode == 2
@@ -160,7 +176,7 @@ def test_an_output_that_is_a_folder_is_noticed_before_the_run(small, tmp_path):
     assert result.stdout == ""
 
 
-def test_a_file_with_lists_is_a_sweep_with_one_table(small, tmp_path):
+def test_a_file_with_lists_is_a_sweep_with_one_table(command, small, tmp_path):
     small.write_text(
         small.read_text().replace('kind = "SIAG"', 'kind = ["SIAG", "SGD"]').replace("n = 10", "n = [5, 10]")
     )
@@ -228,7 +244,7 @@ BEFORE = "siag: ended by SIGTERM before it began\n"
 def test_a_signal_while_modules_are_imported_is_answered_with_one_line(words, number, status, line, module, tmp_path):
     (tmp_path / f"{module}.py").write_text(f"import os, signal\nos.kill(os.getpid(), signal.{number})\n")
     path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
-    result = command(*words, env={**os.environ, "PYTHONPATH": path})
+    result = process(*words, env={**os.environ, "PYTHONPATH": path})
     assert (result.returncode, result.stderr, result.stdout) == (status, line, "")
 
 
@@ -238,7 +254,7 @@ def test_a_signal_while_modules_are_imported_is_answered_with_one_line(words, nu
 )
 def test_a_signal_before_a_live_run_begins_is_answered_with_one_line(words, number, status, line, tmp_path):
     (tmp_path / "stops.py").write_text(f"import os, signal\nos.kill(os.getpid(), signal.{number})\n")
-    result = command(*words, "stops:all", cwd=tmp_path)
+    result = process(*words, "stops:all", cwd=tmp_path)
     assert (result.returncode, result.stderr, result.stdout) == (status, line, "")
 
 
@@ -260,7 +276,7 @@ def test_a_file_that_cannot_be_written_costs_no_other(small, tmp_path, monkeypat
     assert {path.name for path in (tmp_path / "out").iterdir()} == {"run.csv", "run.png", "run.svg"}
 
 
-def test_help_tells_the_exit_statuses():
+def test_help_tells_the_exit_statuses(command):
     text = command("--help").stdout
     assert all(f"\n    {status} " in text for status in (0, 1, 2, 130))
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from siag.experiments.replay import replay
     from siag.foundations import rng
     from siag.foundations.dispatch import compiled
-    from siag.runtimes import Until, serve, train, work
+    from siag.runtimes import Simulated, Until, serve, train, work
     from siag.simulation import Run, Sweep, load, simulate, sweep
 
 # All but errors is imported when it is first asked for, so that the command line answers signals from the start.
@@ -31,11 +31,10 @@ PARTS = (
 MODULES = {name: f"siag.{name}" for name in PARTS} | {"rng": "siag.foundations.rng"}
 NAMES = {
     **dict.fromkeys(("Run", "Sweep", "load", "simulate", "sweep"), "siag.simulation"),
-    **dict.fromkeys(("Until", "serve", "train", "work"), "siag.runtimes"),
+    **dict.fromkeys(("Simulated", "Until", "serve", "train", "work"), "siag.runtimes"),
     "compare": "siag.experiments.comparison",
     "compiled": "siag.foundations.dispatch",
     "replay": "siag.experiments.replay",
-    "Simulated": "siag.live.transports.simulated",
 }
 
 logging.getLogger("siag").addHandler(logging.NullHandler())  # who wants to hear what it says, adds another
@@ -46,6 +45,7 @@ __all__ = [
     "DivergenceWarning",
     "Run",
     "SiagError",
+    "Simulated",
     "Sweep",
     "Unsuitable",
     "Until",

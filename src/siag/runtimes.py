@@ -10,11 +10,13 @@ from siag.live.runtime import Runtime
 from siag.live.spec import Spec
 from siag.live.train import train
 from siag.live.transports.shared_memory import SharedMemory
+from siag.live.transports.simulated import Faults, Simulated
 from siag.live.until import Until
 
 __all__ = [
     "Ending",
     "Failure",
+    "Faults",
     "JsonLines",
     "Limits",
     "Metrics",
@@ -24,6 +26,7 @@ __all__ = [
     "Runtime",
     "Several",
     "SharedMemory",
+    "Simulated",
     "Spec",
     "Terminal",
     "Until",

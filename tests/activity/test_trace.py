@@ -282,7 +282,7 @@ class Hand:
                 server.push(i, stamp, message * np.nan, sample, self.now)
         elif what == "leave":
             server.leave(i, self.now)
-        elif what == "tick" and isinstance(server.server, Tick):
+        elif what == "tick" and isinstance(server.pace, Tick):
             server.tick(self.now)
         if server.version == len(self.errors):
             self.errors.append(float(np.square(server.w - PROBLEM.optimum).sum()))

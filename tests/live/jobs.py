@@ -3,7 +3,6 @@
 Pytest puts this folder on `sys.path`, and worker processes get the `sys.path` of the process that starts them.
 """
 
-import errno
 import math
 import multiprocessing
 import os
@@ -141,25 +140,6 @@ class Notes:
     def last(self, name):
         """The worker of that name, in the last snapshot."""
         return next(worker for worker in self.snapshots[-1].workers if worker.name == name)
-
-
-class FullDisk:
-    """No write reaches the disk while it is full."""
-
-    def __init__(self, monkeypatch):
-        self.full, self._force = True, os.fsync
-        monkeypatch.setattr(os, "fsync", self)
-
-    def __call__(self, file):
-        if self.full:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        self._force(file)
-
-    def fill(self):
-        self.full = True
-
-    def clean(self):
-        self.full = False
 
 
 def reported(name=None, more_than=0):

@@ -8,12 +8,13 @@ import numpy as np
 from siag.live import wire
 from siag.live.connection import Limits, Send, SendModel
 from siag.live.connections import Connections
+from siag.live.curve import Curve
 from siag.live.frame_reader import FrameReader
 from siag.live.monitor.watch import Quiet
 from siag.live.security import Tokens
 from siag.live.session import Session
 from siag.live.task import FromStream, StreamEnded
-from siag.live.until import Curve, Until
+from siag.live.until import Until
 from siag.live.welcome import Dismissed, make_method
 from siag.live.worker import Compute, Connect, HangUp, Part, Phase, Say, SendReport, Worker
 from siag.methods import SIAG

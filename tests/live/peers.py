@@ -6,24 +6,30 @@ import random
 import resource
 import select
 import socket
+import sys
 import threading
 import time
 from contextlib import suppress
+from pathlib import Path
 
 import numpy as np
 
+sys.path.append(str(Path(__file__).parents[2]))  # for scripts that tests start, which import this, too
+
+from tests.specs import spec_of
+
 from siag.live import wire
-from siag.live.assembly import Assembly, Options
+from siag.live.assembly import Assembly
 from siag.live.connection import Limits
 from siag.live.connections import Connections
 from siag.live.monitor.watch import Quiet
 from siag.live.network import work
+from siag.live.reasons import Ending
 from siag.live.security import Tokens
 from siag.live.task import FromStream
 from siag.live.transports.tcp.endpoint import listen
 from siag.live.transports.tcp.server import serve_eagerly
 from siag.live.transports.tcp.worker import TcpWorker, connect
-from siag.live.until import Until
 from siag.live.welcome import make_method
 from siag.live.worker import Worker
 from siag.methods import SIAG
@@ -117,7 +123,7 @@ class InThread:
 
     def end(self, why="as the test says"):
         """Let the run be over."""
-        self.session.end(why)
+        self.session.end(Ending.DIVERGED, why)  # whose words are any
 
     def wait(self):
         """Wait for the end."""
@@ -162,15 +168,8 @@ class Served(InThread):
         self.notes = Notes()
         names = [str(i) for i in range(workers)] if isinstance(workers, int) else workers
         options = {"linger": None, "guard": Guard(norm=1e6, jump=None), "progress": self.notes, **options}
-        assembly = Assembly(
-            SIAG() if method is None else method,
-            Constant(step),
-            np.zeros(d),
-            names,
-            until or Until(),
-            Options(**options),
-            {"problem": "pulls", "seed": 0},
-        )
+        options |= {"method": SIAG() if method is None else method, "step": Constant(step), "until": until}
+        assembly = Assembly(spec_of(names, d, **options), about={"problem": "pulls", "seed": 0})
         given = {"tokens": tokens or Tokens.none(), "limits": limits or Limits(), "context": context, "share": share}
         super().__init__(assembly, port, **given)
         self.address = f"127.0.0.1:{self.port}"

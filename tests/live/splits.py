@@ -6,13 +6,16 @@ from functools import cached_property
 
 import numpy as np
 from peers import PATIENCE, InThread, Notes, Working
+from tests.specs import spec_of
 
 import siag
-from siag.live.assembly import Assembly, Options
+from siag.live.assembly import Assembly
 from siag.live.connection import Limits
 from siag.live.connections import Connections
+from siag.live.parts import Parts
 from siag.live.security import Tokens
 from siag.live.sharding import Follower
+from siag.live.sharding.assembled import Followers, SplitParts
 from siag.live.sharding.client import connect
 from siag.live.sharding.connections import LeadConnections
 from siag.live.task import FromProblem
@@ -70,18 +73,11 @@ class Split(InThread):
         self._owns = followers is None
         options = {"linger": None, "guard": Guard(jump=None), "progress": self.notes, **options}
         try:
-            assembly = Assembly(
-                self.method,
-                self.step,
-                self.w0,
-                self.names,
-                until or Until(reports=400),
-                Options(**options),
-                about or {"problem": repr(PROBLEM), "seed": 0},
-                [each.address for each in self.followers],
-                secret,
-                client,
-            )
+            options |= {"method": self.method, "step": self.step, "w0": self.w0, "until": until or Until(reports=400)}
+            spec = spec_of(self.names, **options)
+            others = Followers([each.address for each in self.followers], secret, client)
+            parts = SplitParts(spec, others) if others.addresses else Parts(spec)
+            assembly = Assembly(spec, parts=parts, about=about or {"problem": repr(PROBLEM), "seed": 0})
         except BaseException:
             self._stop_followers()
             raise

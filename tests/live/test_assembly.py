@@ -9,12 +9,13 @@ from textwrap import dedent
 import numpy as np
 import pytest
 from jobs import Notes
-from peers import wait_until
-from specs import assembly_of
 
 import siag
+from disks import SmallDisk
 from siag.activity import Trace
 from siag.storage import TraceWriter
+from specs import assembly_of
+from waiting import wait_until
 
 STEP, D = siag.steps.Constant(0.1), 3
 
@@ -29,7 +30,9 @@ def assembled():
     made = []
 
     def session_of(**options):
-        made.append(assemble(**options))
+        disk = SmallDisk()
+        made.append(assemble(disk=disk, **options))
+        made[-1].session.disk = disk
         return made[-1].session
 
     yield session_of
@@ -48,13 +51,6 @@ def report(session, times=1):
         session.push(0, session.server.version, np.ones(D), member.samples, 0.1)
 
 
-def crash(session):
-    """What is left of a killed process: files, and no lock on them."""
-    session.store._guard.close()
-    session.store._guard = None
-    session.server.trace._file.close()
-
-
 def names_in(folder):
     return sorted(path.name for path in folder.iterdir())
 
@@ -65,7 +61,7 @@ def names_in(folder):
 def test_a_run_killed_before_anything_was_saved_begins_anew(assembled, places):
     first = assembled(**places)
     assert names_in(places["folder"]) == ["lock"]
-    crash(first)
+    first.disk.kill()
     second = assembled(**places)
     assert not second.recovered
     second.begin(0.0)
@@ -82,7 +78,7 @@ def test_a_run_killed_with_reports_in_its_trace_and_none_in_a_save_knows_its_tra
     first.join(0, 0.0)
     report(first, 5)
     first.server.trace.flush()
-    crash(first)
+    first.disk.kill()
     assert len(Trace.read(places["trace"]).version) == 5
     second = assembled(**places)
     assert (second.run_id, second.server.reports) == (first.run_id, 0)

@@ -15,10 +15,13 @@ from textwrap import dedent
 import jobs
 import numpy as np
 import pytest
-from jobs import FullDisk, Notes
+from jobs import Notes
 
 import siag
+from disks import SmallDisk, on_disk
+from siag.live.reasons import Problem, Trouble
 from siag.live.session import Session
+from siag.runtimes import SharedMemory
 from siag.server import Guard
 from siag.streams import Buffered
 
@@ -123,43 +126,27 @@ def test_if_all_workers_are_killed_training_ends_and_what_it_had_is_saved(tmp_pa
 # What goes wrong with the disk
 
 
-FULL = "saving: No space left on device"
+FULL = Problem(Trouble.SAVING, "no space left on device")
 
 
-def test_while_the_disk_is_full_training_goes_on_and_later_it_is_saved(tmp_path, monkeypatch):
-    disk = FullDisk(monkeypatch)
-    end = tmp_path / "end"
-    watcher = Notes(
-        (lambda snapshot: snapshot.problems == (FULL,), lambda: None),
-        (jobs.grown("0"), disk.clean),
-        (lambda snapshot: not snapshot.problems and snapshot.saved is not None, jobs.touch(end)),
-    )
-    run = train([partial(jobs.until_there, end)], progress=watcher, folder=tmp_path)
-    assert watcher.events[:2] == [f"problem: {FULL}; training goes on", "saving: works again"]
-    again = train([[]], folder=tmp_path)
-    assert np.array_equal(again.w, run.w)
-
-
-def test_if_the_last_save_fails_the_run_is_returned_with_a_warning(tmp_path, monkeypatch):
-    FullDisk(monkeypatch)
-    with pytest.warns(RuntimeWarning, match=f"^{FULL}; what is on disk is older"):
-        run = train([[1.0] * 20], folder=tmp_path)
-    assert run.t[-1] == 20
-
-
-def test_in_durable_mode_workers_wait_while_the_disk_is_full_and_nobody_is_lost(tmp_path, monkeypatch):
-    disk = FullDisk(monkeypatch)
-    disk.clean()
-    end = tmp_path / "end"
+@pytest.mark.parametrize("durable", [False, True], ids=["", "durable"])
+def test_while_the_disk_is_full_nobody_is_lost_and_later_all_is_saved(tmp_path, durable):
+    """In durable mode workers wait, otherwise training goes on."""
+    disk, end = SmallDisk(), tmp_path / "end"
     watcher = Notes(
         (jobs.reported(), disk.fill),
-        (lambda snapshot: snapshot.problems == (FULL,), disk.clean),
-        (jobs.grown("0"), jobs.touch(end)),
+        (lambda snapshot: snapshot.problems == (FULL.text,), lambda: None),
+        (lambda snapshot: True if durable else went_on(snapshot), disk.clean),
+        (lambda snapshot: not snapshot.problems and snapshot.saved is not None, jobs.touch(end)),
     )
-    run = train([partial(jobs.until_there, end)], progress=watcher, folder=tmp_path / "state", durable=True)
+    went_on = jobs.grown("0")
+    options = {"folder": tmp_path / "state", "durable": durable, "runtime": on_disk(SharedMemory, disk)()}
+    run = train([partial(jobs.until_there, end)], progress=watcher, **options)
+    assert not watcher.plan
     assert "failed" not in run.about
-    assert watcher.heard(f"problem: {FULL}")
-    again = train([[]], folder=tmp_path / "state", durable=True)
+    assert watcher.heard(FULL.alarm)
+    assert watcher.heard("saving: works again")
+    again = train([[]], **options)
     assert np.array_equal(again.w, run.w)
 
 
@@ -200,7 +187,8 @@ class Script:
         head = "import os, sys, numpy as np, siag, jobs\nsay = lambda *words: print(*words, flush=True)\n"
         path = folder / "script.py"
         path.write_text(head + dedent(text))
-        environment = os.environ | {"PYTHONPATH": str(HERE), "TMPDIR": str(folder)}
+        search = os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")])
+        environment = os.environ | {"PYTHONPATH": search, "TMPDIR": str(folder)}
         self.process = subprocess.Popen(
             [sys.executable, str(path)],
             cwd=folder,

@@ -1,17 +1,15 @@
 """A session without processes: time is what the test says it is."""
 
-import errno
 import math
 import os
-import threading
 import time
 
 import numpy as np
 import pytest
-from jobs import FullDisk, Notes
-from specs import assembly_of
+from jobs import Notes
 
 import siag
+from disks import SmallDisk
 from siag.activity import EveryArrivals, Tick, Trace
 from siag.live.checkpoints import SAVE
 from siag.live.reasons import Ended, Ending, Failure, Problem, Trouble
@@ -20,6 +18,8 @@ from siag.live.session import LOOK, SHOW
 from siag.server import Departed, Guard, Refused
 from siag.server.ledger import LARGEST
 from siag.storage import Store
+from siag.storage.background import Deferred
+from specs import assembly_of
 
 STEP, D = siag.steps.Constant(0.1), 3
 POSED = siag.problems.LeastSquares.random(n=2, d=D, p=2, noise=0.1)
@@ -32,10 +32,10 @@ def assembled():
 
     def assemble(until=None, workers=("a", "b"), step=STEP, **options):
         watcher = Notes()
-        options = {"progress": watcher, "step": step, "until": until} | options
+        options = {"progress": watcher, "step": step, "until": until, "disk": SmallDisk()} | options
         assembly = assembly_of(workers, **options)
         made.append(assembly)
-        assembly.session.notes = watcher
+        assembly.session.notes, assembly.session.disk = watcher, options["disk"]
         return assembly.session
 
     yield assemble
@@ -57,13 +57,6 @@ def join(session, now=0.0):
 
 def failures(session):
     return [(failure.name, failure.kind, failure.reason) for failure in session.failures]
-
-
-def crash(session):
-    """What is left of a killed process: files, and no lock on them."""
-    session.store._check_open()
-    os.close(session.store._guard)
-    session.store._guard = None
 
 
 def test_the_end_comes_with_the_last_iteration_and_with_the_last_report(assembled):
@@ -389,7 +382,7 @@ def test_a_worker_that_was_forgotten_is_so_after_a_crash_too(assembled, tmp_path
     first.look_after(1.0)
     first.look_after(6.1)
     first.commit()
-    crash(first)
+    first.disk.kill()
     second = assembled(**options)
     assert second.server.members[0].state == "left"
     assert not second.server.state.rows[0].any()
@@ -458,7 +451,7 @@ def test_a_w_beyond_all_numbers_is_not_saved_over_a_good_one(assembled, tmp_path
     assert first.over
     assert first.notes.heard("diverged", "smaller step")
     first.finish(2.0)
-    crash(first)
+    first.disk.kill()
     second = assembled(folder=tmp_path, guard=Guard(jump=None))
     assert np.array_equal(second.server.w, good)
 
@@ -483,7 +476,7 @@ def test_a_durable_run_that_diverged_goes_on_from_its_last_good_state(assembled,
     good = diverged(first)
     dropped = first.server.version - 5
     first.finish(3.0)
-    crash(first)
+    first.disk.kill()
     for reports in (5, 8):
         second = assembled(**options)
         assert (second.server.version, second.server.reports) == (reports, reports)
@@ -502,7 +495,7 @@ def test_a_durable_run_that_diverged_goes_on_from_its_last_good_state(assembled,
         for k in range(3):
             report(second, (reports + k) % 2, now)
             second.commit()
-        crash(second)
+        second.disk.kill()
 
 
 def test_a_log_that_ends_with_a_report_which_was_never_accepted_is_gone_on_with(assembled, tmp_path):
@@ -512,7 +505,7 @@ def test_a_log_that_ends_with_a_report_which_was_never_accepted_is_gone_on_with(
     diverged(first)
     first.store.log(ENTRY.pack(REPORTED, 0, 0, 0, 1.0), np.full(D, math.nan).data.cast("B"))
     first.store.sync()
-    crash(first)
+    first.disk.kill()
     assert assembled(**options).server.version == 5
 
 
@@ -529,15 +522,15 @@ def test_a_report_at_which_a_divergence_is_seen_is_neither_logged_nor_acknowledg
     join(session)
     report(session, 0, 0.1)
     report(session, 0, 0.2, 1e18)
-    before = session.store._log.sequence
+    before = session.store.logged
     with pytest.raises(Refused, match="w left the range of numbers at version 2; use a smaller step") as caught:
         act(session)
     assert not caught.value.final
     assert (session.over, session.diverged_at) == (True, 2)
-    assert session.store._log.sequence == before
+    assert session.store.logged == before
     assert (session.server.reports, session.server.members[0].refused) == (2, 0)
     session.commit()
-    crash(session)
+    session.disk.kill()
     assert assembled(folder=tmp_path, durable=True).server.version == 1
 
 
@@ -548,7 +541,7 @@ def test_what_was_done_again_does_not_count_for_the_rate_that_is_shown(assembled
     for k in range(40):
         report(first, k % 2, 0.1 * k)
     first.commit()
-    crash(first)
+    first.disk.kill()
     second = assembled(folder=tmp_path, durable=True)
     now = time.monotonic() + 1.0
     second.begin(now)
@@ -623,7 +616,7 @@ def test_a_durable_session_is_found_as_it_was_whenever_it_is_killed(assembled, t
             first.left(1, 0.31, "its stream ended")
         first.look_after(0.01 * k)
         first.commit()
-    crash(first)
+    first.disk.kill()
     second = assembled(**options)
     for name, array in first.server.arrays().items():
         assert np.array_equal(array, second.server.arrays()[name]), name
@@ -639,33 +632,31 @@ def test_a_durable_session_can_log_from_the_very_first_report(assembled, tmp_pat
     join(session)
     report(session, 0, 0.0)
     session.commit()
-    crash(session)
+    session.disk.kill()
     assert assembled(folder=tmp_path, durable=True).server.reports == 1
 
 
-def test_in_durable_mode_nothing_is_committed_while_the_disk_is_full_and_all_once_it_is_not(
-    assembled, tmp_path, monkeypatch
-):
+def test_in_durable_mode_nothing_is_committed_while_the_disk_is_full_and_all_once_it_is_not(assembled, tmp_path):
     session = assembled(folder=tmp_path, durable=True)
     session.begin(0.0)
     join(session)
-    disk = FullDisk(monkeypatch)
+    session.disk.fill()
     report(session, 0, 0.1)
     with pytest.raises(OSError, match=r"(?i)no space left"):
         session.commit()
     session.look_after(SAVE + 0.1)
     with pytest.raises(OSError, match=r"(?i)no space left"):
         session.commit()
-    disk.full = False
+    session.disk.clean()
     session.save(1.0, wait=True)
     session.commit()
-    crash(session)
+    session.disk.kill()
     assert assembled(folder=tmp_path, durable=True).server.reports == 1
 
 
-def test_a_full_disk_is_reported_once_shown_and_its_end_is_reported(assembled, tmp_path, monkeypatch):
+def test_a_full_disk_is_reported_once_shown_and_its_end_is_reported(assembled, tmp_path):
     session = assembled(folder=tmp_path)
-    disk = FullDisk(monkeypatch)
+    session.disk.fill()
     session.begin(0.0)
     join(session)
     for k in range(1, 5):
@@ -676,7 +667,7 @@ def test_a_full_disk_is_reported_once_shown_and_its_end_is_reported(assembled, t
     assert session.notes.events == [problem.alarm]
     assert session.notes.snapshots[-1].problems == (problem.text,)
     assert session.notes.snapshots[-1].saved is None
-    disk.full = False
+    session.disk.clean()
     session.finish(5.0)
     assert session.notes.events[-1] == "saving: works again"
     assert session.notes.snapshots[-1].problems == ()
@@ -684,41 +675,21 @@ def test_a_full_disk_is_reported_once_shown_and_its_end_is_reported(assembled, t
     assert assembled(folder=tmp_path).server.reports == 4
 
 
-class NoRoom:
-    """The file of a trace, on a disk that is full as long as it is said to be."""
-
-    def __init__(self, trace):
-        self.raw, self.full = trace._raw, True
-        trace._raw = self
-
-    closed = property(lambda self: self.raw.closed)
-
-    def write(self, content):
-        if self.full:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        return self.raw.write(content)
-
-    def fileno(self):
-        return self.raw.fileno()
-
-    def close(self):
-        self.raw.close()
-
-
 FULL_TRACE = Problem(Trouble.TRACE, "no space left on device")
 
 
 def test_a_trace_that_cannot_be_written_does_not_hide_that_saving_works_nor_end_the_run(assembled, tmp_path):
-    session = assembled(folder=tmp_path / "state", trace=tmp_path / "trace.csv")
+    disk = SmallDisk(only="trace.csv")
+    session = assembled(folder=tmp_path / "state", trace=tmp_path / "trace.csv", disk=disk)
     session.begin(0.0)
     join(session)
-    disk = NoRoom(session.server.trace)
+    disk.fill()
     for k in range(4):
         report(session, 0, float(k))
         session.save(float(k), wait=True)
     assert session.problems == (FULL_TRACE,)
     assert session.notes.events == [FULL_TRACE.alarm]
-    disk.full = False
+    disk.clean()
     session.finish(5.0)
     assert session.notes.events[1:] == ["the trace: works again"]
     assert session.problems == ()
@@ -729,11 +700,11 @@ def test_a_trace_that_is_whole_at_the_end_is_no_trouble_whatever_was_before(asse
     session = assembled(trace=tmp_path / "trace.csv")
     session.begin(0.0)
     join(session)
-    disk = NoRoom(session.server.trace)
+    session.disk.fill()
     report(session, 0, 0.1)
     session.look_after(SAVE)
     assert session.problems == (FULL_TRACE,)
-    disk.full = False
+    session.disk.clean()
     session.finish(SAVE + LOOK)
     assert session.problems == ()
     assert Trace.read(tmp_path / "trace.csv").length == 1
@@ -742,17 +713,17 @@ def test_a_trace_that_is_whole_at_the_end_is_no_trouble_whatever_was_before(asse
 @pytest.mark.parametrize("name", ["trace.csv", "trace.csv.gz"])
 def test_a_run_killed_while_the_disk_of_its_trace_is_full_goes_on_with_the_trace(assembled, tmp_path, name):
     options = {"folder": tmp_path / "state", "trace": tmp_path / name, "departed": Departed(half_life=0)}
-    first = assembled(**options)
+    first = assembled(**options, disk=SmallDisk(only="trace.csv"))
     first.begin(0.0)
     join(first)
     report(first, 0, 0.1)
     first.save(0.2, wait=True)
-    NoRoom(first.server.trace)
+    first.disk.fill()
     report(first, 1, 0.3)
     first.left(1, 0.4, "its stream ended")
     first.save(0.5, wait=True)
     report(first, 0, 0.6)  # not saved
-    crash(first)
+    first.disk.kill()
     assert Trace.read(tmp_path / name).length == 1
     second = assembled(**options)
     assert second.server.reports == 2
@@ -779,58 +750,69 @@ def test_a_durable_run_whose_trace_was_lost_with_the_power_finds_it_in_its_log(a
             first.left(1, 0.55, "its stream ended")
         first.commit()
     whole = path.read_text()
-    crash(first)
-    first.server.trace._raw.close()
+    first.disk.kill()
     os.truncate(path, on_disk)
     second = assembled(**options)
     assert path.read_text().splitlines()[1:] == whole.splitlines()[1:]
     assert second.server.reports == 20
 
 
+class Later:
+    """Threads of a session that work when the test says so; what was saved of the trace."""
+
+    def __init__(self):
+        self.of = {}
+
+    def __call__(self, name):
+        self.of[name] = Deferred()
+        return self.of[name]
+
+
+def saved_tails(session, monkeypatch):
+    """What saves of the state carry of the trace."""
+    saved, real = [], session.store.save
+    note = lambda *given, **how: saved.append(given[2]["trace"]) or real(*given, **how)  # noqa: E731
+    monkeypatch.setattr(session.store, "save", note)
+    return saved
+
+
 def test_the_trace_is_on_disk_before_the_state_and_nobody_waits_for_it(assembled, tmp_path, monkeypatch):
-    session = assembled(folder=tmp_path / "state", trace=tmp_path / "trace.csv")
+    later = Later()
+    session = assembled(folder=tmp_path / "state", trace=tmp_path / "trace.csv", background=later)
     session.begin(0.0)
     join(session)
-    saved, real = [], session.store.save
-    keep = monkeypatch.setattr
-    keep(session.store, "save", lambda *given, **how: saved.append(given[2]["trace"]) or real(*given, **how))
+    saved = saved_tails(session, monkeypatch)
     report(session, 0, 0.1)
     session.look_after(SAVE)
     assert not saved
-    session.server.trace._forcing.join()
+    later.of["siag-trace"].wait()
     report(session, 0, SAVE + 0.01)
     session.look_after(SAVE + LOOK)
     assert saved == ["1,0,1,1,0.410000,\n"]  # only what came meanwhile
 
 
 def test_a_state_does_not_wait_for_ever_for_the_disk_of_the_trace(assembled, tmp_path, monkeypatch):
-    go_on, real = threading.Event(), os.fsync
-    session = assembled(folder=tmp_path / "state", trace=tmp_path / "trace.csv")
+    session = assembled(folder=tmp_path / "state", trace=tmp_path / "trace.csv", background=Later())
     session.begin(0.0)
     join(session)
     report(session, 0, 0.1)
-    place = session.server.trace._raw.fileno()
-    monkeypatch.setattr(os, "fsync", lambda file: (go_on.wait(20) if file == place else None, real(file)))
-    saved = []
-    monkeypatch.setattr(session.store, "save", lambda *given, **_: saved.append(given[2]["trace"]) or True)
+    saved = saved_tails(session, monkeypatch)
     session.look_after(SAVE)
     session.look_after(1.9 * SAVE)
     assert not saved
     session.look_after(2.1 * SAVE)
     assert saved == ["0,0,0,0,0.000000,\n"]
-    go_on.set()
-    monkeypatch.undo()
 
 
 def test_after_a_trace_was_given_up_the_run_goes_on_without_one_as_the_message_says(assembled, tmp_path, monkeypatch):
     options = {"folder": tmp_path / "state", "trace": tmp_path / "trace.csv"}
-    first = assembled(**options)
+    first = assembled(**options, disk=SmallDisk(only="trace.csv"))
     first.begin(0.0)
     join(first)
     report(first, 0, 0.1)
     first.save(0.2, wait=True)
     monkeypatch.setattr("siag.storage.trace_writer.ROOM", 0)
-    NoRoom(first.server.trace)
+    first.disk.fill()
     for k in range(3):
         report(first, 0, 0.3)
         first.save(0.4 + k, wait=True)
@@ -862,7 +844,7 @@ def test_a_trace_that_a_run_went_on_without_is_not_gone_on_with(assembled, tmp_p
     first.save(0.2, wait=True)
     report(first, 0, 0.3)
     first.server.trace.flush()
-    crash(first)
+    first.disk.kill()
     second = assembled(folder=tmp_path / "state")
     second.begin(0.0)
     join(second)
@@ -881,7 +863,7 @@ def test_the_trace_of_a_killed_durable_session_goes_on_with_it(assembled, tmp_pa
     for k in range(5):
         report(first, 0, 0.1 * k)
         first.commit()
-    crash(first)
+    first.disk.kill()
     second = assembled(**options)
     now = time.monotonic()
     second.begin(now)
@@ -938,27 +920,6 @@ def test_a_run_that_goes_on_leaves_the_trace_of_another_alone(assembled, tmp_pat
     for options, count in ((one, 100), (two, reports)):
         assert assembled(**options).server.reports == count
         assert len(Trace.read(options["trace"]).version) == count
-
-
-def test_a_state_from_before_runs_had_ids_goes_on_with_its_trace_as_often_as_wanted(assembled, tmp_path, monkeypatch):
-    options = {"folder": tmp_path / "state", "trace": tmp_path / "trace.csv"}
-    with monkeypatch.context() as patch:
-        patch.setattr("secrets.token_hex", lambda size: "")
-        first = assembled(**options)
-    keep = first.store.save
-
-    def without(arrays, rows, meta, wait=False):
-        del meta["run"]
-        return keep(arrays, rows, meta, wait=wait)
-
-    first.store.save = without
-    stopped(first, 3)
-    assert "run" not in Trace.read(options["trace"]).about
-    for count in (3, 5):
-        again = assembled(**options)
-        assert again.server.reports == count
-        stopped(again, 2)
-    assert Trace.read(options["trace"]).length == 7
 
 
 def test_a_loss_that_fails_in_the_middle_is_told_once_and_training_goes_on(assembled):

@@ -15,16 +15,18 @@ import pytest
 from jobs import Notes
 
 import siag
-from siag.activity import EveryArrivals, Tick, Trace
+from disks import SmallDisk, on_disk
+from siag.activity import EveryArrivals, Fixed, Tick, Trace
 from siag.foundations.errors import Missing
 from siag.live.monitor.watch import Problems, Quiet, Terminal, watcher_of
+from siag.live.reasons import Problem, Trouble
 from siag.live.transports.shared_memory import Embedded, Memory
-from siag.server import DROP, KEEP, Guard
-from siag.storage import Store
+from siag.server import DROP, Guard
 from siag.streams import Buffered, Follow, Paced
 
 STEP = siag.steps.Harmonic(5.0, 20)
 LIMIT = siag.Until(seconds=30)  # never reached, unless something is wrong
+VIRTUAL = siag.Simulated(times=siag.activity.Exponential(0.01), seed=1)
 
 
 def problem(n=3, noise=0.1, seed=0):
@@ -35,16 +37,14 @@ def train(streams, gradient=jobs.pull, w0=(0.0, 0.0), step=STEP, until=LIMIT, **
     return siag.train(gradient, streams, np.array(w0), step=step, until=until, **options)
 
 
+def virtual(*given, **options):
+    """The same in virtual time, for what does not depend on processes."""
+    return train(*given, **{"runtime": VIRTUAL} | options)
+
+
 def same(run, other):
     """Whether two runs are the same to the bit."""
     return all(np.array_equal(getattr(run, name), getattr(other, name)) for name in ("t", "error", "samples", "w"))
-
-
-def test_training_finds_the_mean_of_all_streams(tmp_path):
-    end = tmp_path / "end"
-    streams = [partial(jobs.until_there, end, value) for value in (1.0, 2.0, 6.0)]
-    run = train(streams, progress=Notes((jobs.reported(more_than=100), jobs.touch(end))))
-    assert np.allclose(run.w, 3.0, atol=0.3)
 
 
 def test_training_ends_with_the_streams():
@@ -56,7 +56,7 @@ def test_training_ends_with_the_streams():
 
 
 def test_a_run_is_a_run_like_any_other(tmp_path):
-    run = train([[1.0] * 50, [3.0] * 50], loss=lambda w: float(np.sum(np.square(w - 2.0))))
+    run = virtual([[1.0] * 50, [3.0] * 50], loss=lambda w: float(np.sum(np.square(w - 2.0))))
     assert run.t[0] == 0
     assert run.error.shape == run.samples.shape == run.time.shape == (1, len(run.t))
     assert (np.diff(run.t) > 0).all()
@@ -75,7 +75,7 @@ def test_a_run_is_a_run_like_any_other(tmp_path):
 
 
 def test_without_a_loss_the_error_is_not_a_number():
-    assert np.isnan(train([[1.0] * 5]).error).all()
+    assert np.isnan(virtual([[1.0] * 5]).error).all()
 
 
 def test_streams_of_files_and_threads_and_clocks_reach_the_workers(tmp_path):
@@ -98,32 +98,10 @@ def test_a_stream_that_waits_for_data_does_not_keep_the_run_from_ending(tmp_path
     assert run.about["ended"] == "as many iterations or reports as asked"
 
 
-def test_a_stream_that_ends_lets_its_worker_leave_and_the_others_go_on(tmp_path):
-    end = tmp_path / "end"
-    watcher = Notes((jobs.in_state("short", "left"), lambda: None), (jobs.grown("long"), jobs.touch(end)))
-    run = train([[1.0] * 3, partial(jobs.until_there, end)], names=["short", "long"], progress=watcher)
-    assert watcher.events[0] == "worker short left: its stream ended"
-    assert watcher.last("short").reports == 3
-    assert watcher.last("long").reports == run.samples[0, -1] - 3 > 5
-    assert "failed" not in run.about
-
-
-def test_a_departed_worker_counts_or_not_as_asked(tmp_path):
-    found = []
-    for k, departed in enumerate((KEEP, DROP)):
-        end = tmp_path / str(k)
-        watcher = Notes((jobs.in_state("0", "left"), lambda: None), (jobs.grown("1", 150), jobs.touch(end)))
-        streams = [[-8.0], partial(jobs.until_there, end, 4.0)]
-        found.append(train(streams, departed=departed, progress=watcher).w)
-    kept, dropped = found
-    assert np.allclose(dropped, 4.0, atol=0.2)
-    assert (kept < 3.0).all()
-
-
 def test_streams_that_are_empty_give_a_run_of_one_point(tmp_path):
     from matplotlib import pyplot
 
-    run = train([[], ()], w0=(1.0, 2.0), loss=lambda w: float(w.sum()), folder=tmp_path)
+    run = virtual([[], ()], w0=(1.0, 2.0), loss=lambda w: float(w.sum()), folder=tmp_path)
     assert (run.t.tolist(), run.samples.tolist(), run.error.tolist()) == ([0], [[0]], [[3.0]])
     assert run.w.tolist() == [[1.0, 2.0]]
     ax = run.plot()
@@ -142,22 +120,22 @@ def test_training_starts_from_w0_and_leaves_it_as_it_was():
 
 def test_iterations_reports_and_seconds_end_a_run():
     endless = [itertools.repeat(1.0)] * 2
-    assert train(endless, until=57).t[-1] == 57
-    reports = train(endless, until=siag.Until(reports=60), server=EveryArrivals(4))
+    assert virtual(endless, until=57).t[-1] == 57
+    reports = virtual(endless, until=siag.Until(reports=60), server=EveryArrivals(4))
     assert (reports.samples[0, -1], reports.t[-1]) == (60, 15)
-    seconds = train(endless, until=siag.Until(seconds=0.1))
-    assert seconds.time[0, -1] >= 0.1
-    assert seconds.about["ended"] == "0.1 seconds have passed"
+    seconds = virtual(endless, until=siag.Until(seconds=0.5))
+    assert seconds.time[0, -1] >= 0.5
+    assert seconds.about["ended"] == "0.5 seconds have passed"
 
 
-def test_a_run_with_an_open_end_keeps_about_as_many_points_as_asked():
-    run = train([[1.0] * 400] * 2, record=10)
-    assert 5 <= len(run.t) <= 22
-    assert run.t[-1] == 800
-
-
-@pytest.mark.parametrize("method", [siag.methods.SIAG(), siag.methods.SGD(), siag.methods.IAG(wait=1.0)])
-@pytest.mark.parametrize("server", [EveryArrivals(1), EveryArrivals(3), Tick(0.005)])
+@pytest.mark.parametrize(
+    ("method", "server"),
+    [
+        (siag.methods.SIAG(), EveryArrivals(1)),
+        (siag.methods.SGD(), EveryArrivals(3)),
+        (siag.methods.IAG(wait=1.0), Tick(0.005)),
+    ],
+)
 def test_a_problem_run_again_from_its_trace_is_the_same_to_the_bit(tmp_path, method, server):
     run = siag.train(
         problem=problem(),
@@ -178,7 +156,7 @@ def test_a_problem_run_again_from_its_trace_is_the_same_to_the_bit(tmp_path, met
 
 
 def test_the_server_steps_after_k_arrivals():
-    run = siag.train(problem=problem(), step=STEP, until=20, server=EveryArrivals(3))
+    run = siag.train(runtime=VIRTUAL, problem=problem(), step=STEP, until=20, server=EveryArrivals(3))
     assert run.samples[0].tolist() == (3 * run.t).tolist()
 
 
@@ -191,7 +169,7 @@ def test_the_server_steps_in_time_whoever_has_arrived(tmp_path):
 
 
 def test_the_trace_of_a_run_on_streams_names_all_reports(tmp_path):
-    run = train([[1.0] * 20, [2.0] * 10], trace=tmp_path / "trace.csv.gz", departed=DROP)
+    run = virtual([[1.0] * 20, [2.0] * 10], trace=tmp_path / "trace.csv.gz", departed=DROP)
     trace = Trace.read(tmp_path / "trace.csv.gz")
     reports = np.isnan(trace.factor)
     assert trace.length == run.t[-1] == 30
@@ -202,7 +180,7 @@ def test_the_trace_of_a_run_on_streams_names_all_reports(tmp_path):
 
 def test_workers_have_the_names_they_are_given():
     watcher = Notes()
-    train([[1.0]] * 2, names=["Oslo", "Ålesund"], progress=watcher)
+    virtual([[1.0]] * 2, names=["Oslo", "Ålesund"], progress=watcher)
     assert [worker.name for worker in watcher.snapshots[-1].workers] == ["Oslo", "Ålesund"]
     assert watcher.heard("worker Ålesund left")
     assert watcher.closed == 1
@@ -223,7 +201,7 @@ def test_training_can_be_started_from_another_thread():
 
 
 def test_what_a_gradient_returns_may_be_any_d_real_numbers():
-    run = train([[1.0] * 10], gradient=jobs.whole_column, w0=(3.0, -5.0), until=10)
+    run = virtual([[1.0] * 10], gradient=jobs.whole_column, w0=(3.0, -5.0), until=10)
     assert np.abs(run.w).max() < 5.0
 
 
@@ -305,7 +283,7 @@ def test_a_program_that_handles_ctrl_c_itself_keeps_its_way(tmp_path):
 
 def test_after_an_error_ctrl_c_is_what_it_was():
     with pytest.raises(siag.SiagError, match="no worker has reported anything"):
-        train([[1.0]], gradient=jobs.nothing, progress=False)
+        virtual([[1.0]], gradient=jobs.nothing, progress=False)
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
@@ -363,61 +341,40 @@ def test_a_worker_that_is_gone_can_be_forgotten(tmp_path):
 def test_a_folder_that_cannot_be_written_is_refused_before_any_work(tmp_path):
     (tmp_path / "state").write_text("a file")
     with pytest.raises(siag.BadInput, match=r"^folder = .*must be a folder that can be written"):
-        train([[1.0]], folder=tmp_path / "state")
+        virtual([[1.0]], folder=tmp_path / "state")
     with pytest.raises(siag.BadInput, match=r"^folder = .*must be a folder that can be written"):
-        train([[1.0]], folder=tmp_path / "state" / "below")
+        virtual([[1.0]], folder=tmp_path / "state" / "below")
 
 
-class ReadOnly:
-    """A file system that is mounted anew, read-only at first or later."""
-
-    def __init__(self, monkeypatch, folder):
-        self.on, self.folder = False, str(folder)
-        for name in ("fsync", "open", "replace"):
-            monkeypatch.setattr(os, name, partial(self.call, getattr(os, name)))
-
-    def call(self, real, *given, **named):
-        within = isinstance(given[0], int) or os.fspath(given[0]).startswith(self.folder)
-        if self.on and within:
-            raise OSError(errno.EROFS, os.strerror(errno.EROFS))
-        return real(*given, **named)
-
-    def set(self, on):
-        self.on = on
+READ_ONLY = Problem(Trouble.SAVING, "read-only file system")
 
 
-def test_training_survives_a_folder_that_becomes_read_only_and_saves_once_it_can_again(tmp_path, monkeypatch):
-    disk, end = ReadOnly(monkeypatch, tmp_path / "state"), tmp_path / "end"
-    trouble = "saving: read-only file system"
+def test_training_survives_a_folder_that_becomes_read_only_and_saves_once_it_can_again(tmp_path):
+    disk, stops = SmallDisk(), []
     watcher = Notes(
-        (lambda snapshot: snapshot.saved is not None and snapshot.reports > 0, partial(disk.set, True)),
-        (lambda snapshot: snapshot.problems == (trouble,), lambda: None),
-        (jobs.grown("0"), partial(disk.set, False)),
-        (lambda snapshot: not snapshot.problems, jobs.touch(end)),
+        (lambda snapshot: snapshot.saved is not None and snapshot.reports > 0, partial(disk.fill, errno.EROFS)),
+        (lambda snapshot: snapshot.problems == (READ_ONLY.text,), lambda: None),
+        (jobs.grown("0"), disk.clean),
+        (lambda snapshot: not snapshot.problems, partial(stops.append, True)),
     )
-    run = train([partial(jobs.until_there, end)], progress=watcher, folder=tmp_path / "state")
+    options = {"folder": tmp_path / "state", "runtime": on_disk(siag.Simulated, disk)(times=Fixed(0.01))}
+    run = train([itertools.takewhile(lambda _: not stops, itertools.repeat(1.0))], progress=watcher, **options)
     assert not watcher.plan
-    assert watcher.events[:2] == [f"problem: {trouble}; training goes on", "saving: works again"]
+    assert watcher.events[1:3] == [READ_ONLY.alarm, "saving: works again"]
     assert run.about["ended"] == "all workers have left"
-    again = train([[]], folder=tmp_path / "state")
+    again = train([[]], **options)
     assert np.array_equal(again.w, run.w)
     assert np.array_equal(again.t, run.t)
 
 
-def test_training_survives_a_folder_that_is_read_only_from_its_first_save_on(tmp_path, monkeypatch, capfd):
-    disk = ReadOnly(monkeypatch, tmp_path / "state")
-    real = Store.save
-
-    def save(self, *given, **how):
-        monkeypatch.setattr(Store, "save", real)
-        disk.set(True)
-        return real(self, *given, **how)
-
-    monkeypatch.setattr(Store, "save", save)
-    with pytest.warns(RuntimeWarning, match="saving: read-only file system; what is on disk is older"):
-        run = train([[1.0] * 50], folder=tmp_path / "state")
+def test_if_saving_never_works_the_run_is_returned_with_a_warning(tmp_path):
+    disk = SmallDisk()
+    watcher = Notes((jobs.reported(), partial(disk.fill, errno.EROFS)))
+    runtime = on_disk(siag.Simulated, disk)(times=Fixed(0.01))
+    with pytest.warns(RuntimeWarning, match=f"^{READ_ONLY.warning}$"):
+        run = train([[1.0] * 50], folder=tmp_path / "state", runtime=runtime, progress=watcher)
     assert run.t[-1] == 50
-    assert capfd.readouterr().err.startswith("siag: problem: saving: read-only file system; training goes on\n")
+    assert watcher.events[1] == READ_ONLY.alarm
 
 
 GOOD = {"gradient": jobs.pull, "streams": [[1.0]], "w0": np.zeros(2), "step": STEP}
@@ -525,8 +482,9 @@ def test_what_is_missing_is_of_its_own_kind():
     ],
 )
 def test_a_gradient_that_is_wrong_from_the_start_is_an_error_that_says_how(gradient, words):
+    carried = train if gradient is jobs.leaving else virtual
     with pytest.raises(siag.SiagError) as caught:
-        train([[1.0] * 20], gradient=gradient, guard=Guard(strikes=3))
+        carried([[1.0] * 20], gradient=gradient, guard=Guard(strikes=3))
     assert str(caught.value).startswith("no worker has reported anything; worker 0")
     assert words in str(caught.value)
     assert "\n" not in str(caught.value)
@@ -554,12 +512,12 @@ def test_what_a_worker_says_and_its_last_words_do_not_get_into_each_others_way()
 
 def test_a_function_that_makes_no_stream_is_an_error_that_says_so():
     with pytest.raises(siag.SiagError, match="worker 0 failed: stream = 5: must be something to iterate over"):
-        train([jobs.no_stream])
+        virtual([jobs.no_stream])
 
 
 def test_a_run_that_leaves_the_range_of_numbers_ends_with_a_warning_and_keeps_what_it_had():
     with pytest.warns(siag.DivergenceWarning, match="use a smaller step"):
-        run = train(
+        run = virtual(
             [itertools.repeat(1.0)],
             gradient=jobs.outward,
             step=siag.steps.Constant(1.0),
@@ -579,7 +537,7 @@ def test_a_loss_that_fails_once_costs_a_point_of_the_curve_and_nothing_else():
         return 1.0 / (len(looks) != 4)
 
     watcher = Notes()
-    run = train([itertools.repeat(1.0)] * 2, until=50, loss=loss, record=10, progress=watcher)
+    run = virtual([itertools.repeat(1.0)] * 2, until=50, loss=loss, record=10, progress=watcher)
     assert run.t[-1] == 50
     assert np.flatnonzero(np.isnan(run.error[0])).tolist() == [3]
     told, again = (event for event in watcher.events if "the loss" in event)
@@ -596,29 +554,9 @@ def test_a_loss_that_fails_at_the_end_is_warned_of_and_the_run_is_returned():
         return 1.0 / (len(looks) < 4)
 
     with pytest.warns(RuntimeWarning, match=r"^the loss: ZeroDivisionError: .*; its points of the curve are NaN$"):
-        run = train([itertools.repeat(1.0)] * 2, until=50, loss=loss, record=10)
+        run = virtual([itertools.repeat(1.0)] * 2, until=50, loss=loss, record=10)
     assert np.isfinite(run.w).all()
     assert np.isnan(run.error[0, 3:]).all()
-
-
-def test_an_error_of_the_server_ends_a_run_with_a_last_save(tmp_path):
-    def fail():
-        raise ArithmeticError("no view")
-
-    class Failing(Notes):
-        def show(self, snapshot):
-            super().show(snapshot)
-            seen.append(snapshot.reports)
-
-    seen = []
-    watcher = Failing((jobs.reported(), lambda: None), (jobs.grown("0"), fail))
-    options = {"folder": tmp_path / "state", "trace": tmp_path / "trace.csv"}
-    with pytest.raises(ArithmeticError, match="no view"):
-        train([itertools.repeat(1.0)] * 2, progress=watcher, **options)
-    assert not multiprocessing.active_children()
-    assert seen[-1] == max(seen)  # the last look, after the save
-    again = train([[], []], **options)
-    assert again.about["before"] == seen[-1] == len(Trace.read(tmp_path / "trace.csv").version)
 
 
 def test_a_loss_that_fails_from_the_start_ends_the_run_and_the_workers():
@@ -640,27 +578,20 @@ def test_nothing_is_left_of_a_run():
     assert not [name for name in os.listdir("/dev/shm") if name.startswith(f"pym-{os.getpid()}-")]
 
 
-REPEATS, ITERATIONS = 1000, 2000
+REPEATS, ITERATIONS = 300, 2000
+SIZES = siag.steps.Harmonic(2.0, 100)
 
 
 @pytest.fixture(scope="module")
 def unequal(tmp_path_factory):
     """Live runs of sIAG and SGD on workers half of which are 20 times slower than the others, and their traces."""
-    folder = tmp_path_factory.mktemp("unequal")
+    folder, runs = tmp_path_factory.mktemp("unequal"), {}
     hard = siag.problems.LeastSquares.random(n=6, d=4, p=2, noise=0.1, seed=4)
-    runs = {}
+    runtime = siag.Simulated(times=siag.activity.Exponential(0.002), slowness=[1] * 3 + [20] * 3, seed=7)
     for name, method in (("siag", siag.methods.SIAG()), ("sgd", siag.methods.SGD())):
         trace = folder / f"{name}.csv"
-        run = siag.train(
-            problem=hard,
-            method=method,
-            step=siag.steps.Harmonic(2.0, 100),
-            until=ITERATIONS,
-            pauses=[0.002] * 3 + [0.04] * 3,
-            seed=7,
-            trace=trace,
-        )
-        runs[name] = run, trace
+        given = {"problem": hard, "method": method, "step": SIZES, "until": ITERATIONS, "seed": 7}
+        runs[name] = siag.train(**given, trace=trace, runtime=runtime), trace
     return hard, runs
 
 
@@ -673,29 +604,24 @@ def test_live_siag_shows_exactly_the_error_of_its_replay(unequal):
 def test_live_siag_at_unequal_speeds_is_unbiased(unequal):
     """Its error is one like those of the same arrivals with other samples.
 
-    Arrivals do not depend on samples, so the live error and those of 1000 repeats with other seeds are exchangeable: it
-    is the largest with probability 1/1001, the false-alarm rate. The error of SGD is beyond the largest, by far.
+    Arrivals do not depend on samples, so the live error and those of repeats with other seeds are exchangeable. The
+    error of SGD is beyond the largest, by far.
     """
     hard, runs = unequal
     (run, trace), (biased, _) = runs["siag"], runs["sgd"]
-    step = siag.steps.Harmonic(2.0, 100)
-    others = siag.simulate(
-        hard, siag.methods.SIAG(), Trace.read(trace), step, iterations=ITERATIONS, repeats=REPEATS, seed=8, record=2
-    )
+    given = {"iterations": ITERATIONS, "repeats": REPEATS, "seed": 8, "record": 2}
+    others = siag.simulate(hard, siag.methods.SIAG(), Trace.read(trace), SIZES, **given)
     assert run.error[0, -1] <= others.error[:, -1].max()
     assert biased.error[0, -1] > others.error[:, -1].max()
 
 
 def test_live_sgd_at_unequal_speeds_goes_to_the_optimum_of_the_wrong_weights(unequal):
-    """It is nearer to the predicted wrong point than to the right one, by 10 times in ‖·‖².
-
-    In 10000 repeats of such a run with other samples it was nearer by at least 35 times: false alarms below 10⁻⁴.
-    """
+    """It is nearer to the predicted wrong point than to the right one, by 10 times in ‖·‖²."""
     hard, runs = unequal
     run, trace = runs["sgd"]
     recorded = Trace.read(trace).recorded
     shares = siag.theory.bias.shares(recorded, hard.n)
-    assert shares[:3].min() > 2 * shares[3:].max()  # 20 times, were it not for other load on the machine
+    assert shares[:3].min() > 10 * shares[3:].max()
     wrong = siag.theory.biased_optimum(hard, recorded)
     assert 10 * np.square(run.w[0] - wrong).sum() < np.square(run.w[0] - hard.optimum).sum()
 
@@ -704,5 +630,9 @@ def test_a_run_that_explodes_without_leaving_the_numbers_is_warned_of():
     problem = siag.problems.LeastSquares.random(n=2, d=3, p=4, noise=0.1)
     with pytest.warns(siag.DivergenceWarning, match=r"from .* to .*; use a smaller step"):
         siag.train(
-            problem=problem, step=siag.steps.Constant(5.0), until=14, progress=False, guard=siag.server.Guard(jump=None)
+            problem=problem,
+            step=siag.steps.Constant(5.0),
+            until=14,
+            runtime=VIRTUAL,
+            guard=siag.server.Guard(jump=None),
         )

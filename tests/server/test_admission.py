@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import siag
 from siag.activity import EveryArrivals, Tick
 from siag.server import Departed, Diverged, Guard, ParameterServer, Refused, Verdict
-from siag.storage.trace_writer import Unwritten
+from siag.storage.trace_writer import TraceLines
 
 quick = settings(deadline=None, max_examples=100)
 N, D = 3, 4
@@ -107,7 +107,7 @@ def test_what_must_be_seen_one_by_one_is_left():
     assert everyone_reports(fading) == N
     fading.leave(2, now=2.0)
     assert everyone_reports(fading) == 0
-    assert everyone_reports(make(trace=Unwritten())) == 0
+    assert everyone_reports(make(trace=TraceLines())) == 0
 
 
 def test_with_a_ticking_server_reports_are_taken_and_no_step_is():

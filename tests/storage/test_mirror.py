@@ -15,16 +15,16 @@ import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from specs import assembly_of
-from tests.live.peers import PATIENCE, wait_until
 
 from siag.activity.trace import text_in
 from siag.foundations.errors import BadInput, SiagError
-from siag.live import assembly as module
+from siag.live import parts as module
 from siag.storage.generations import generations_in
 from siag.storage.mirror import Mirror, check_url, is_url
 from siag.storage.remote import Remote
 from siag.storage.store import Store
+from specs import assembly_of
+from waiting import PATIENCE, wait_until
 
 NEVER = 1e6  # seconds
 N, D = 3, 4
@@ -142,7 +142,7 @@ class Training:
         self.history = {} if history is None else history
         small = functools.partial(Store, spare=0)  # generations follow each other soon
         with mock.patch.object(module, "Store", small):
-            self.assembly = assembly_of(N, D, folder=self.folder, trace=self.trace)
+            self.assembly = assembly_of(list("abc"), D, folder=self.folder, trace=self.trace)
         self.session, self.server = self.assembly.session, self.assembly.server
         self.session.begin(0.0)
         for row in range(N):
@@ -162,7 +162,7 @@ class Training:
 
     def save(self):
         self.session.save(1.0, wait=True)
-        assert self.session.troubles == ()
+        assert self.session.problems == ()
 
     def mirror(self, system, **options):
         trace = None if self.trace is None else (self.trace, f"{system}://run/trace.csv")
@@ -362,7 +362,7 @@ def test_nothing_waits_for_a_url_that_does_not_answer():
         for _ in range(3):
             run.report()
             run.save()
-        assert run.session.troubles == ()
+        assert run.session.problems == ()
         gate.set()
         assert mirror.push(wait=True)
         mirror.close()

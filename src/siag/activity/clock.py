@@ -99,6 +99,8 @@ class Clock(Timed):
         for name, kinds in (("compute", Times), ("travel", Times), ("server", EveryArrivals | Tick | WaitForAll)):
             if not isinstance(getattr(self, name), kinds):
                 raise BadInput(name, getattr(self, name), f"one of {kinds}".replace("siag.activity.", ""))
+        if self.availability is not None and not isinstance(self.availability, OnOff):
+            raise BadInput("availability", self.availability, "OnOff(on, off), or None")
         if self.compute == NO_TIME and self.travel == NO_TIME:
             raise BadInput("compute", self.compute, "of positive mean", "time would stand still")
         if isinstance(self.travel, Arrivals):

@@ -133,3 +133,8 @@ class Follower:
             endpoint.perform(self._connections.end(time.monotonic()))
             await endpoint.close()
             self._connections.close_store()
+
+
+def _store(folder: Path, n: int, k: int, shards: int, publish: Callable[[], None] | None, run: str) -> ShardStore:
+    """Where shard k saves, given what the lead says the run is."""
+    return ShardStore(folder, {"n": n, "run": run}, k, shards, publish=publish)

@@ -79,6 +79,14 @@ class Simulated(Runtime):
         availability: `OnOff(on, off)`, or `None` if workers are always there. One that goes away finishes first.
         seed: of all times and faults.
         faults: what goes wrong.
+
+    Example:
+        >>> import siag
+        >>> runtime = siag.Simulated(times=siag.activity.Exponential(1.0), slowness=[1, 10], seed=1)
+        >>> streams = [[1.0] * 100, [3.0] * 100]
+        >>> run = siag.train(lambda w, x: w - x, streams, [0.0], step=siag.steps.Harmonic(2.0, 10), runtime=runtime)
+        >>> int(run.samples[0, -1]), bool(run.time[0, -1] > 800)
+        (200, True)
     """
 
     times: Times = ONE_SECOND
@@ -106,6 +114,10 @@ class Simulated(Runtime):
 
     def check_sendable(self, parameter: str, value: object, remedy: str) -> None:
         """Nothing is sent anywhere."""
+
+    def parts(self, spec: Spec) -> Parts:
+        """What is saved is on disk before anything else happens."""
+        return Parts(spec, background=lambda name: Inline())
 
     def prepare(self, spec: Spec) -> None:
         """Refuse what has no meaning in virtual time; machine code is made when it is first needed."""
@@ -257,8 +269,10 @@ class _Life(Runtime):
         self._rehearsal, self._runtime = rehearsal, rehearsal.runtime
 
     def parts(self, spec: Spec) -> Parts:
-        """What is saved is on disk before anything else happens."""
-        return Parts(spec, background=lambda name: Inline(), entropy=self._rehearsal.entropy)
+        """Those of the runtime, with random bytes that go on from life to life."""
+        parts = self._runtime.parts(spec)
+        parts.entropy = self._rehearsal.entropy
+        return parts
 
     def describe(self, workers: int) -> str:
         """Virtual time."""

@@ -1,0 +1,14 @@
+"""Waiting for what happens in other threads and processes."""
+
+import time
+
+PATIENCE = 20.0  # seconds; nothing here takes nearly as long
+
+
+def wait_until(condition, seconds=PATIENCE):
+    """Wait for a condition; what it returned."""
+    until = time.monotonic() + seconds
+    while not (found := condition()):
+        assert time.monotonic() < until, f"not within {seconds} seconds"
+        time.sleep(0.005)
+    return found

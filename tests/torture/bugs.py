@@ -10,10 +10,11 @@ from typing import Any
 from unittest import mock
 
 import numpy as np
+from tests.torture.observed import Watched
 from tests.torture.options import Options
 from tests.torture.shard_bugs import SHARD_BUGS
 from tests.torture.shards import ShardedTorture
-from tests.torture.world import Torture, Watched
+from tests.torture.world import Torture
 
 from siag.foundations.types import Floats
 from siag.live.connection import Actions, Connection

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from tests.torture.world import Process, Wire
+from tests.torture.network import Process, Wire
 
 from siag.foundations.types import Floats
 from siag.live import wire
@@ -16,7 +16,8 @@ from siag.live.sharding.worker_slices import VISITS, Slices, ToServer, ToWorker
 from siag.live.worker import Actions
 
 if TYPE_CHECKING:
-    from tests.torture.shards import Follower, ShardedTorture
+    from tests.torture.followers import Follower
+    from tests.torture.shards import ShardedTorture
 
 HELLO, REPORT = bytes([wire.HELLO]), bytes([wire.REPORT])
 

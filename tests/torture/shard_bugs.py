@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from tests.torture.shards import Strict, WatchedLead
+from tests.torture.followers import Strict
+from tests.torture.shards import WatchedLead
 
 from siag.live.connection import Action
 from siag.storage.store import Recovery

@@ -7,26 +7,26 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
+from tests.torture.network import Host, Killed, Wire
+from tests.torture.observed import FOLDER, SimulatedParts, Tap, Task, Told, Watched
 from tests.torture.options import Options
-from tests.torture.shadow import ETA, FAR, Broken, Shadow, require
+from tests.torture.shadow import ETA, FAR, Shadow, require
 
 from siag.activity import Clock, EveryArrivals, Exponential, Tick, Trace
 from siag.foundations.errors import SiagError
-from siag.live import wire
 from siag.live.assembly import Assembly
-from siag.live.connection import Action, Limits, Reception
+from siag.live.connection import Action, Limits
 from siag.live.connections import Connections
 from siag.live.parts import Parts
 from siag.live.reasons import Ending, Trouble
 from siag.live.security import Tokens
 from siag.live.spec import Spec
-from siag.live.task import FromProblem, StreamEnded
-from siag.live.transports.virtual import Client, Link, World, perform_one
+from siag.live.transports.virtual import World, perform_one
 from siag.live.until import Until
-from siag.live.worker import Phase, Worker
+from siag.live.worker import Worker
 from siag.methods import SIAG
 from siag.problems import LeastSquares
 from siag.server import DROP, KEEP, ParameterServer
@@ -34,198 +34,12 @@ from siag.simulation import simulate
 from siag.steps import Constant
 from siag.storage.background import Deferred
 from siag.storage.simulated_disk import DiskFaults, SimulatedDisk
-from siag.storage.store import Store
 
 LOOK = 0.1  # virtual seconds between two looks of the server at what is no message
-KEEPALIVE = 30.0  # virtual seconds after which a connection that is gone is noticed in any case
 PATIENCE = 300.0  # virtual seconds, after faults have stopped, in which the run must end
 LAST = 25  # samples of a worker whose stream ends
-FOLDER, TRACE = Path("state"), Path("run.trace")
-
-
-class Process(Protocol):
-    """A server's process."""
-
-    connections: Any
-    arriving: Any
-
-    @property
-    def now(self) -> float:
-        """What its clock shows."""
-
-    def perform(self, actions: Iterable[Action]) -> None:
-        """Carry out what it wants done, unless it dies meanwhile."""
-
-    def die(self) -> None:
-        """It ends without a word."""
-
-
-class Killed(BaseException):
-    """A server's process dies here."""
-
-    def __init__(self, process: Process) -> None:
-        super().__init__()
-        self.process = process
-
-
-class Task(FromProblem):
-    """A worker of the problem, whose stream may end."""
-
-    last: int | None = None
-
-    def compute(self, w: Any, out: Any) -> bool:
-        """The next message."""
-        if self.last is not None and self.sample + 1 >= self.last:
-            raise StreamEnded
-        return super().compute(w, out)
-
-
-class Told(Worker):
-    """A worker that tells what it has read, and which of its samples were acknowledged."""
-
-    def __init__(self, shadow: Shadow, row: int, **given: Any) -> None:
-        super().__init__(**given)
-        self._shadow, self._row, self._sent = shadow, row, -1
-
-    def computed(self, send: bool, now: float) -> Any:
-        """A message is sent, if there is a server."""
-        number = -1 if self.task is None else self.task.sample
-        actions = super().computed(send, now)
-        self._sent = number if any(hasattr(action, "head") for action in actions) else -1
-        return actions
-
-    def lost(self, reason: str, now: float) -> Any:
-        """Whether it has arrived is not known."""
-        self._sent = -1
-        return super().lost(reason, now)
-
-    def frame(self, head: wire.Head, content: dict[str, Any], now: float) -> Any:
-        """An answer."""
-        if head.kind == wire.REFUSAL:
-            self._sent = -1
-        if head.kind == wire.MODEL and self.phase in (Phase.JOINED, Phase.WELCOMED):
-            self._shadow.read(self._row, head.stamp, self._sent)
-            self._sent = -1
-        return super().frame(head, content, now)
-
-
-class Tap:
-    """Tells the shadow what a server does, and then its trace."""
-
-    def __init__(self, torture: Torture, trace: Any) -> None:
-        self._torture, self._shadow, self._trace = torture, torture.shadow, trace
-
-    def report(self, version: int, worker: int, stamp: int, sample: int, seconds: float) -> None:
-        """A report was taken."""
-        self._torture.check_owner(worker)
-        self._shadow.report(version, worker, stamp, sample)
-        if self._trace is not None:
-            self._trace.report(version, worker, stamp, sample, seconds)
-
-    def fade(self, version: int, worker: int, factor: float, seconds: float) -> None:
-        """A row counts for less."""
-        self._shadow.fade(worker, factor)
-        if self._trace is not None:
-            self._trace.fade(version, worker, factor, seconds)
-
-    def memory_lost(self, version: int, worker: int, seconds: float) -> None:
-        """A worker has lost what it remembered."""
-        if self._trace is not None:
-            self._trace.memory_lost(version, worker, seconds)
-
-
-class Wire(Link):
-    """A connection whose messages are late, arrive in pieces, and are lost when it is cut."""
-
-    def __init__(self, torture: Torture, client: Any, process: Process) -> None:
-        self._process, self._rng, self._options = process, torture.rng, torture.options
-        super().__init__(torture.world, client, process.connections, torture.delay)
-        self.gone = False  # nothing arrives any more
-
-    def to_server(self, content: bytes) -> None:
-        """The worker sends something."""
-        for piece in self._pieces(content):
-            super().to_server(piece)
-
-    def to_worker(self, content: bytes) -> None:
-        """The server sends something."""
-        for piece in self._pieces(content):
-            super().to_worker(piece)
-
-    def break_off(self, noticed: bool) -> None:
-        """Nothing arrives any more; the worker finds out, and the server at once or late."""
-        self.gone = True
-        self._lose_here("the connection was cut")
-        if noticed:
-            self.lose_there()
-        else:
-            self._world.after(KEEPALIVE, self.lose_there)
-
-    def abandon(self) -> None:
-        """The worker has given it up; what is on its way still arrives."""
-        self._lose_here("the connection was reset")
-        self._world.after(self._rng.uniform(0.0, 15.0), self.lose_there)
-
-    def stall(self, seconds: float) -> None:
-        """What the worker sends from now on arrives so many seconds later."""
-        self._last[0] = max(self._last[0], self._world.now) + seconds
-
-    def _server_time(self) -> float:
-        return self._process.now
-
-    def _pieces(self, content: bytes) -> list[bytes]:
-        if not self._options.pieces or len(content) < 2:
-            return [content]
-        ends = sorted(self._rng.sample(range(1, len(content)), min(len(content) - 1, self._rng.randint(0, 3))))
-        return [content[first:last] for first, last in zip([0, *ends], [*ends, len(content)], strict=True)]
-
-    def _arrive_there(self, content: bytes) -> None:
-        if not self.gone and self._process.connections is self._reception:
-            self._process.arriving = self
-            try:
-                super()._arrive_there(content)
-            finally:
-                self._process.arriving = None
-
-    def _arrive_here(self, content: bytes) -> None:
-        if not self.gone:
-            super()._arrive_here(content)
-
-    def lose_there(self) -> None:
-        """The server finds the connection gone, if it is still the same."""
-        if self._process.connections is self._reception:
-            super().lose_there()
-
-    def _perform(self, actions: Iterable[Action]) -> None:
-        self._process.perform(actions)
-
-
-class Host(Client):
-    """A worker's process, on a machine with faults."""
-
-    def __init__(self, torture: Torture, row: int, worker: Worker, agenda: Any) -> None:
-        super().__init__(torture.world, row, worker, lambda: torture.connections, agenda)
-        self._torture, self.down = torture, False
-
-    def _open(self, reception: Reception) -> Link:
-        return Wire(self._torture, self, self._torture)
-
-
-class Watched(Store):
-    """A store that tells which version is on disk."""
-
-    def __init__(self, shadow: Shadow, *given: Any, **more: Any) -> None:
-        self._shadow, self._version = shadow, 0
-        super().__init__(*given, publish=self._published, **more)
-
-    def save(self, arrays: Any, changed: Any, meta: Any, **more: Any) -> bool:
-        """Have the state written."""
-        if not self.busy:
-            self._version = meta["version"]
-        return super().save(arrays, changed, meta, **more)
-
-    def _published(self) -> None:
-        self._shadow.saved = max(self._shadow.saved, self._version)
+TRACE = Path("run.trace")
+ENDS = (Ending.REACHED, Ending.REACHED_BEFORE, Ending.ALL_LEFT)
 
 
 class Torture:
@@ -267,7 +81,9 @@ class Torture:
         self._jump = 0.0
         agenda = Clock(Exponential(options.compute)).begin(options.workers, options.seed, 0)
         self.hosts = [self._host(row, self._worker(row), agenda) for row in range(options.workers)]
-        self.delay = None if options.delay == 0.0 else partial(self.rng.expovariate, 1.0 / options.delay)
+        self.delay: Callable[[], float] | None = (
+            None if options.delay == 0.0 else partial(self.rng.expovariate, 1.0 / options.delay)
+        )
         self._backgrounds: list[Deferred] = []
 
     @property
@@ -370,7 +186,7 @@ class Torture:
         self._look(life)
 
     def _parts(self, spec: Spec) -> Parts:
-        return _Parts(self, self._kinds[1], spec)
+        return SimulatedParts(self, self._kinds[1], spec)
 
     def _not_started(self, error: Exception) -> None:
         """It cannot be started: the disk does not let it."""
@@ -572,38 +388,3 @@ class Torture:
     def _whereabouts(self) -> str:
         server = "there is no server" if self.assembly is None else f"version {self.assembly.server.version}"
         return f"{server}; workers: {', '.join(host.worker.phase.name for host in self.hosts)}"
-
-
-class _Parts(Parts):
-    """A session on the simulated disk."""
-
-    def __init__(self, torture: Torture, store: type[Watched], spec: Spec) -> None:
-        entropy = torture.rng.randbytes
-        super().__init__(spec, disk=torture.disk, background=self._deferred, entropy=entropy)
-        self._torture, self._kind = torture, store
-
-    def _deferred(self, name: str) -> Deferred:
-        made = Deferred()
-        self._torture._backgrounds.append(made)
-        return made
-
-    def store(self, stack: Any, server: ParameterServer) -> Store:
-        """A store that tells which version is on disk."""
-        options = self._torture.options
-        given: dict[str, Any] = {"durable": options.durable, "spare": options.spare, "disk": self._torture.disk}
-        made = self._kind(
-            self._torture.shadow,
-            FOLDER,
-            self.spec.identity,
-            **given,
-            background=self._deferred("store"),
-            entropy=self.entropy,
-        )
-        stack.callback(made.close)
-        return made
-
-
-ENDS = (Ending.REACHED, Ending.REACHED_BEFORE, Ending.ALL_LEFT)
-
-
-__all__ = ["Broken", "Options", "Torture"]

@@ -81,6 +81,10 @@ class Follower:
         check_slice(method, w0, n, shards, k)
         SliceServer.warm_up(method)
         facts = {"shard": k, "shards": shards, **agreed(method, w0, n)}
+
+        def opened(run: str) -> ShardStore:
+            return ShardStore(Path(folder or ""), {"n": n, "run": run}, k, shards, publish=publish)
+
         self._stopped = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._listeners = listen(host, port)

@@ -24,19 +24,17 @@ QUICK = {  # a lost node is noticed within a second or two
 
 
 @contextmanager
-def small_cluster(head, *others):
-    """A cluster whose head and other nodes have so many CPUs; this process is connected, to the head."""
+def small_cluster(cpus):
+    """A cluster of one node with so many CPUs and a `site`; this process is connected."""
     import ray
     from ray.cluster_utils import Cluster
 
-    given = {"num_cpus": head, "include_dashboard": False, "_system_config": QUICK}
+    given = {"num_cpus": cpus, "resources": {"site": 1}, "include_dashboard": False, "_system_config": QUICK}
     path = os.environ.get("PYTHONPATH")
     here = os.path.dirname(__file__)  # where gradients of the tests are
     os.environ["PYTHONPATH"] = here if path is None else f"{here}{os.pathsep}{path}"
     cluster = Cluster(initialize_head=True, head_node_args=given)
     try:
-        for number in others:
-            cluster.add_node(num_cpus=number)
         ray.init(address=cluster.address, log_to_driver=False, logging_level="ERROR")
         yield cluster
     finally:

@@ -6,11 +6,16 @@ import random
 import resource
 import select
 import socket
+import sys
 import threading
 import time
 from contextlib import suppress
+from pathlib import Path
 
 import numpy as np
+
+sys.path.append(str(Path(__file__).parents[2]))  # for scripts that tests start, which import this, too
+
 from tests.specs import spec_of
 
 from siag.live import wire

@@ -152,7 +152,8 @@ def tokens(tmp_path):
     make_tokens(tmp_path / "ours", workers=3)
     make_tokens(tmp_path / "theirs", workers=1)
     secret = [read_token(tmp_path / "ours" / f"worker-{row}.token").secret for row in range(3)]
-    return Tokens.load(tmp_path / "ours" / "tokens.json"), secret, read_token(tmp_path / "theirs/worker-0.token").secret
+    known = Tokens.load(tmp_path / "ours" / "tokens.json", [str(row) for row in range(3)])
+    return known, secret, read_token(tmp_path / "theirs/worker-0.token").secret
 
 
 def test_a_token_binds_a_worker_to_its_row_and_nothing_else_does(tokens):

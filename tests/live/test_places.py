@@ -11,8 +11,6 @@ from unittest import mock
 
 import numpy as np
 import pytest
-from peers import PATIENCE
-from test_mirror import D, N, Training
 
 from siag.foundations.errors import BadFile, BadInput, SiagError
 from siag.live.ray.places import Places
@@ -21,6 +19,8 @@ from siag.storage import scratch as module
 from siag.storage.mirror import Mirror
 from siag.storage.store import Store
 
+N, D = 3, 4
+IDENTITY = {"n": N, "d": D}
 OWNER = """
 import sys
 from siag.live.spec import Spec
@@ -56,7 +56,7 @@ def owner(temporary, url):
 
 def kill(process):
     process.kill()
-    process.wait(PATIENCE)
+    process.wait()
 
 
 def test_what_a_killed_process_leaves_is_removed_and_never_used(tmp_path, temporary):
@@ -119,7 +119,7 @@ def test_all_temporary_files_of_a_run_are_in_its_scratch_folder(tmp_path, tempor
         assert places.spec.trace.parent.parent == own
         places.spec.trace.touch()
         places.start()
-        assert places.finish()
+        assert not places.finish()
     assert seen
     assert all(there == {own} and scratch.parent == own for there, scratch in seen)
     assert not list(temporary.iterdir())
@@ -136,7 +136,7 @@ def test_a_url_that_cannot_be_read_leaves_nothing_behind(tmp_path, temporary):
 
 
 def test_where_there_are_no_locks_a_scratch_folder_goes_with_its_owner(tmp_path, temporary):
-    with mock.patch.object(module.fcntl, "flock", side_effect=OSError(37, "No locks available")):
+    with mock.patch.object(module, "lock_file", side_effect=OSError(37, "No locks available")):
         with Places(Spec(folder=f"file://{tmp_path}/run")) as places:
             scratch = places.spec.folder.parent
             with Places(Spec(folder=f"file://{tmp_path}/run")):
@@ -151,7 +151,7 @@ def test_errors_name_the_url(tmp_path, temporary, shard):
     (saved / "state-000001.siag").write_text("something else")
     own = "" if shard is None else "/shard-1"
     with pytest.raises(BadFile) as caught, Places(Spec(folder=f"file://{tmp_path}/run/"), shard) as places:
-        Store(Path(f"{places.spec.folder}{own}"), {"n": N, "d": D}).recover({})
+        Store(Path(f"{places.spec.folder}{own}"), IDENTITY).recover({})
     assert str(caught.value).startswith(f"file://{tmp_path}/run{own}/state-000001.siag: not written by this package; ")
     assert str(temporary) not in str(caught.value)
 
@@ -159,7 +159,7 @@ def test_errors_name_the_url(tmp_path, temporary, shard):
 @pytest.mark.parametrize(("before", "now"), [(None, 0), (None, 1), (0, None)])
 def test_a_split_run_does_not_go_on_where_one_was_not_split_nor_the_other_way_round(tmp_path, temporary, before, now):
     saved = tmp_path / "run" if before is None else tmp_path / "run" / "shard-0"
-    with Store(saved, {"n": N, "d": D}) as store:
+    with Store(saved, IDENTITY) as store:
         store.save({"w": np.zeros(D)}, np.arange(N), {}, wait=True)
     was = "a server whose model was not split" if before is None else "a model that was split over several servers"
     with pytest.raises(BadFile, match=rf"^file://{tmp_path}/run: holds the state of {was}; choose another folder"):
@@ -198,19 +198,17 @@ def test_another_servers_scratch_folder_is_named_by_the_url(tmp_path, temporary)
 
 
 def test_a_run_in_places_is_found_again(tmp_path, temporary):
-    options = Spec(folder=f"file://{tmp_path}/run", trace=f"file://{tmp_path}/trace.csv")
-    with Places(options) as places:
-        run = Training(places.spec.folder.parent, trace=False)
-        run.report(5)
-        run.save()
-        places.spec.trace.touch()
+    spec = Spec(folder=f"file://{tmp_path}/run", trace=f"file://{tmp_path}/trace.csv")
+    with Places(spec) as places, Store(places.spec.folder, IDENTITY) as store:
+        store.save({"w": np.arange(float(D))}, np.arange(N), {}, wait=True)
+        places.spec.trace.write_text("lines")
         places.start()
-        assert places.finish()
-        run.stop()
-    with Places(options) as places:
-        again = Training(places.spec.folder.parent, run.history, trace=False)
-        assert again.server.reports == 5
-        again.stop()
+        assert not places.finish()
+    with Places(spec) as places, Store(places.spec.folder, IDENTITY) as store:
+        again = {"w": np.zeros(D)}
+        assert store.recover(again) is not None
+        assert again["w"].tolist() == list(range(D))
+        assert places.spec.trace.read_text() == "lines"
 
 
 def test_a_url_belongs_to_the_run_that_is_alive(tmp_path, temporary):
@@ -224,8 +222,7 @@ def test_a_url_belongs_to_the_run_that_is_alive(tmp_path, temporary):
                     second.start()
             with pytest.raises(SiagError, match=words):
                 second.publish()
-        assert first.finish()
-        assert first.lost is None
+        assert not first.finish()
     with Places(Spec(folder=url)) as third:
         third.start()
 
@@ -239,16 +236,14 @@ def test_a_killed_servers_url_is_taken_over_and_at_once_by_the_same_run(tmp_path
     seconds = 0.1 if run is None else 1e6
     with mock.patch("siag.storage.mirror.PULSE", seconds), Places(Spec(folder=url), run=run) as places:
         places.start()
-        assert places.finish()
+        assert not places.finish()
 
 
 def test_a_run_that_was_taken_over_says_so_at_its_end(tmp_path, temporary):
     url = f"file://{tmp_path}/run"
     with Places(Spec(folder=url)) as first:
         first.start()
-        assert first.lost is None
         with mock.patch("siag.storage.mirror.PULSE", 0.01), Places(Spec(folder=url)) as second:
             second.start()  # the first one's pulse is too slow for it
-            assert not first.finish()
-            assert first.lost == f"{url}: another run has taken it over; what is there is not this run's"
-            assert second.finish()
+            assert first.finish() == f"{url}: another run has taken it over; what is there is not this run's"
+            assert not second.finish()

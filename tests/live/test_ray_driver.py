@@ -6,15 +6,19 @@ import jobs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as some
-from siag.live.ray.room import room_for
 
 import siag
 from siag.foundations.errors import SiagError
+from siag.live.announcer import Announcer
 from siag.live.ray import actors, cluster, driver, server_actor
-from siag.live.ray.actors import STALE, Ended, How, WorkerActor
-from siag.live.ray.driver import CROWDED, FIRST, HEARING, Driver
+from siag.live.ray.actors import Gone, WorkerActor
+from siag.live.ray.driver import CROWDED, Driver
+from siag.live.ray.places import STALE
+from siag.live.ray.resources import room_for
 from siag.live.ray.server_actor import Look, Orders, Outcome, ServerActor
-from siag.live.ray.servers import Servers, greeted
+from siag.live.ray.servers import Servers
+from siag.live.reasons import Ended, Ending, Failure
+from siag.live.spec import Spec
 from siag.runtimes import Ray
 
 pytestmark = pytest.mark.ray
@@ -39,11 +43,8 @@ class FakeServers:
         self.answers, self._placed = answers, placed
         self.first, self.missed, self.removed, self.heard = "server", False, False, []
 
-    def start(self, check):
-        check()
-
-    def check_patience(self):
-        assert not self.over
+    def start(self):
+        pass
 
     @property
     def over(self):
@@ -79,7 +80,7 @@ class FakeWorkers:
 
     def __init__(self, clock, up):
         self.clock, self._up = clock, up
-        self.up, self.ended, self.paused, self.done = set(), {}, False, []
+        self.up, self.gone, self.paused, self.done = set(), {}, False, []
 
     def start(self):
         self.up, self.paused = set(range(self._up)), False
@@ -111,15 +112,13 @@ class FakeWorkers:
 class Watched(jobs.Notes):
     """A driver with made-up servers and workers, and what it says."""
 
-    def __init__(self, workers=2, up=None, *, seconds=100.0, ours=False, reads=False, **given):
+    def __init__(self, workers=2, up=None, *, seconds=100.0, **given):
         super().__init__()
         self.clock = Clock()
         self.servers = FakeServers(self.clock, seconds, **given)
         self.workers = FakeWorkers(self.clock, workers if up is None else up)
-        plan = SimpleNamespace(own=[None] * workers, names=[str(i) for i in range(workers)])
-        plan.options, plan.w0 = SimpleNamespace(folder="folder"), SimpleNamespace(size=3)
-        parts = self, self.servers, self.workers
-        self.driver = Driver(Ray(), plan, *parts, ours=ours, reads=reads, clock=self.clock)
+        parts = Announcer(self), self.servers, self.workers
+        self.driver = Driver(Ray(), SimpleNamespace(n=workers), *parts, clock=self.clock)
 
     def start(self):
         self.driver._start_servers()
@@ -144,7 +143,7 @@ def test_workers_make_room_for_a_server_that_has_none_for_a_while_and_come_back(
     seen.start()
     seen.driver._watch()
     assert seen.workers.done == ["start", "work", "pause", "start"]
-    assert seen.events[1:] == ["problem: there is no room for a server; the workers make room until it has some"]
+    assert seen.events == ["problem: there is no room for a server; the workers make room until it has some"]
 
 
 def test_workers_make_no_room_for_a_server_that_is_only_slow():
@@ -152,52 +151,50 @@ def test_workers_make_no_room_for_a_server_that_is_only_slow():
     seen.start()
     seen.driver._watch()
     assert seen.workers.done == ["start", "work"]
-    assert seen.events[1:] == ["problem: the server is gone; Ray restarts it, from its last save"]
+    assert seen.events == ["problem: the server is gone; Ray restarts it, from its last save"]
 
 
-def test_a_server_that_does_not_hear_of_the_end_is_not_waited_for():
+def test_a_run_that_is_to_end_does_not_wait_for_a_server_that_is_gone():
     seen = Watched(answers=lambda now: now < 1010.0)
     seen.start()
     seen.clock.now = 1011.0
-    seen.driver._end("interrupted")
+    seen.driver.end(Ending.INTERRUPTED)
     with pytest.raises(KeyboardInterrupt):
         seen.driver._watch()
-    assert seen.clock() <= 1012.0 + HEARING
-    assert seen.heard("interrupted while the server is away: the run ends at once; start it again with the same folder")
+    assert seen.heard("interrupted while the server is away: the run ends at once; its last save is kept")
 
 
-def test_a_server_is_told_of_the_end_and_of_workers_that_ended_each_time_it_is_asked():
+def test_a_server_is_told_of_the_end_and_of_workers_that_are_gone_each_time_it_is_asked():
     seen = Watched()
     seen.start()
-    seen.workers.ended = {row: Ended(How.LEFT, "") for row in (0, 1)}
-    seen.driver._end("interrupted")
+    seen.workers.gone = {row: Gone(None, "") for row in (0, 1)}
+    seen.driver.end(Ending.STOPPED, "SIGTERM")
     seen.driver._watch()
-    assert seen.servers.heard[-1] == Orders("interrupted", seen.workers.ended, True)
+    assert seen.servers.heard[-1] == Orders(Ended(Ending.STOPPED, "SIGTERM"), seen.workers.gone)
+
+
+@pytest.mark.parametrize(("placed", "said"), [(True, "was not ready"), (False, "could not be placed")])
+def test_a_server_that_does_not_come_is_not_waited_for_for_ever(placed, said):
+    seen = Watched(answers=lambda now: False, placed=lambda now: placed)
+    with pytest.raises(SiagError, match=rf"^the server {said} within 60 seconds: the cluster is busy \(free: 0 CPU\)"):
+        seen.driver.run()
+    assert seen.servers.removed
 
 
 def test_ctrl_c_before_the_server_is_there_ends_the_run_at_once():
     seen = Watched(answers=lambda now: False)
-    seen.driver._end("interrupted")
+    seen.driver.end(Ending.INTERRUPTED)
     with pytest.raises(KeyboardInterrupt):
         seen.driver.run()
     assert seen.servers.removed
 
 
-@pytest.mark.parametrize(("reads", "said"), [(True, 1), (False, 0)])
-def test_it_is_said_once_that_a_dataset_has_given_no_rows(reads, said):
-    seen = Watched(reads=reads, seconds=3 * FIRST)
-    seen.start()
-    seen.driver._watch()
-    begin = "waiting for the Dataset's first rows (free: 0 CPU; reading needs a free CPU; use fewer workers"
-    assert sum(event.startswith(begin) for event in seen.events) == said
-
-
 @pytest.mark.parametrize(("ours", "workers", "said"), [(True, 80, True), (True, 3, False), (False, 80, False)])
 def test_more_processes_than_cores_are_mentioned(monkeypatch, ours, workers, said):
     monkeypatch.setattr("os.cpu_count", lambda: 4)
-    seen = Watched(workers, ours=ours)
-    seen.start()
-    assert seen.heard("81 processes share the 4 cores of this machine", "memory of its own; use fewer workers") is said
+    notes = jobs.Notes()
+    Ray()._mention_size(SimpleNamespace(n=workers, w0=SimpleNamespace(size=3)), Announcer(notes), ours)
+    assert notes.heard("81 processes share the 4 cores of this machine", "memory of its own; use fewer workers") is said
 
 
 def broken(ref, timeout=None):
@@ -210,25 +207,28 @@ def broken(ref, timeout=None):
 def test_a_shard_whose_last_copy_failed_is_warned_of(monkeypatch, get):
     import ray
 
-    spec = SimpleNamespace(plan=SimpleNamespace(options=SimpleNamespace(folder="folder")), shards=2)
-    found = Servers(spec, {}, 60.0, "name")
+    found = Servers(SimpleNamespace(spec=Spec(), shards=2), {}, "name")
     monkeypatch.setattr(ray, "get", get)
     found._actors = [None, SimpleNamespace(stop=SimpleNamespace(remote=lambda: "stop"))]
     with pytest.warns(RuntimeWarning, match="shard 1: what is at the URL is older than this run's end"):
         found.finish()
 
 
-def test_other_versions_on_the_nodes_are_refused(monkeypatch):
+@pytest.fixture
+def _on_a_node(monkeypatch):
     import ray
 
     monkeypatch.setattr(ray.util, "get_node_ip_address", lambda: "10.0.0.7")
-    monkeypatch.setattr(ray, "get", lambda hello: hello)
-    greeted("the server", ServerActor(VERSION).hello())
-    with pytest.raises(SiagError, match=r"^the server, on the node at 10.0.0.7: it has siag .*, the driver 99.0; inst"):
-        greeted("the server", ServerActor("99.0").hello())
-    monkeypatch.setattr(ray, "get", broken)
-    with pytest.raises(SiagError, match=r"^the server could not be started: "):
-        greeted("the server", None)
+
+
+@pytest.mark.usefixtures("_on_a_node")
+def test_another_version_on_a_node_is_refused():
+    import ray
+
+    said = "the node at 10.0.0.7 has siag .*, the driver 99.0; install the same version on all nodes"
+    with pytest.raises(SiagError, match=said):
+        raise ray.cloudpickle.loads(ServerActor("99.0").run(b"", []).error)
+    assert WorkerActor("99.0", 0, "0", "token").load(b"", b"").startswith("the node at 10.0.0.7 has siag ")
 
 
 @pytest.mark.parametrize(
@@ -250,35 +250,35 @@ class FakeSession:
 
     def __init__(self, *names):
         members = [SimpleNamespace(name=name, state="expected", reason="", reports=0) for name in names]
-        self.server, self.over, self.told = SimpleNamespace(members=members), False, []
+        self.server, self.over, self.told, self.failures = SimpleNamespace(members=members), False, [], []
 
-    def failed(self, row, why):
-        self.told.append(("failed", row, why))
+    def failed(self, row, why, kind):
+        self.told.append((kind, row, why))
 
     def left(self, row, now, why):
         self.told.append(("left", row, why))
 
-    def end(self, why):
-        self.told.append(why)
+    def end(self, ending, detail):
+        self.told.append(ending)
 
     def whereabouts(self):
-        return "nobody is there"
+        return Ended(Ending.NOBODY)
+
+    def soon(self, act):
+        act()
 
 
 def test_a_server_obeys_orders_once_and_does_not_repeat_what_it_knows():
     server, session = ServerActor(VERSION), FakeSession("1", "11", "2", "3")
     server._session = session
-    members = session.server.members
-    members[2].state, members[2].reason = "away", "no stream"  # the worker itself has said so
-    members[3].state = "refused"
-    ended = {row: Ended(How.OWN_CODE, "no stream") for row in (1, 2, 3)} | {0: Ended(How.LEFT, "done")}
+    session.failures = [SimpleNamespace(row=2, kind=Failure.OWN_CODE)]  # the worker itself has said so
+    session.server.members[3].state = "refused"
+    gone = {row: Gone(Failure.OWN_CODE, "no stream") for row in (1, 2)} | {0: Gone(None, "done")}
     for _ in range(2):
-        server.look("", 0, Orders(ended=ended))
-        server._obey()
-    assert session.told == [("failed", 1, "no stream"), ("left", 0, "done")]
-    server.look("", 0, Orders(nobody=True))
-    server._obey()
-    assert session.told[2:] == ["nobody is there"]
+        server.look("", 0, Orders(gone=gone))
+    assert session.told == [(Failure.OWN_CODE, 1, "no stream"), ("left", 0, "done")]
+    server.look("", 0, Orders(gone=gone | {3: Gone(Failure.GAVE_UP, "dismissed")}))
+    assert session.told[2:] == [Ending.NOBODY]
 
 
 def test_remarks_reach_the_driver_once_each_and_again_in_another_life():
@@ -286,41 +286,37 @@ def test_remarks_reach_the_driver_once_each_and_again_in_another_life():
     server._relay.event("one")
     server._relay.problem("two")
     look = server.look("", 0, Orders())
-    assert (look.after, look.lines) == (0, [(False, "one"), (True, "two")])
+    assert (look.told, look.lines) == (2, [(False, "one"), (True, "two")])
     server._relay.event("three")
     again = server.look(look.life, 2, Orders())
-    assert (again.after, again.lines) == (2, [(False, "three")])
-    assert server.look("another life", 7, Orders()).lines == [(False, "three")]
+    assert (again.told, again.lines) == (3, [(False, "three")])
+    assert len(server.look("another life", 7, Orders()).lines) == 3
 
 
+@pytest.mark.usefixtures("_on_a_node")
 def test_a_worker_that_dies_again_and_again_before_any_report_is_given_up(monkeypatch):
     import ray
 
     server, session = ServerActor(VERSION), FakeSession("0")
     server._session = session
-    calls = SimpleNamespace(came_again=SimpleNamespace(remote=server.came_again))
-    monkeypatch.setattr(ray, "get", lambda answer, timeout: answer)
-    monkeypatch.setattr(ray.util, "get_node_ip_address", lambda: "10.0.0.7")
-    monkeypatch.setattr(actors, "restarted", lambda: True)
-    worker = WorkerActor(VERSION, 0, "0", "token")
-    worker._server = calls
-    assert [worker._keeps_dying() for _ in range(3)] == [False] * 3
-    parts = ray.cloudpickle.dumps((None, None)), ray.cloudpickle.dumps(None)
-    assert worker.run(*parts, calls) == Ended(
-        How.GAVE_UP, "its process has died 3 times before it could report anything"
-    )
     session.server.members[0].reports = 1
-    assert not worker._keeps_dying()
+    assert [server.came_again(0) for _ in range(4)] == [1, 2, 3, 4]
+    session.server.members[0].reports = 2
+    assert [server.came_again(0) for _ in range(3)] == [1, 2, 3]
+    monkeypatch.setattr(ray, "get", lambda answer, timeout: answer)
+    monkeypatch.setattr(actors, "restarted", lambda: True)
+    parts = ray.cloudpickle.dumps((None, None)), ray.cloudpickle.dumps(None)
+    calls = SimpleNamespace(came_again=SimpleNamespace(remote=server.came_again))
+    gone = WorkerActor(VERSION, 0, "0", "token").run(*parts, calls)
+    assert gone == Gone(Failure.GAVE_UP, "its process has died 3 times before it could report anything")
 
 
-def test_what_cannot_be_loaded_on_a_node_is_said_with_the_remedy(monkeypatch):
-    import ray
-
-    monkeypatch.setattr(ray.util, "get_node_ip_address", lambda: "10.0.0.7")
-    ended = WorkerActor(VERSION, 0, "0", "token").run(b"no pickle", b"", None)
-    assert ended.how is How.OWN_CODE
-    assert "gradient, problem or method cannot be loaded there: " in ended.why
-    assert "install it on all nodes, or have Ray send it" in ended.why
+@pytest.mark.usefixtures("_on_a_node")
+def test_what_cannot_be_loaded_on_a_node_is_said_with_the_remedy():
+    gone = WorkerActor(VERSION, 0, "0", "token").run(b"no pickle", b"", None)
+    assert gone.failure is Failure.OWN_CODE
+    assert gone.why.startswith("gradient, problem or method cannot be loaded on the node at 10.0.0.7: ")
+    assert gone.why.endswith("ray.init(runtime_env={'working_dir': '.'})")
 
 
 @pytest.mark.parametrize(
@@ -332,11 +328,9 @@ def test_what_cannot_be_loaded_on_a_node_is_said_with_the_remedy(monkeypatch):
         (None, True, False, False),
     ],
 )
+@pytest.mark.usefixtures("_on_a_node")
 def test_a_restarted_server_where_nothing_of_the_run_is_says_so(monkeypatch, folder, again, recovered, refused):
-    import ray
-
     monkeypatch.setattr(server_actor, "restarted", lambda: again)
-    monkeypatch.setattr(ray.util, "get_node_ip_address", lambda: "10.0.0.7")
     server, session = ServerActor(VERSION), SimpleNamespace(recovered=recovered)
     if not refused:
         server._check_seen(folder, session)
@@ -371,17 +365,3 @@ def test_what_is_said_to_fit_does(nodes, first, worker):
     alone = sum(min(int(node.get(what, 0) / amount) for what, amount in worker.items()) for node in nodes)
     assert room_for(nodes, [], worker, 10) == (0, min(10, alone))
     assert fit <= min(10, alone)
-
-
-def test_servers_without_resources_have_no_placement_group(monkeypatch):
-    import ray
-
-    made = []
-    monkeypatch.setattr(ray.util, "placement_group", lambda *given, **named: made.append(given))
-    spec = SimpleNamespace(plan=SimpleNamespace(options=SimpleNamespace(folder=None)), shards=1)
-    found = Servers(spec, {"CPU": 0.0}, 60.0, "name")
-    monkeypatch.setattr(found, "_actor", lambda kind, k, name: (_ for _ in ()).throw(InterruptedError))
-    with pytest.raises(InterruptedError):
-        found.start(lambda: None)
-    assert not made
-    assert found.placed

@@ -1,5 +1,7 @@
 """What is refused before a run on Ray starts, each with one clear line; and a cluster started for a run."""
 
+import json
+import os
 import signal
 import subprocess
 import sys
@@ -19,22 +21,19 @@ from siag.runtimes import Ray
 pytestmark = pytest.mark.ray
 
 STEP = siag.steps.Harmonic(5.0, 20)
-SCRIPT = """
-import os
-import siag, numpy as np
+MODULE = """
+import os, time
 
 def gradient(w, sample):
-    if sample == 2.0 and not os.path.exists("died"):
+    if not os.path.exists("died"):
         open("died", "x").close()
         os._exit(1)
-    return scale * (w - sample)
+    return w - sample
 
-scale = 1.0
-run = siag.train(gradient, [[1.0] * 40, [2.0] * 40], np.zeros(2), step=siag.steps.Harmonic(5.0, 20),
-                 runtime=siag.runtimes.Ray())
-print(run.about["activity"], int(run.t[-1]), run.about["ended"])
-import ray
-print(ray.is_initialized())
+def stream():
+    while True:
+        yield 1.0
+        time.sleep(0.002)
 """
 
 
@@ -43,14 +42,22 @@ def train(gradient=jobs.pull, streams=([1.0], [2.0]), runtime=None, **options):
     return siag.train(gradient, list(streams), np.zeros(2), step=STEP, runtime=runtime, **options)
 
 
-def test_a_script_of_its_own_runs_on_a_cluster_of_its_own(tmp_path):
-    script = tmp_path / "script.py"
-    script.write_text(SCRIPT)
-    done = subprocess.run(
-        [sys.executable, script], cwd=tmp_path, capture_output=True, text=True, timeout=clusters.PATIENCE, check=False
-    )
-    assert done.stdout.splitlines() == ["live, 2 workers on Ray, 1 node 80 all workers have left", "False"]
-    assert clusters.own_lines(done.stderr) == ["siag: worker 1 is gone: its connection was lost; its row stays"]
+def test_the_command_has_a_cluster_of_its_own_outlives_a_worker_and_ends_in_order_at_sigterm(tmp_path):
+    (tmp_path / "job.py").write_text(MODULE)
+    path = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
+    given = {name: value for name, value in os.environ.items() if name != "RAY_ADDRESS"} | {"PYTHONPATH": path}
+    words = ["--gradient", "job:gradient", "--stream", "job:stream", "--dimension", "2", "--eta", "0.05", "--json"]
+    words += ["--seconds", "300", "--runtime", "ray"]  # never reached
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen([sys.executable, "-m", "siag", "train", *words], cwd=tmp_path, env=given, **pipes) as process:
+        lines = (json.loads(line) for line in process.stdout)
+        assert any(line.get("snapshot", {}).get("reports", 0) > 20 for line in lines)
+        process.send_signal(signal.SIGTERM)
+        *_, last = lines
+        assert process.wait(clusters.PATIENCE) == 0
+        assert clusters.own_lines(process.stderr.read()) == []
+    assert (last["result"], last["ended"]) == (True, "stopped by SIGTERM")
+    assert last["activity"] == "live, 1 worker on Ray, 1 node"
 
 
 @pytest.mark.parametrize(
@@ -76,11 +83,10 @@ def test_bad_settings(given, said):
         Ray(**given)
 
 
-def test_something_else_than_a_runtime():
-    with pytest.raises(siag.BadInput, match=r"runtime = 'ray': must be a siag.runtimes.Ray"):
-        train(runtime="ray")
-    with pytest.raises(siag.BadInput, match=r"write siag.runtimes.Ray\(\)"):
-        train(runtime=Ray)
+@pytest.mark.parametrize("runtime", ["ray", Ray])
+def test_something_else_than_a_runtime(runtime):
+    with pytest.raises(siag.BadInput, match=r"must be a siag.runtimes.Runtime; write siag.runtimes.Ray\(\)"):
+        train(runtime=runtime)
 
 
 def test_without_ray_the_message_says_how_to_get_it(monkeypatch):

@@ -80,7 +80,7 @@ class Silent:
         (Own({"a": Silent()}), False),
         (Silent(), False),
     ],
-    ids=repr,
+    ids=["a problem", "a number", "numbers", "a function", "an object within", "an object"],
 )
 def test_what_prints_its_place_in_memory_is_told_from_what_does_not(value, alike):
     assert prints_alike(value) is alike

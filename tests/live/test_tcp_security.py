@@ -41,7 +41,7 @@ def secure(secrets):
     ours = secrets / "ours"
     return {
         "context": server_context(ours / "server.pem", ours / "server.key"),
-        "tokens": Tokens.load(ours / "tokens.json"),
+        "tokens": Tokens.load(ours / "tokens.json", [str(row) for row in range(3)]),
     }
 
 
@@ -57,7 +57,7 @@ def tokens(tmp_path):
         for whose in ("ours", "theirs")
         for row in range(3)
     }
-    return Tokens.load(tmp_path / "ours" / "tokens.json"), secret
+    return Tokens.load(tmp_path / "ours" / "tokens.json", [str(row) for row in range(3)]), secret
 
 
 @pytest.mark.parametrize("host", ["192.0.2.1", "[2001:db8::1]", "0.0.0.0", "both"])

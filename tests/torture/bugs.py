@@ -10,8 +10,11 @@ from typing import Any
 from unittest import mock
 
 import numpy as np
+from tests.torture.observed import Watched
 from tests.torture.options import Options
-from tests.torture.world import Torture, Watched
+from tests.torture.shard_bugs import SHARD_BUGS
+from tests.torture.shards import ShardedTorture
+from tests.torture.world import Torture
 
 from siag.foundations.types import Floats
 from siag.live.connection import Actions, Connection
@@ -32,11 +35,13 @@ class Bug:
         name: what it is.
         kinds: what `Torture` is given to have it.
         patch: what has to be patched meanwhile, where there is no other way.
+        sharded: whether it is one of a split model, and `ShardedTorture` is given the kinds.
     """
 
     name: str
     kinds: dict[str, Any] = field(default_factory=dict)
     patch: Callable[[], AbstractContextManager[Any]] = nullcontext
+    sharded: bool = False
 
 
 class Hasty(Outbox[Any]):
@@ -172,6 +177,7 @@ BUGS: Sequence[Bug] = (
     Bug("lose the log's last entry on rotation", {"store": LosesLastEntry}),
     Bug("save fewer rows than have changed", {"store": OldRows}),
     Bug("apply a torn record", patch=believes_anything),
+    *(Bug(name, kinds, sharded=True) for name, kinds in SHARD_BUGS.items()),
 )
 
 
@@ -179,8 +185,12 @@ def found_by(bug: Bug, seeds: Iterable[int]) -> tuple[int, str] | None:
     """The first of these seeds that finds a bug, and what it says; `None` if none does."""
     with bug.patch():
         for seed in seeds:
+            options = Options.draw(seed)
+            if bug.sharded and options.shards == 1:
+                continue
+            kind: Callable[..., Torture] = ShardedTorture if bug.sharded else Torture
             try:
-                Torture(Options.draw(seed), **bug.kinds).run()
+                kind(options, **bug.kinds).run()
             except Exception as error:  # a promise is broken, or the server fails in a way it must not
                 return seed, f"{type(error).__name__}: {error}"
     return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 from siag.storage.simulated_disk import DiskFaults
 
@@ -35,12 +35,14 @@ class Options:
     disk: DiskFaults
     disk_trouble: float  # between the beginnings of times in which the disk fails, a second each
     quiet: float  # when faults stop
+    shards: int = 1  # servers that the model is split over; then it is not durable
+    link_cuts: float = 0.0  # between two cuts of the lead's connection to a follower
 
     @property
     def total(self) -> int:
         """Reports after which the run ends: it would without faults, some seconds after they stop."""
         rate = self.workers / (self.compute + 2.0 * self.delay)
-        return max(10, min(150, int(rate * (self.quiet + 3.0))))
+        return max(10, min(150 // self.shards, int(rate * (self.quiet + 3.0))))
 
     @classmethod
     def draw(cls, seed: int) -> Options:
@@ -58,7 +60,7 @@ class Options:
             folder_error=maybe(0.2, 0.01, 0.3),
             replace_error=maybe(0.2, 0.01, 0.3),
         )
-        return cls(
+        whole = cls(
             seed=seed,
             workers=rng.randint(1, 4),
             every=rng.choice((1, 1, 1, 2, 3, 0)),
@@ -83,6 +85,10 @@ class Options:
             disk_trouble=maybe(0.5, 1.0, 5.0),
             quiet=rng.uniform(2.0, 10.0),
         )
+        shards = rng.choice((1, 1, 1, 1, 2, 3))
+        if shards == 1:
+            return whole
+        return replace(whole, shards=shards, durable=False, link_cuts=maybe(0.5, 1.0, 6.0))
 
     def __str__(self) -> str:
         return "\n".join(f"  {each.name:<13} {getattr(self, each.name)}" for each in fields(self))

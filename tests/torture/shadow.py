@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from siag.foundations.types import Floats
+from siag.live.sharding import bounds
 from siag.live.task import FromProblem
 from siag.methods import SIAG
 from siag.problems import LeastSquares
@@ -46,9 +48,10 @@ class Shadow:
         problem: what is minimised.
         method: with which method.
         every: steps after so many reports; 0: when the real one does.
+        shards: how many servers the real one is split over.
     """
 
-    def __init__(self, problem: LeastSquares, method: SIAG, every: int) -> None:
+    def __init__(self, problem: LeastSquares, method: SIAG, every: int, shards: int = 1) -> None:
         self._problem, self._method, self._every = problem, method, every
         n, w0 = problem.n, np.full(problem.d, FAR)
         self.n = n
@@ -60,6 +63,9 @@ class Shadow:
         self.lines: list[tuple[int, ...]] = []
         self._summed: tuple[int, ...] = ()  # when the sum was last checked
         self._points = [self._point()]
+        whole, thin = arrays_of(self._state), arrays_of(method.init(w0[:1], n))
+        self._split = {name for name, array in whole.items() if array.shape != thin[name].shape}
+        self._slices = [slice(*bounds(problem.d, shards, k)) for k in range(shards)]
         self.seen = 0  # the newest version that a worker has read
         self.acknowledged = [-1] * n  # the last sample of each worker's that was
         self.saved = 0  # the version of the newest save on disk
@@ -112,23 +118,44 @@ class Shadow:
 
     # What must be so
 
-    def check(self, server: ParameterServer) -> None:
-        """The server is what it must be, to the bit."""
-        while self._every == 0 and self._version < server.version:  # ticks are not told
+    def catch_up(self, server: ParameterServer) -> None:
+        """Do the ticks that the server has done: they are not told."""
+        while self._every == 0 and self._version < server.version:
             move(self._state, ETA)
             self._stepped()
             self._points.append(self._point())
+
+    def check(self, server: ParameterServer) -> None:
+        """The server is what it must be, to the bit."""
+        self.catch_up(server)
         counts = server.version, server.reports, server.arrived
         require(counts == self._points[-1][:3], f"it is at {counts}, and should be at {self._points[-1][:3]}")
-        found = arrays_of(server.state)
-        for name, array in self._points[-1].arrays.items():
-            if found[name].tobytes() != array.tobytes():
-                raise Broken(f"{name} is {found[name]}, and should be {array}")
+        self.check_slice(0, len(self._points) - 1, arrays_of(server.state))
         known = [member.samples for member in server.members]
         require(known == self._samples, f"samples {known} are known, and {self._samples} were reported")
         if counts != self._summed:
             self._summed = counts
             self._check_sum(server)
+
+    def check_slice(self, k: int, point: int, found: dict[str, Any]) -> None:
+        """The arrays of shard k are what they must be after so many changes."""
+        require(point < len(self._points), f"shard {k} has seen {point} changes of {len(self._points) - 1}")
+        for name, array in self._part(self._points[point], k).items():
+            if found[name].tobytes() != array.tobytes():
+                raise Broken(f"{name} of shard {k} is {found[name]}, and should be {array}")
+
+    @property
+    def changes(self) -> int:
+        """How many changes lead to the state as it is."""
+        return len(self._points) - 1
+
+    def _part(self, point: Point, k: int) -> dict[str, Floats]:
+        """The slices of shard k."""
+        if len(self._slices) == 1:
+            return point.arrays
+        return {
+            name: array[..., self._slices[k]] if name in self._split else array for name, array in point.arrays.items()
+        }
 
     def _check_sum(self, server: ParameterServer) -> None:
         """The sum is that of the rows, up to rounding since it was last summed."""
@@ -142,10 +169,10 @@ class Shadow:
         first = self._reports - (self._method.resum + 2) * self.n
         return [point for point in self._points if point.reports >= first]
 
-    def recovered(self, server: ParameterServer, durable: bool) -> None:
-        """A server was started again, and goes on with what it has found."""
-        arrays, counts = arrays_of(server.state), (server.version, server.reports, server.arrived)
-        while self._points and not self._same(self._points[-1], counts, arrays):
+    def recovered(self, server: ParameterServer, durable: bool, others: Sequence[dict[str, Any] | None] = ()) -> None:
+        """A server was started again, and goes on with what it has found; so do the other shards, where known."""
+        parts, counts = [arrays_of(server.state), *others], (server.version, server.reports, server.arrived)
+        while self._points and not self._same(self._points[-1], counts, parts):
             self._points.pop()
         require(bool(self._points), f"it goes on from {counts}, with a state that never was")
         if durable:
@@ -156,9 +183,12 @@ class Shadow:
         require(server.version >= self.saved, f"version {server.version}: {self.saved} was saved")
         self._go_back(self._points[-1])
 
-    def _same(self, point: Point, counts: tuple[int, ...], arrays: dict[str, Any]) -> bool:
-        alike = point[:3] == counts
-        return alike and all(arrays[name].tobytes() == array.tobytes() for name, array in point.arrays.items())
+    def _same(self, point: Point, counts: tuple[int, ...], parts: Sequence[dict[str, Any] | None]) -> bool:
+        return point[:3] == counts and all(
+            arrays is None or arrays[name].tobytes() == array.tobytes()
+            for k, arrays in enumerate(parts)
+            for name, array in self._part(point, k).items()
+        )
 
     def _go_back(self, point: Point) -> None:
         for name, array in arrays_of(self._state).items():

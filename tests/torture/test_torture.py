@@ -3,7 +3,7 @@
 import pytest
 from tests.torture.bugs import BUGS, Bug, found_by
 from tests.torture.options import Options
-from tests.torture.world import Torture, torment
+from tests.torture.shards import torment, torture_of
 
 SEEDS, TOGETHER = 200, 25
 
@@ -14,10 +14,11 @@ def test_no_promise_is_broken(first: int) -> None:
         torment(seed)
 
 
-def test_a_seed_is_the_same_each_time() -> None:
+@pytest.mark.parametrize("seed", [5, 18])
+def test_a_seed_is_the_same_each_time(seed: int) -> None:
     ends = []
     for _ in range(2):
-        torture = Torture(Options.draw(5))
+        torture = torture_of(seed)
         torture.run()
         ends.append((torture.world.now, torture.shadow.lines, torture.disk.rng.random(), torture.rng.random()))
     assert ends[0] == ends[1]
@@ -28,6 +29,7 @@ def test_seeds_stand_for_all_kinds_of_faults() -> None:
     for name in ("cuts", "stalls", "half_open", "kills", "server_kills", "power", "jumps", "disk_trouble"):
         share = sum(getattr(options, name) > 0 for options in drawn) / SEEDS
         assert 0.1 < share < 0.9, name
+    assert {options.shards for options in drawn} == {1, 2, 3}
     assert {options.durable for options in drawn} == {options.traced for options in drawn} == {True, False}
 
 

@@ -10,23 +10,23 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from tests.torture.network import Host, Killed, Wire
+from tests.torture.observed import FOLDER, SimulatedParts, Tap, Task, Told, Watched
 from tests.torture.options import Options
-from tests.torture.shadow import ETA, FAR, Broken, Shadow, require
+from tests.torture.shadow import ETA, FAR, Shadow, require
 
 from siag.activity import Clock, EveryArrivals, Exponential, Tick, Trace
 from siag.foundations.errors import SiagError
-from siag.live import wire
 from siag.live.assembly import Assembly
-from siag.live.connection import Action, Limits, Reception
+from siag.live.connection import Action, Limits
 from siag.live.connections import Connections
 from siag.live.parts import Parts
 from siag.live.reasons import Ending, Trouble
 from siag.live.security import Tokens
 from siag.live.spec import Spec
-from siag.live.task import FromProblem, StreamEnded
-from siag.live.transports.virtual import Client, Link, World, perform_one
+from siag.live.transports.virtual import World, perform_one
 from siag.live.until import Until
-from siag.live.worker import Phase, Worker
+from siag.live.worker import Worker
 from siag.methods import SIAG
 from siag.problems import LeastSquares
 from siag.server import DROP, KEEP, ParameterServer
@@ -34,173 +34,12 @@ from siag.simulation import simulate
 from siag.steps import Constant
 from siag.storage.background import Deferred
 from siag.storage.simulated_disk import DiskFaults, SimulatedDisk
-from siag.storage.store import Store
 
 LOOK = 0.1  # virtual seconds between two looks of the server at what is no message
-KEEPALIVE = 30.0  # virtual seconds after which a connection that is gone is noticed in any case
 PATIENCE = 300.0  # virtual seconds, after faults have stopped, in which the run must end
 LAST = 25  # samples of a worker whose stream ends
-FOLDER, TRACE = Path("state"), Path("run.trace")
-
-
-class Killed(BaseException):
-    """The server's process dies here."""
-
-
-class Task(FromProblem):
-    """A worker of the problem, whose stream may end."""
-
-    last: int | None = None
-
-    def compute(self, w: Any, out: Any) -> bool:
-        """The next message."""
-        if self.last is not None and self.sample + 1 >= self.last:
-            raise StreamEnded
-        return super().compute(w, out)
-
-
-class Told(Worker):
-    """A worker that tells what it has read, and which of its samples were acknowledged."""
-
-    def __init__(self, shadow: Shadow, row: int, **given: Any) -> None:
-        super().__init__(**given)
-        self._shadow, self._row, self._sent = shadow, row, -1
-
-    def computed(self, send: bool, now: float) -> Any:
-        """A message is sent, if there is a server."""
-        number = -1 if self.task is None else self.task.sample
-        actions = super().computed(send, now)
-        self._sent = number if any(hasattr(action, "head") for action in actions) else -1
-        return actions
-
-    def lost(self, reason: str, now: float) -> Any:
-        """Whether it has arrived is not known."""
-        self._sent = -1
-        return super().lost(reason, now)
-
-    def frame(self, head: wire.Head, content: dict[str, Any], now: float) -> Any:
-        """An answer."""
-        if head.kind == wire.REFUSAL:
-            self._sent = -1
-        if head.kind == wire.MODEL and self.phase in (Phase.JOINED, Phase.WELCOMED):
-            self._shadow.read(self._row, head.stamp, self._sent)
-            self._sent = -1
-        return super().frame(head, content, now)
-
-
-class Tap:
-    """Tells the shadow what a server does, and then its trace."""
-
-    def __init__(self, torture: Torture, trace: Any) -> None:
-        self._torture, self._shadow, self._trace = torture, torture.shadow, trace
-
-    def report(self, version: int, worker: int, stamp: int, sample: int, seconds: float) -> None:
-        """A report was taken."""
-        self._torture.check_owner(worker)
-        self._shadow.report(version, worker, stamp, sample)
-        if self._trace is not None:
-            self._trace.report(version, worker, stamp, sample, seconds)
-
-    def fade(self, version: int, worker: int, factor: float, seconds: float) -> None:
-        """A row counts for less."""
-        self._shadow.fade(worker, factor)
-        if self._trace is not None:
-            self._trace.fade(version, worker, factor, seconds)
-
-    def memory_lost(self, version: int, worker: int, seconds: float) -> None:
-        """A worker has lost what it remembered."""
-        if self._trace is not None:
-            self._trace.memory_lost(version, worker, seconds)
-
-
-class Wire(Link):
-    """A connection whose messages are late, arrive in pieces, and are lost when it is cut."""
-
-    def __init__(self, torture: Torture, client: Client, reception: Reception, row: int) -> None:
-        self._torture, self._rng, self._options = torture, torture.rng, torture.options
-        super().__init__(torture.world, client, reception, torture.delay)
-        self.gone = False  # nothing arrives any more
-        self.row = row
-
-    def to_server(self, content: bytes) -> None:
-        """The worker sends something."""
-        for piece in self._pieces(content):
-            super().to_server(piece)
-
-    def to_worker(self, content: bytes) -> None:
-        """The server sends something."""
-        for piece in self._pieces(content):
-            super().to_worker(piece)
-
-    def break_off(self, noticed: bool) -> None:
-        """Nothing arrives any more; the worker finds out, and the server at once or late."""
-        self.gone = True
-        self._lose_here("the connection was cut")
-        if noticed:
-            self.lose_there()
-        else:
-            self._world.after(KEEPALIVE, self.lose_there)
-
-    def abandon(self) -> None:
-        """The worker has given it up; what is on its way still arrives."""
-        self._lose_here("the connection was reset")
-        self._world.after(self._rng.uniform(0.0, 15.0), self.lose_there)
-
-    def stall(self, seconds: float) -> None:
-        """What the worker sends from now on arrives so many seconds later."""
-        self._last[0] = max(self._last[0], self._world.now) + seconds
-
-    def _server_time(self) -> float:
-        return self._torture.now
-
-    def _pieces(self, content: bytes) -> list[bytes]:
-        if not self._options.pieces or len(content) < 2:
-            return [content]
-        ends = sorted(self._rng.sample(range(1, len(content)), min(len(content) - 1, self._rng.randint(0, 3))))
-        return [content[first:last] for first, last in zip([0, *ends], [*ends, len(content)], strict=True)]
-
-    def _arrive_there(self, content: bytes) -> None:
-        if not self.gone and self._torture.connections is self._reception:
-            self._torture.arriving = self
-            try:
-                super()._arrive_there(content)
-            finally:
-                self._torture.arriving = None
-
-    def _arrive_here(self, content: bytes) -> None:
-        if not self.gone:
-            super()._arrive_here(content)
-
-    def _perform(self, actions: Iterable[Action]) -> None:
-        self._torture.perform(actions)
-
-
-class Host(Client):
-    """A worker's process, on a machine with faults."""
-
-    def __init__(self, torture: Torture, row: int, worker: Worker, agenda: Any) -> None:
-        super().__init__(torture.world, row, worker, lambda: torture.connections, agenda)
-        self._torture, self.down = torture, False
-
-    def _open(self, reception: Reception) -> Link:
-        return Wire(self._torture, self, reception, self._row)
-
-
-class Watched(Store):
-    """A store that tells which version is on disk."""
-
-    def __init__(self, shadow: Shadow, *given: Any, **more: Any) -> None:
-        self._shadow, self._version = shadow, 0
-        super().__init__(*given, publish=self._published, **more)
-
-    def save(self, arrays: Any, changed: Any, meta: Any, **more: Any) -> bool:
-        """Have the state written."""
-        if not self.busy:
-            self._version = meta["version"]
-        return super().save(arrays, changed, meta, **more)
-
-    def _published(self) -> None:
-        self._shadow.saved = max(self._shadow.saved, self._version)
+TRACE = Path("run.trace")
+ENDS = (Ending.REACHED, Ending.REACHED_BEFORE, Ending.ALL_LEFT)
 
 
 class Torture:
@@ -231,7 +70,7 @@ class Torture:
         self.disk = disk(random.Random(f"disk {options.seed}"))
         self.problem = LeastSquares.random(n=options.workers, d=3, p=1, noise=0.1, seed=7)
         self.method = SIAG(resum=options.resum)
-        self.shadow = Shadow(self.problem, self.method, options.every)
+        self.shadow = Shadow(self.problem, self.method, options.every, self.shards)
         self._used = self.method if method is None else method
         self.connections: Connections | None = None
         self.assembly: Assembly | None = None
@@ -241,9 +80,19 @@ class Torture:
         self._doom: int | None = None  # how many actions the server has left
         self._jump = 0.0
         agenda = Clock(Exponential(options.compute)).begin(options.workers, options.seed, 0)
-        self.hosts = [Host(self, row, self._worker(row), agenda) for row in range(options.workers)]
-        self.delay = None if options.delay == 0.0 else partial(self.rng.expovariate, 1.0 / options.delay)
+        self.hosts = [self._host(row, self._worker(row), agenda) for row in range(options.workers)]
+        self.delay: Callable[[], float] | None = (
+            None if options.delay == 0.0 else partial(self.rng.expovariate, 1.0 / options.delay)
+        )
         self._backgrounds: list[Deferred] = []
+
+    @property
+    def shards(self) -> int:
+        """How many servers there are."""
+        return 1
+
+    def _host(self, row: int, worker: Worker, agenda: Any) -> Host:
+        return Host(self, row, worker, agenda)
 
     # The run
 
@@ -269,11 +118,9 @@ class Torture:
         """The next thing happens."""
         try:
             require(self.world.step(), "nothing is left to happen")
-        except Killed:
-            if self.assembly is not None:
-                self.shadow.check(self.assembly.server)
-            self._end_life(power=False)
-        if self.disk.left is not None and self.disk.left < 0:
+        except Killed as killed:
+            killed.process.die()
+        if self.dark:
             self._end_life(power=True)
         if self.assembly is not None:
             self.shadow.check(self.assembly.server)
@@ -282,6 +129,17 @@ class Torture:
     def now(self) -> float:
         """What the server's clock shows."""
         return self.world.now + self._jump
+
+    def die(self) -> None:
+        """The server's process ends without a word."""
+        if self.assembly is not None:
+            self.shadow.check(self.assembly.server)
+        self._end_life(power=self.dark)
+
+    @property
+    def dark(self) -> bool:
+        """Whether the power of its machine has failed."""
+        return self.disk.left is not None and self.disk.left < 0
 
     def perform(self, actions: Iterable[Action]) -> None:
         """Carry out what the server wants done, unless it dies meanwhile."""
@@ -295,7 +153,7 @@ class Torture:
         if self._doom is not None:
             self._doom -= 1
             if self._doom < 0:
-                raise Killed
+                raise Killed(self)
 
     # The server
 
@@ -303,33 +161,43 @@ class Torture:
         """Start a server, or try again soon if the disk does not let it."""
         if self.done or self.assembly is not None:
             return
-        kind, store = self._kinds
         try:
             spec, name = self._spec(), f"run {self.options.seed}"
-            self.assembly = Assembly(spec, parts=_Parts(self, store, spec), clock=lambda: self.now, run_id=name)
+            self.assembly = Assembly(spec, parts=self._parts(spec), clock=lambda: self.now, run_id=name)
         except (SiagError, OSError) as error:
-            require(not self.quiet, f"it cannot be started: {error}")
+            self._not_started(error)
             self._backgrounds.clear()
             self.disk.kill()
             self.world.after(0.5, self._start)
             return
         session, server = self.assembly.session, self.assembly.server
         if session.recovered:
-            self.shadow.recovered(server, self.options.durable)
+            self._recovered(server)
         else:
-            require(
-                (self.shadow.saved == 0 and max(self.shadow.acknowledged, default=-1) < 0) or not self.options.durable,
-                "what was saved or acknowledged is gone",
-            )
+            acknowledged = self.options.durable and max(self.shadow.acknowledged, default=-1) >= 0
+            require(self.shadow.saved == 0 and not acknowledged, "what was saved or acknowledged is gone")
             self.shadow.begin_afresh()
         self._touch(server)
         server.trace = Tap(self, session.trace)
-        self.connections = kind(session, Tokens.none(), Limits(), now=self.now)
+        self.connections = self._kinds[0](session, Tokens.none(), Limits(), now=self.now)
+        self._begun()
         life = self._life
-        try:
-            session.begin(self.now)
-        finally:
-            self._look(life)
+        session.begin(self.now)
+        self._look(life)
+
+    def _parts(self, spec: Spec) -> Parts:
+        return SimulatedParts(self, self._kinds[1], spec)
+
+    def _not_started(self, error: Exception) -> None:
+        """It cannot be started: the disk does not let it."""
+        require(not self.quiet, f"it cannot be started: {error}")
+
+    def _recovered(self, server: ParameterServer) -> None:
+        """It goes on with what it has found."""
+        self.shadow.recovered(server, self.options.durable)
+
+    def _begun(self) -> None:
+        """It goes on from here."""
 
     def _spec(self) -> Spec:
         options = self.options
@@ -354,6 +222,7 @@ class Torture:
         session, connections = self.assembly.session, self.connections
         self.world.after(self.rng.uniform(0.5, 1.5) * LOOK, partial(self._look, life))
         session.look_after(self.now)
+        self.shadow.catch_up(session.server)
         cut, actions = connections.slow(self.now)
         for connection in cut:
             connection.place.lose_there()
@@ -387,7 +256,6 @@ class Torture:
         given_up = session.trace is not None and session.trace.tail is None
         if all(problem.what is Trouble.TRACE and given_up for problem in session.problems):
             self._check_disk(traced=self.options.traced and not given_up)
-            self.done = True
         else:  # it could not be written: whoever starts it again goes on from what was
             require(not self.quiet, f"the last save failed: {session.problems}")
             self._end_life(power=False)
@@ -395,11 +263,16 @@ class Torture:
     def _check_disk(self, traced: bool) -> None:
         """What was kept is what there was."""
         spec = replace(self._spec(), trace=None)
-        again = Assembly(spec, parts=_Parts(self, self._kinds[1], spec), clock=lambda: self.now)
-        self.shadow.check(again.server)
+        again = Assembly(spec, parts=self._parts(spec), clock=lambda: self.now)
+        self._check_all(again.server)
         again.close()
         if traced:
             self.check_trace()
+        self.done = True
+
+    def _check_all(self, server: ParameterServer) -> None:
+        """What was found on disk is what there was."""
+        self.shadow.check(server)
 
     def check_owner(self, row: int) -> None:
         """A report was taken: it must have come by the connection that has the worker's row."""
@@ -435,22 +308,24 @@ class Torture:
         self.world.after(self.rng.expovariate(1.0 / mean), happen)
 
     def _cut(self, host: Host) -> None:
-        link = host.link
-        if isinstance(link, Wire):
+        link: Any = host.link
+        if link is not None:
             if self.rng.random() < 0.3:
                 link.abandon()
             else:
                 link.break_off(self.rng.random() >= self.options.half_open)
 
     def _stall(self, host: Host) -> None:
-        if isinstance(host.link, Wire):
-            host.link.stall(self.rng.uniform(1.0, 12.0))
+        link: Any = host.link
+        if link is not None:
+            link.stall(self.rng.uniform(1.0, 12.0))
 
     def _kill_worker(self, host: Host, row: int) -> None:
         if not host.alive or host.down:
             return
-        if isinstance(host.link, Wire) and self.rng.random() < self.options.half_open:
-            host.link.break_off(noticed=False)
+        link: Any = host.link
+        if link is not None and self.rng.random() < self.options.half_open:
+            link.break_off(noticed=False)
         host.kill(self._worker(row))
         host.down = True
 
@@ -513,43 +388,3 @@ class Torture:
     def _whereabouts(self) -> str:
         server = "there is no server" if self.assembly is None else f"version {self.assembly.server.version}"
         return f"{server}; workers: {', '.join(host.worker.phase.name for host in self.hosts)}"
-
-
-class _Parts(Parts):
-    """A session on the simulated disk."""
-
-    def __init__(self, torture: Torture, store: type[Watched], spec: Spec) -> None:
-        entropy = torture.rng.randbytes
-        super().__init__(spec, disk=torture.disk, background=self._deferred, entropy=entropy)
-        self._torture, self._kind = torture, store
-
-    def _deferred(self, name: str) -> Deferred:
-        made = Deferred()
-        self._torture._backgrounds.append(made)
-        return made
-
-    def store(self, stack: Any, server: ParameterServer) -> Store:
-        """A store that tells which version is on disk."""
-        options = self._torture.options
-        given: dict[str, Any] = {"durable": options.durable, "spare": options.spare, "disk": self._torture.disk}
-        made = self._kind(
-            self._torture.shadow,
-            FOLDER,
-            self.spec.identity,
-            **given,
-            background=self._deferred("store"),
-            entropy=self.entropy,
-        )
-        stack.callback(made.close)
-        return made
-
-
-ENDS = (Ending.REACHED, Ending.REACHED_BEFORE, Ending.ALL_LEFT)
-
-
-def torment(seed: int, **kinds: Any) -> None:
-    """Drive a run through what a seed stands for; `Broken` if a promise is."""
-    Torture(Options.draw(seed), **kinds).run()
-
-
-__all__ = ["Broken", "Options", "Torture", "torment"]

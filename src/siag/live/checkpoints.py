@@ -85,7 +85,7 @@ class Checkpoints:
 
     def flush(self, force: bool = False, wait: bool = False) -> None:
         """Write the trace, and have it forced to disk if asked."""
-        if self.trace is not None:
+        if self.trace is not None and not self._nobody_knows(self.trace):
             try:
                 if force:
                     self.trace.sync(wait)
@@ -125,6 +125,10 @@ class Checkpoints:
                 self.trace.discard()
             with suppress(OSError):
                 self.trace.close(self._server.version)
+
+    def _nobody_knows(self, trace: TraceWriter) -> bool:
+        """Whether no save is on disk by which a run that goes on would know its trace; too long a one cannot wait."""
+        return self.store is not None and not self.store.ever and bool(trace.tail)
 
     def _trace_goes_first(self, now: float) -> bool:
         """Whether the trace is on disk, or has had time enough; its way there begins when this is first asked."""

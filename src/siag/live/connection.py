@@ -176,11 +176,14 @@ class Reception(ABC):
         except wire.BadFrame as error:
             yield from self.handle_garbage(connection, str(error), now)
             return
-        if connection.row is not None and not connection.closing:
-            missing = reader.missing
-            if handled or missing is None:
+        missing = reader.missing
+        if missing is None:
+            if connection.row is not None and not connection.closing:
+                connection.due, connection.large = math.inf, False
+        elif connection.row is not None and not connection.closing:
+            if handled:
                 connection.due = math.inf
-            if missing is not None and not connection.paused:  # a few more bytes do not extend the time for the rest
+            if not connection.paused:  # a few more bytes do not extend the time for the rest
                 known = bool(missing) and not connection.large  # only now how many there are to come
                 connection.due = min(math.inf if known else connection.due, self.deadline(missing, now))
             connection.large = bool(missing)

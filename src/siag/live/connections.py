@@ -102,7 +102,7 @@ class Connections(Reception):
         """Send what was held back, if all that it acknowledges is on disk."""
         for reply in self._outbox.release(now):
             reply.connection.owed = False
-            yield from self._deliver(reply, now)
+            yield from self._deliver(*reply, now)
         self.pending = bool(self._outbox)
 
     # Frames
@@ -153,7 +153,7 @@ class Connections(Reception):
         actions = self._seat(connection, row, hello, now)
         self.session.event(f"worker {self.server.members[row].name} joined, row {row}")
         welcome = self._welcome(ticket) | self._extras(connection, hello)
-        return [*actions, *self._reply(Reply(connection, wire.text(wire.WELCOME, welcome), last=False), now)]
+        return [*actions, *self._reply(connection, wire.text(wire.WELCOME, welcome), False, now)]
 
     def _seat(self, connection: Connection, row: int, hello: dict[str, Any], now: float) -> Actions:
         """A connection has the row from now on, whoever had it before."""
@@ -247,7 +247,7 @@ class Connections(Reception):
         except Exception as error:  # not the worker's fault: the message was accepted
             self.failure = error
             return ()
-        return self._reply(Reply(connection, said, final), now)
+        return self._reply(connection, said, final, now)
 
     def _leave(self, connection: Connection, row: int, content: dict[str, Any], now: float) -> Actions:
         """A worker leaves, for good or because its own code failed; its connection ends once that is noted."""
@@ -258,20 +258,19 @@ class Connections(Reception):
             self.session.failed(row, reason)
         else:
             self.session.left(row, now, reason)
-        return self._reply(Reply(connection, b"", last=True), now)
+        return self._reply(connection, b"", True, now)
 
     # Answers
 
-    def _reply(self, reply: Reply, now: float) -> Actions:
+    def _reply(self, connection: Connection, said: bytes, last: bool, now: float) -> Actions:
         """Answer at once, or in durable mode when all that was accepted is on disk."""
         if not self.session.durable:
-            return self._deliver(reply, now)
-        reply.connection.owed = self.pending = True
-        self._outbox.put(reply)
+            return self._deliver(connection, said, last, now)
+        connection.owed = self.pending = True
+        self._outbox.put(Reply(connection, said, last))
         return ()
 
-    def _deliver(self, reply: Reply, now: float) -> Actions:
-        connection, said, last = reply
+    def _deliver(self, connection: Connection, said: bytes, last: bool, now: float) -> Actions:
         if connection.closing:
             return ()
         if not last:

@@ -42,6 +42,8 @@ class FrameReader:
         """Where the next bytes go."""
         if self._head is not None and self._array is not None:
             return self._array[self._got :]
+        if not self._high:
+            return self._view
         if self._low:
             left = self._high - self._low
             self._stage[:left] = self._stage[self._low : self._high]
@@ -83,7 +85,8 @@ class FrameReader:
             self._low = end
             if end == self._high:
                 self._low = self._high = 0
-            return self._passed(head, self._view[low + size : end])
+            payload = self._view[low + size : end]
+            return (head, payload) if self.tap is None else self.tap(head, payload)
         if size + head.length > STAGE:
             self._begin_large(head, low + size)
         return None
@@ -99,7 +102,4 @@ class FrameReader:
         if self._got < head.length or self._array is None:
             return None
         self._head = None
-        return self._passed(head, self._array)
-
-    def _passed(self, head: wire.Head, payload: memoryview) -> tuple[wire.Head, memoryview]:
-        return (head, payload) if self.tap is None else self.tap(head, payload)
+        return (head, self._array) if self.tap is None else self.tap(head, self._array)

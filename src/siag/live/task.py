@@ -44,8 +44,8 @@ class Task(Protocol):
     def compute(self, w: Floats, out: Floats) -> bool:
         """Draw the next sample, write the message for this w to `out`, and return whether to send it."""
 
-    def forget(self) -> None:
-        """What was sent was refused, or may never have arrived: remember nothing of it, as at the beginning."""
+    def forget(self) -> bool:
+        """What was sent was refused, or may never have arrived: remember nothing of it; whether there was anything."""
 
     def stop(self) -> None:
         """Let whoever waits for a sample wait no longer, if that can be; from any thread."""
@@ -170,9 +170,10 @@ class FromStream:
         """One of `siag.streams` ends."""
         self._stop.set()
 
-    def forget(self) -> None:
+    def forget(self) -> bool:
         """The method's own way."""
         forget(self._memory, self._row)
+        return forget.reaches(self._memory)
 
     def compute(self, w: Floats, out: Floats) -> bool:
         """The message on the next sample, or as many as the method takes; if the stream ends before, there is none."""
@@ -240,9 +241,10 @@ class FromProblem:
     def stop(self) -> None:
         """There is always a sample."""
 
-    def forget(self) -> None:
+    def forget(self) -> bool:
         """The method's own way."""
         forget(self._memory, self._row)
+        return forget.reaches(self._memory)
 
     def compute(self, w: Floats, out: Floats) -> bool:
         """The message of the next sample."""

@@ -98,6 +98,9 @@ class Say(NamedTuple):
     text: str
 
 
+COMPUTE = Compute()
+JOINED = Phase.JOINED  # an enum's members are slow to look up
+
 Action: TypeAlias = Connect | Send | SendReport | HangUp | Part | Compute | Say
 Actions: TypeAlias = list[Action]
 
@@ -182,13 +185,13 @@ class Worker:
         """The user's code has made a message, or found that there is nothing to send."""
         self.busy = False
         task = self.task
-        if task is None or self.phase is not Phase.JOINED:
+        if task is None or self.phase is not JOINED:
             return []  # the message is of no use: the next comes when the server is there again
         number = task.sample + self._ahead
         if self._rejoined:
             self._rejoined = False
-            self._go_on(task)
-            if number < self._samples or self._life_of_w != self._life:
+            remembered = self._go_on(task)  # the message was made with what the server takes for lost
+            if remembered or number < self._samples or self._life_of_w != self._life:
                 self._writable[:], self._stamp = self._model, self._model_stamp
                 self._life_of_w = self._life
                 return self._next()
@@ -276,6 +279,9 @@ class Worker:
 
     def frame(self, head: wire.Head, content: dict[str, Any], now: float) -> Actions:
         """A frame has come, one that was expected; `content` is its JSON, empty for a MODEL."""
+        if head.kind == wire.MODEL and self.phase is JOINED and not (self.busy or self._declined):  # as almost always
+            self._stamp, self._refusals, self.busy = head.stamp, 0, True
+            return [COMPUTE]
         if self.phase in (Phase.ENDED, Phase.LEAVING, Phase.AWAY, Phase.CONNECTING):
             return []
         if head.kind == wire.WELCOME:
@@ -345,19 +351,20 @@ class Worker:
 
     def _next(self) -> Actions:
         self.busy = True
-        return [Compute()]
+        return [COMPUTE]
 
-    def _go_on(self, task: Task) -> None:
+    def _go_on(self, task: Task) -> bool:
         """After another worker may have worked in this one's place: no sample is reported twice.
 
-        Whether what was sent last has arrived is not known, so nothing of it is remembered.
+        Whether what was sent last has arrived is not known, so nothing of it is remembered; whether anything was.
         """
-        task.forget()
+        remembered = task.forget()
         if self._samples > task.sample + 1 + self._ahead:
             if isinstance(task, FromProblem):  # a sample's number says what it is
                 task.begin(*self.place, self._samples)
             else:
                 self._ahead = self._samples - task.sample - 1
+        return remembered
 
     def _retry_later(self, remark: str, reason: str, now: float) -> Actions:
         """Connect again after a while, or give up."""

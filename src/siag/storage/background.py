@@ -128,6 +128,10 @@ class Deferred:
         while self.step():
             pass
 
+    def drop(self) -> None:
+        """Do none of them: the process dies."""
+        self._jobs.clear()
+
     def close(self) -> None:
         """Do all jobs."""
         self.wait()

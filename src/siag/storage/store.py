@@ -111,6 +111,7 @@ class Store:
         self._writer = CheckpointWriter(disk, self._folder, self._identity, spare, entropy)
         self._layout: Layout | None = None
         self._saves = 0
+        self._ever = False
         self._owed = NONE  # rows of saves that failed
         self._error: Exception | None = None
         self._recovered = not generations_in(self._folder, disk)
@@ -134,6 +135,11 @@ class Store:
     def busy(self) -> bool:
         """Whether a save is under way."""
         return self._background.busy
+
+    @property
+    def ever(self) -> bool:
+        """Whether a save is on disk, one that was recovered or a later one."""
+        return self._ever
 
     @property
     def logged(self) -> int:
@@ -176,7 +182,7 @@ class Store:
         meta = fill_arrays(scan, arrays, self._rowwise(arrays))
         self._logged, self._covered = scan.covers + entries, scan.covers
         self._writer.current = scan.number
-        self._recovered = True
+        self._recovered = self._ever = True
         return meta
 
     def save(
@@ -284,7 +290,7 @@ class Store:
                 self._append(save)
             if self._publish is not None:
                 self._publish()
-            save.done, self._error, self._owed = True, None, NONE
+            save.done, self._ever, self._error, self._owed = True, True, None, NONE
         except Exception as error:
             self._error, self._owed = error, save.rows
         with self._background.turn:

@@ -30,7 +30,6 @@ PAUSE = 0.05  # seconds between two looks while the servers start
 LOOK = 0.25  # seconds between two looks at the server
 ROUND = 1.0  # seconds between two looks at who has room
 CROWDED = 10.0  # seconds that Ray may have no room for a server before workers make some
-FIRST = 20.0  # seconds without a report after which it is said that no Dataset has given any rows
 GRACE = 3.0  # seconds for workers to end in order
 
 
@@ -43,7 +42,6 @@ class Driver:
         watcher: who is shown how it goes.
         servers: not started yet.
         workers: not started yet.
-        reads: whether Datasets are read meanwhile.
         clock: seconds, from any point in time on.
     """
 
@@ -55,12 +53,10 @@ class Driver:
         servers: Servers,
         workers: Workers,
         *,
-        reads: bool,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._runtime, self._spec, self._watcher = runtime, spec, watcher
         self._servers, self._workers, self._clock = servers, workers, clock
-        self._unread = reads  # whether it may have to be said that there are no rows yet
         self._look: Look | None = None
         self._why: Ended | None = None  # the run is to end
         self._missed = False  # whether it was said that the server is gone
@@ -128,7 +124,7 @@ class Driver:
 
     def _watch(self) -> Outcome:
         """Until the run is over: pass on what the server says, and tell it what it cannot know."""
-        begun = round_ = self._clock()
+        round_ = self._clock()
         while not self._servers.over:
             self._workers.note_ends()
             self._ask()
@@ -137,8 +133,6 @@ class Driver:
                 round_ = now
                 self._workers.meet()
                 self._make_room(now)
-            if self._unread and now - begun > FIRST:
-                self._mention_rows()
             self._servers.wait(LOOK)
         outcome = self._servers.outcome()
         with suppress(SiagError):  # the outcome is here, whatever has become of the server since
@@ -165,8 +159,8 @@ class Driver:
         if not self._servers.missed:
             return
         if self._why is not None:
-            rest = "start it again with the same folder to go on from its last save"
-            self._watcher.alarm(f"problem: {self._why.text} while the server is away: the run ends at once; {rest}")
+            what = f"{self._why.text} while the server is away"
+            self._watcher.alarm(f"problem: {what}: the run ends at once; its last save is kept")
             raise KeyboardInterrupt
         if not self._missed:
             self._missed = True
@@ -187,11 +181,3 @@ class Driver:
         if now - self._unplaced >= CROWDED and not self._workers.paused:
             self._watcher.alarm("problem: there is no room for a server; the workers make room until it has some")
             self._workers.pause()
-
-    def _mention_rows(self) -> None:
-        """Say once if no Dataset has given any rows; what else takes so long the user knows better."""
-        snapshot = None if self._look is None else self._look.snapshot
-        self._unread = False
-        if snapshot is None or not snapshot.reports:
-            remedy = "reading needs a free CPU; use fewer workers, or materialize() it"
-            self._watcher.event(f"waiting for the Dataset's first rows ({free(self._runtime.resources)}; {remedy})")

@@ -117,7 +117,7 @@ class Ray(Runtime):
             given = ServerSpec(spec.bare(), secrets, "127.0.0.1" if ours else None, self.port, self.shards)
             workers = Workers(spec, secrets, self.resources, first, reads=reads, name=name)
             servers = Servers(given, self.server_resources, name)
-            return Driver(self, spec, announcer, servers, workers, reads=reads).run()
+            return Driver(self, spec, announcer, servers, workers).run()
 
     def _connected(self, workers: int, first: Sequence[Amounts]) -> AbstractContextManager[bool]:
         """Be connected; a cluster that is started for the run has all that it needs."""

@@ -61,6 +61,10 @@ class ServerSpec:
         """Where shard k listens."""
         return self.host or node(), 0 if self.port is None else self.port + k
 
+    def serving(self) -> dict[str, Any]:
+        """How any server talks to workers, all of which are the run's own."""
+        return {"context": self.secrets.serving(), "tokens": self.secrets.known(), "share": True}
+
     def places(self, k: int) -> Places:
         """Where shard k keeps its state; known to be the same run's when Ray restarts the actor that calls."""
         import ray
@@ -224,18 +228,9 @@ class ServerActor:
             self._addresses = [(host, port), *others]
 
         def carry(session: Session) -> None:
-            asyncio.run(
-                serve_session(
-                    session,
-                    listeners,
-                    context=keys.serving(),
-                    tokens=keys.known(),
-                    limits=Limits(connections=max(Limits.connections, 2 * spec.n)),
-                    ready=ready,
-                    share=True,  # all workers are the run's own
-                    make=LeadConnections if others else Connections,
-                )
-            )
+            limits = Limits(connections=max(Limits.connections, 2 * spec.n))
+            make = LeadConnections if others else Connections
+            asyncio.run(serve_session(session, listeners, ready=ready, limits=limits, make=make, **given.serving()))
 
         return assembly.run(carry, fruitful=True)
 
@@ -303,24 +298,12 @@ class ShardActor:
         """Serve until told to stop, given a `ServerSpec`; Ray calls this again when it restarts the actor."""
         try:
             given: ServerSpec = loaded(parcel, "the run", self._version)
-            keys, (host, port) = given.secrets, given.listening(self._k)
+            host, port = given.listening(self._k)
             with given.places(self._k) as places:
                 spec = places.spec
-                follower = Follower(
-                    spec.method,
-                    spec.w0,
-                    spec.names,
-                    self._k,
-                    given.shards,
-                    host=host,
-                    port=port,
-                    tokens=keys.known(),
-                    secret=keys.servers,
-                    context=keys.serving(),
-                    folder=spec.folder,
-                    share=True,
-                    publish=places.publisher,
-                )
+                common = spec.method, spec.w0, spec.names, self._k, given.shards
+                own: dict[str, Any] = {"folder": spec.folder, "publish": places.publisher, **given.serving()}
+                follower = Follower(*common, host=host, port=port, secret=given.secrets.servers, **own)
                 places.start()
                 self._follower = follower
                 follower.run()

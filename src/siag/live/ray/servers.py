@@ -29,7 +29,6 @@ class Servers:
         name: of the run.
 
     Attributes:
-        first: the actor of the only server, or of the lead.
         missed: whether the server does not answer because it is being restarted.
     """
 

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import ssl
+import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 from siag.foundations.errors import BadFile, BadInput
 from siag.live.parts import REMEDY, Parts
 from siag.live.sharding.lead import LeadServer
-from siag.live.sharding.link import Link, agreed, digest
+from siag.live.sharding.link import Connect, Link, agreed, digest
 from siag.live.sharding.saves import NOT_SPLIT, LeadStore
 from siag.live.sharding.slices import check_slice, check_split
 from siag.live.spec import Spec
+from siag.live.transports.tcp.client import ClientConnection
 from siag.server.parameter_server import ParameterServer
-from siag.storage.generations import generations_in
 
 
 @dataclass(frozen=True)
@@ -26,11 +29,13 @@ class Followers:
         addresses: in the order of their slices.
         secret: by which they know the lead.
         context: for TLS with them.
+        connect: opens a connection to one.
     """
 
     addresses: Sequence[tuple[str, int]] = ()
     secret: str = ""
     context: ssl.SSLContext | None = None
+    connect: Connect = ClientConnection
 
 
 class SplitParts(Parts):
@@ -40,11 +45,21 @@ class SplitParts(Parts):
         spec: what to run, validated.
         followers: the other servers.
         publish: as for `Parts`.
+        clock: what time it is, in seconds since any moment.
+        given: as for `Parts`.
     """
 
-    def __init__(self, spec: Spec, followers: Followers, publish: Callable[[], None] | None = None) -> None:
-        super().__init__(spec, publish)
-        self._followers, self._shards = followers, len(followers.addresses) + 1
+    def __init__(
+        self,
+        spec: Spec,
+        followers: Followers,
+        publish: Callable[[], None] | None = None,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        **given: Any,
+    ) -> None:
+        super().__init__(spec, publish, **given)
+        self._followers, self._shards, self._clock = followers, len(followers.addresses) + 1, clock
         if spec.durable:
             raise BadInput("durable", True, "False for a model that is split", "or use one server")
 
@@ -61,7 +76,7 @@ class SplitParts(Parts):
     def server(self, stack: ExitStack) -> LeadServer:
         """The lead."""
         spec, shards = self.spec, self._shards
-        if self.folder is not None and self.folder.is_dir() and generations_in(self.folder):
+        if super().used:
             raise BadFile(f"{self.folder}: {NOT_SPLIT}; {REMEDY}")
         check_split(spec.method, spec.w0, spec.n, shards)
         share = check_slice(spec.method, spec.w0, spec.n, shards, 0)
@@ -70,14 +85,18 @@ class SplitParts(Parts):
         facts["run"] = None if self.folder is None else digest(spec.identity)
         links = []
         for k, address in enumerate(self._followers.addresses, start=1):
-            common = shards, int(spec.w0.size), self._followers.secret, facts, self._followers.context
-            links.append(stack.enter_context(closing(Link(address, k, *common))))
+            given = self._followers.secret, facts, self._followers.context, self._followers.connect
+            links.append(stack.enter_context(closing(Link(address, k, shards, int(spec.w0.size), *given))))
         return LeadServer(spec.method, spec.step, spec.w0, spec.names, links, **self.given)
 
     def store(self, stack: ExitStack, server: ParameterServer) -> LeadStore | None:
         """Where the saves of all are counted."""
         if self.folder is None or not isinstance(server, LeadServer):
             return None
-        store = LeadStore(self.folder, self.spec.identity, server, self.publish)
+        store = self.make_store(self.folder, server, **self._writing("siag-store"))
         stack.callback(store.close)
         return store
+
+    def make_store(self, folder: Path, server: LeadServer, **given: Any) -> LeadStore:
+        """The lead's store."""
+        return LeadStore(folder, self.spec.identity, server, self._clock, **given)

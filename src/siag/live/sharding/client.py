@@ -11,10 +11,8 @@ from typing import Any
 
 from siag.foundations.types import Floats
 from siag.live import wire
+from siag.live.sharding.worker_slices import VISITS, Slices, ToServer
 from siag.live.transports.tcp.client import ANSWER, ClientConnection, WorkerConnection, readable
-from siag.live.worker import BEFORE
-
-VISITS = 53  # bits of a visit's number, which is exact in JSON
 
 
 def connect(addresses: Sequence[tuple[str, int]], context: ssl.SSLContext | None) -> WorkerConnection:
@@ -23,9 +21,7 @@ def connect(addresses: Sequence[tuple[str, int]], context: ssl.SSLContext | None
 
 
 class ShardedConnection:
-    """One connection to the lead and one to each follower, which have the later slices of every array.
-
-    Text goes to the lead and comes from it; arrays are cut up and put together. If any breaks, all are given up.
+    """One connection to the lead and one to each follower; carries what `Slices` says.
 
     Args:
         addresses: of the lead, then of the followers in order.
@@ -40,17 +36,15 @@ class ShardedConnection:
         except BaseException:
             self.close()
             raise
-        self._lead, self._followers = self._all[0], self._all[1:]
-        self._visit = secrets.randbits(VISITS)
-        self._refusal: tuple[wire.Head, dict[str, Any]] | None = None  # a follower's answer to our hello
-        self._ends = [0] * len(self._all)  # of the slices
-        self._asked: wire.Expected = {}
-        self._expected: wire.Expected = {}
+        self._lead = self._all[0]
+        self._slices = Slices(len(addresses), secrets.randbits(VISITS))
+        self._content: dict[str, Any] = {}  # of the frame that came last
+        self._offers: dict[int, object] = {}  # of memory that the followers would share
 
     @property
     def extras(self) -> dict[str, Any]:
         """By which the servers know that these connections are one worker's."""
-        return {"visit": self._visit, "shards": len(self._all)}
+        return dict(self._slices.extras)
 
     @property
     def whole(self) -> bool:
@@ -58,73 +52,62 @@ class ShardedConnection:
         return self._lead.whole
 
     def greet(self, hello: bytes) -> None:
-        """Send a hello to the followers, then to the lead, who lets us in; a follower's refusal is the answer, too."""
-        for each in self._followers:
-            each.send(hello)
-        slices, offers = [], []
-        for each in self._followers:
-            head = each.receive(BEFORE)
-            content = each.text(head)
-            if head.kind != wire.WELCOME:
-                self._refusal = head, content
-                return
-            slices.append((content.get("first"), content.get("last")))
-            offers.append(content.get("memory"))
-        self._divide(slices)
-        for each, offer, first, last in zip(self._followers, offers, self._ends, self._ends[1:], strict=False):
-            each.share(offer, last - first, last - first)
-        self._lead.send(hello)
+        """Send a hello, whose answer comes as any frame does."""
+        for k, frame in self._slices.greet(hello):
+            self._all[k].send(frame)
 
     def share(self, path: object, message: int, shown: int) -> None:
         """Share memory with the lead, if it can be had; with the followers it is, or is not, since their welcome."""
-        self._lead.share(path, self._ends[0], self._ends[0])
+        self._lead.share(path, self._slices.width(0), self._slices.width(0))
 
     def send(self, head: bytes, array: Floats | None = None) -> None:
-        """Send a frame: a slice of its array to each, the lead being the last."""
+        """Send a frame: to the lead, or a slice of its array to each."""
         if array is None:
             self._lead.send(head)
             return
-        _, kind, _, stamp, sample = wire.HEADER.unpack(head)
-        first = self._ends[0]
-        for each, last in zip(self._followers, self._ends[1:], strict=True):
-            each.send(wire.head(kind, 8 * (last - first), stamp, sample), array[first:last])
-            first = last
-        self._lead.send(wire.head(kind, 8 * self._ends[0], stamp, sample), array[: self._ends[0]])
+        for k, each, part in self._slices.cut(head, array):
+            self._all[k].send(each, part)
 
     def receive(self, expected: wire.Expected) -> wire.Head:
-        """The next header from the lead; of a model, when all followers have sent theirs, of the same version."""
-        if self._refusal is not None:
-            return self._refusal[0]
-        self._wait()
-        if expected is not self._asked:
-            self._asked, size = expected, 8 * self._ends[0]
-            self._expected = {**expected, wire.MODEL: (size, size)} if wire.MODEL in expected else expected
-        head = self._lead.receive(self._expected)
-        if head.kind == wire.MODEL:
-            first = self._ends[0]
-            for each, last in zip(self._followers, self._ends[1:], strict=True):
-                other = each.receive({wire.MODEL: (8 * (last - first), 8 * (last - first))})
-                if other.stamp != head.stamp:
-                    raise wire.BadFrame(f"models of versions {head.stamp} and {other.stamp} at once")
-                first = last
-        return head
+        """The next header; of a model, when all servers have sent theirs."""
+        until = time.monotonic() + ANSWER
+        while True:
+            waiting = [k for k in self._slices.missing if self._all[k].waiting()]
+            for k in waiting:
+                if (head := self._hear(k, expected)) is not None:
+                    return head
+            left = until - time.monotonic()
+            if left <= 0:
+                raise TimeoutError("it does not answer")
+            if not waiting:
+                readable([self._all[k] for k in self._slices.missing], left)
+
+    def _hear(self, k: int, expected: wire.Expected) -> wire.Head | None:
+        """Receive a frame of shard k, but for the numbers of a model; what to tell the worker, if anything."""
+        connection, slices = self._all[k], self._slices
+        head = connection.receive(slices.expected(k, expected))
+        self._content = {} if head.kind == wire.MODEL else connection.text(head)
+        self._offers[k] = self._content.get("memory")
+        for action in slices.came(k, head, self._content):
+            if not isinstance(action, ToServer):
+                return action.head
+            for other in range(1, len(self._all)):  # all have said what they have
+                self._all[other].share(self._offers[other], slices.width(other), slices.width(other))
+            self._all[action.shard].send(action.frame)
+        return None
 
     def array(self, out: Floats) -> None:
         """The numbers of a model, from all of them."""
-        if out.size != self._ends[-1]:
-            raise wire.BadFrame(f"the shards have {self._ends[-1]} numbers, not {out.size}")
-        first = 0
-        for each, last in zip(self._all, self._ends, strict=True):
-            each.array(out[first:last])
-            first = last
+        for k, connection in enumerate(self._all):
+            connection.array(out[self._slices.slice_of(k)])
 
     def text(self, head: wire.Head) -> dict[str, Any]:
         """The JSON that follows a header."""
-        return self._lead.text(head) if self._refusal is None else self._refusal[1]
+        return self._content
 
     def waiting(self) -> bool:
         """Whether the lead has said something unasked; never waits."""
-        return self._refusal is not None or self._lead.waiting()
+        return self._lead.waiting()
 
     def beat(self) -> None:
         """Send the lead a sign of life."""
@@ -139,20 +122,3 @@ class ShardedConnection:
         for each in self._all:
             with suppress(OSError):
                 each.close()
-
-    def _divide(self, slices: Sequence[tuple[object, object]]) -> None:
-        """Note who has which numbers; the lead has those before the first follower's."""
-        ends = [end for end in (slices[0][0], *(last for _, last in slices)) if type(end) is int and end > 0]
-        if len(ends) <= len(slices) or [first for first, _ in slices] != ends[:-1] or ends != sorted(set(ends)):
-            raise wire.BadFrame("the servers' slices of the model do not fit together")
-        self._ends = ends
-
-    def _wait(self) -> None:
-        """Wait until the lead has said something; a follower that is gone is noticed, or the lead would wait for it."""
-        quiet, until = list(self._followers), time.monotonic() + ANSWER
-        while not self._lead.waiting():
-            left = until - time.monotonic()
-            if left <= 0:
-                raise TimeoutError("it does not answer")
-            ready = readable([self._lead, *quiet], left)
-            quiet = [each for each in quiet if each.fileno() not in ready or not each.waiting()]

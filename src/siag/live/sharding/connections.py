@@ -9,12 +9,12 @@ from typing import Any
 from siag.foundations.types import Floats
 from siag.live import wire
 from siag.live.connection import Action, Actions, Connection, Limits, Source
-from siag.live.connections import Connections, Reply
+from siag.live.connections import Connections
 from siag.live.security import Tokens
 from siag.live.session import Session
-from siag.live.sharding.client import VISITS
 from siag.live.sharding.lead import LeadServer
 from siag.live.sharding.link import Note
+from siag.live.sharding.worker_slices import VISITS
 from siag.server.guard import Refused
 from siag.server.parameter_server import Ticket
 
@@ -124,10 +124,9 @@ class LeadConnections(Connections):
     def _whole_square(self, message: Floats) -> float:
         return self._whole
 
-    def _deliver(self, reply: Reply, now: float) -> Actions:
-        actions = super()._deliver(reply, now)
-        connection = reply.connection
-        if actions and not reply.last and connection.row is not None:
+    def _deliver(self, connection: Connection, said: bytes, last: bool, now: float) -> Actions:
+        actions = super()._deliver(connection, said, last, now)
+        if actions and not last and connection.row is not None:
             self._leading.answer(connection.row, self._visits[connection.row])
             connection.reader.expected = self.joined
         return actions

@@ -81,6 +81,10 @@ class Follower:
         check_slice(method, w0, n, shards, k)
         SliceServer.warm_up(method)
         facts = {"shard": k, "shards": shards, **agreed(method, w0, n)}
+
+        def opened(run: str) -> ShardStore:
+            return ShardStore(Path(folder or ""), {"n": n, "run": run}, k, shards, publish=publish)
+
         self._stopped = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._listeners = listen(host, port)
@@ -92,7 +96,9 @@ class Follower:
             tokens,
             secret,
             Limits(connections=max(Limits.connections, 2 * n)) if limits is None else limits,
-            None if folder is None else lambda run: ShardStore(Path(folder), {"n": n, "run": run}, k, shards, publish),
+            None
+            if folder is None
+            else lambda run: ShardStore(Path(folder), {"n": n, "run": run}, k, shards, publish=publish),
             share,
         )
         self._context, self._over = context, False
@@ -127,3 +133,8 @@ class Follower:
             endpoint.perform(self._connections.end(time.monotonic()))
             await endpoint.close()
             self._connections.close_store()
+
+
+def _store(folder: Path, n: int, k: int, shards: int, publish: Callable[[], None] | None, run: str) -> ShardStore:
+    """Where shard k saves, given what the lead says the run is."""
+    return ShardStore(folder, {"n": n, "run": run}, k, shards, publish=publish)

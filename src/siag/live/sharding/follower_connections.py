@@ -9,16 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from siag.foundations.errors import SiagError, shorten
+from siag.foundations.errors import SiagError, reason_of, shorten
 from siag.foundations.types import Floats
 from siag.foundations.version import __version__
 from siag.live import wire
 from siag.live.connection import Action, Actions, Connection, Limits, Reception, Send, SendModel
 from siag.live.security import Tokens, hash_of
-from siag.live.sharding.client import VISITS
 from siag.live.sharding.orders import NOTE, ORDER, TOGETHER, Answer, Fade, Move, Save, Take, unpack
 from siag.live.sharding.saves import ShardStore
 from siag.live.sharding.slice_server import Pending, SliceServer
+from siag.live.sharding.worker_slices import VISITS
 from siag.server.guard import square_norm
 
 BEAT = 10.0  # seconds after which the lead hears that a save is still being written
@@ -139,8 +139,8 @@ class FollowerConnections(Reception):
         try:
             self.close_store()
             self._store = None if self._open is None else self._open(str(hello.get("run")))
-        except SiagError as error:
-            return [*actions, *self.refuse(connection, str(error), now, final=True)]
+        except (SiagError, OSError) as error:
+            return [*actions, *self.refuse(connection, reason_of(error), now, final=True)]
         del self._server  # first: there may not be room for two
         self._server, self._beyond, self._saving = self._make(), False, None
         self.epoch += 1
@@ -295,6 +295,6 @@ class FollowerConnections(Reception):
                 store.begin_afresh()
             else:
                 reply = {"error": "a question it does not know"}
-        except SiagError as error:
-            reply = {"error": str(error)}
+        except (SiagError, OSError) as error:
+            reply = {"error": reason_of(error)}
         return self._say({"reply": reply})

@@ -7,7 +7,7 @@ import json
 import ssl
 from collections import deque
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -19,6 +19,8 @@ from siag.live.sharding.orders import NOTE, ShardLost, frames
 from siag.live.sharding.slices import bounds
 from siag.live.transports.tcp.client import ClientConnection
 from siag.methods import Method
+
+Connect: TypeAlias = Callable[[tuple[str, int], ssl.SSLContext | None], ClientConnection]
 
 
 class Note(NamedTuple):
@@ -61,7 +63,7 @@ class Link:
         secret: str,
         facts: Mapping[str, Any],
         context: ssl.SSLContext | None = None,
-        connect: Callable[[tuple[str, int], ssl.SSLContext | None], ClientConnection] = ClientConnection,
+        connect: Connect = ClientConnection,
     ) -> None:
         self.k, self._place = k, f"shard {k} at {address[0]}:{address[1]}"
         self.first, self.last = bounds(d, shards, k)
@@ -126,6 +128,7 @@ class Link:
             self._connection.array(out[self.first : self.last])
         except (OSError, wire.BadFrame) as error:
             raise self._lost(error) from None
+        self.hear()  # what has come with the answer would wake nobody
 
     def wait_saved(self, number: int) -> None:
         """Wait until a save was tried."""

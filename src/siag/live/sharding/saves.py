@@ -34,18 +34,11 @@ class ShardStore(Store):
         identity: what the state is of.
         k: the shard.
         shards: how many there are.
-        publish: as for `Store`.
+        given: as for `Store`.
     """
 
-    def __init__(
-        self,
-        folder: Path,
-        identity: Mapping[str, Any],
-        k: int,
-        shards: int,
-        publish: Callable[[], None] | None = None,
-    ) -> None:
-        super().__init__(folder / f"shard-{k}", {**identity, "shard": k, "shards": shards}, publish=publish)
+    def __init__(self, folder: Path, identity: Mapping[str, Any], k: int, shards: int, **given: Any) -> None:
+        super().__init__(folder / f"shard-{k}", {**identity, "shard": k, "shards": shards}, **given)
         self._found: dict[int, Scan] = {}  # by number: where it is; later saves of the same file left out
         self._places: dict[int, int] = {}  # the generations of saves, by number
         self._tried = 0
@@ -101,7 +94,8 @@ class LeadStore(ShardStore):
         folder: of the run.
         identity: what the state is of.
         server: the lead.
-        publish: as for `Store`.
+        clock: what time it is, in seconds since any moment.
+        given: as for `Store`.
     """
 
     def __init__(
@@ -109,10 +103,11 @@ class LeadStore(ShardStore):
         folder: Path,
         identity: Mapping[str, Any],
         server: LeadServer,
-        publish: Callable[[], None] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        **given: Any,
     ) -> None:
-        super().__init__(folder, identity, 0, len(server.links) + 1, publish)
-        self._server, self._links = server, server.links
+        super().__init__(folder, identity, 0, len(server.links) + 1, **given)
+        self._server, self._links, self._clock = server, server.links, clock
         self._number = self._common = 0
         self._asked: tuple[int, ...] = ()  # the shards that try the current number
         self._problems: dict[int, str] = {}
@@ -123,6 +118,12 @@ class LeadStore(ShardStore):
         """What goes wrong with saving, at any shard."""
         self._settle()
         return next((f"shard {k}: {text}" for k, text in sorted(self._problems.items())), None)
+
+    @property
+    def ever(self) -> bool:
+        """Whether there is a save that all shards have on disk."""
+        self._settle()
+        return self._common > 0
 
     def recover(self, arrays: Arrays) -> Recovery | None:
         """Have all shards go back to the newest save that all have; `None` if there never was one."""
@@ -163,11 +164,11 @@ class LeadStore(ShardStore):
         if self._asked:
             self._settle()
         late = tuple(sorted(self._problems))
-        if self._asked or (late and not wait and time.monotonic() < self._retry):
+        if self._asked or (late and not wait and self._clock() < self._retry):
             return False
         self._number += 1
         self._asked = late or tuple(range(len(self._links) + 1))
-        self._retry = time.monotonic() + RETRY
+        self._retry = self._clock() + RETRY
         self._server.save([link for link in self._links if link.k in self._asked], self._number, self._common)
         own = 0 in self._asked and self.save_as(self._number, self._common, arrays, changed, meta)
         if wait:

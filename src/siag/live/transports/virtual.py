@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 from siag.activity.agenda import Agenda, returns, takes
 from siag.live import wire
@@ -59,7 +60,12 @@ class Link:
         client: who has opened it.
         reception: the server's.
         delay: seconds that a message takes, drawn anew for each; none by default.
+
+    Attributes:
+        extras: what a hello has to say of the connection itself.
     """
+
+    extras: Mapping[str, Any] = {}  # never changed
 
     def __init__(self, world: World, client: Client, reception: Reception, delay: Callable[[], float] | None) -> None:
         self._world, self._client, self._reception, self._delay = world, client, reception, delay
@@ -247,7 +253,7 @@ class Client:
             self.do(self.worker.lost("there is no server", self._world.now))
             return
         self.link = self._open(reception)
-        self.do(self.worker.connected(self._world.now))
+        self.do(self.worker.connected(self._world.now, dict(self.link.extras)))
 
     def _open(self, reception: Reception) -> Link:
         return Link(self._world, self, reception, self._delay)

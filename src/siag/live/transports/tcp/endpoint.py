@@ -55,12 +55,6 @@ class Endpoint:
 
     def perform(self, actions: Iterable[Action]) -> None:
         """Carry out what the reception wants done, and have done soon what it has put off."""
-        self._carry_out(actions)
-        if self.reception.pending and not self._scheduled:
-            self._scheduled = True
-            self._loop.call_soon(self._flush)
-
-    def _carry_out(self, actions: Iterable[Action]) -> None:
         for action in actions:
             peer: Peer = action.connection.place
             if type(action) is SendModel:
@@ -69,26 +63,29 @@ class Endpoint:
                 peer.transport.write(action.frame)
             else:
                 peer.hang_up()
+        if self.reception.pending and not self._scheduled:
+            self._scheduled = True
+            self._loop.call_soon(self._flush)
 
     def _flush(self) -> None:
         """What came in one turn of the loop is dealt with together; what is still pending waits for `look_after`."""
-        self._scheduled = False
         try:
-            self._carry_out(self.reception.flush(time.monotonic()))
+            self.perform(self.reception.flush(time.monotonic()))
         except Exception as error:
             self.reception.failure = self.reception.failure or error
+        self._scheduled = False
 
     def _send_model(self, peer: Peer, action: SendModel) -> None:
+        _, before, version = action
+        write, shown = peer.transport.write, self.reception.shown
+        if self._at_once:
+            write(before + wire.head(wire.MODEL, shown.nbytes, version) + shown.data)
+            return
         if peer.show(action):
             return
-        write = peer.transport.write
-        shown, epoch = self.reception.shown, self.reception.epoch
-        head = action.before + wire.head(wire.MODEL, shown.nbytes, action.version)
-        if self._at_once:
-            write(head + shown.data)
-            return
-        if self._model[:2] != (epoch, action.version):  # one copy for all who get it: w moves on meanwhile
-            self._model = epoch, action.version, memoryview(shown.astype("<f8", copy=False).tobytes())
+        head, epoch = before + wire.head(wire.MODEL, shown.nbytes, version), self.reception.epoch
+        if self._model[:2] != (epoch, version):  # one copy for all who get it: w moves on meanwhile
+            self._model = epoch, version, memoryview(shown.astype("<f8", copy=False).tobytes())
         write(head)
         write(self._model[2])
 

@@ -86,6 +86,9 @@ async def serve_session(
             task.cancel()
         try:
             session.finish(time.monotonic())  # first: workers that hear goodbye will not come back
+        except BaseException:
+            done = False  # whoever goes on from the last save needs them
+            raise
         finally:
             endpoint.perform(connections.goodbye(done, session.why))
             await endpoint.close()

@@ -20,7 +20,9 @@ from siag.live.task import StreamEnded, last_words
 from siag.live.transports.tcp.client import ClientConnection, WorkerConnection
 from siag.live.welcome import Dismissed
 from siag.live.worker import (
+    Action,
     Actions,
+    Compute,
     Connect,
     End,
     GaveUp,
@@ -108,7 +110,8 @@ class TcpWorker:
         """Compute, report, read; until the end."""
         worker = self.worker
         self._do(worker.start(time.monotonic()))
-        while worker.phase is not Phase.ENDED:
+        ended = Phase.ENDED
+        while worker.phase is not ended:
             if worker.busy:
                 self._compute()
             elif self._connection is not None:
@@ -175,23 +178,27 @@ class TcpWorker:
     def _do(self, actions: Actions) -> None:
         """Carry out what the worker wants done."""
         for action in actions:
-            connection = self._connection
-            if isinstance(action, SendReport | Send):
+            if type(action) is SendReport or type(action) is Send:
                 self._send(action)
-            elif isinstance(action, Say):
-                self._say(action.text)
-            elif isinstance(action, Connect):
-                self._connect_at = time.monotonic() + action.after
-                if action.remark:
-                    self._say(action.remark)
-            elif isinstance(action, Part) and connection is not None:
-                connection.drain(PARTING)
-                self._hang_up()
-                self._do(self.worker.lost("", time.monotonic()))
-            elif isinstance(action, HangUp):
-                self._hang_up()
-        if self.worker.end is not None and self._outside:
+            elif type(action) is not Compute:  # which `_work` sees to
+                self._do_rarely(action)
+        if self._outside and self.worker.end is not None:
             self._wake()
+
+    def _do_rarely(self, action: Action) -> None:
+        connection = self._connection
+        if isinstance(action, Say):
+            self._say(action.text)
+        elif isinstance(action, Connect):
+            self._connect_at = time.monotonic() + action.after
+            if action.remark:
+                self._say(action.remark)
+        elif isinstance(action, Part) and connection is not None:
+            connection.drain(PARTING)
+            self._hang_up()
+            self._do(self.worker.lost("", time.monotonic()))
+        elif isinstance(action, HangUp):
+            self._hang_up()
 
     def _send(self, action: SendReport | Send) -> None:
         connection = self._connection

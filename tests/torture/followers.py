@@ -1,0 +1,199 @@
+"""A follower of a split model: its process, on a machine of its own."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from tests.torture.network import Killed
+from tests.torture.observed import FOLDER
+from tests.torture.shadow import Broken, require
+from tests.torture.world import LOOK
+
+from siag.live.connection import Action, Actions, Connection, Limits
+from siag.live.security import Tokens
+from siag.live.sharding import bounds
+from siag.live.sharding.follower_connections import LEAD, FollowerConnections
+from siag.live.sharding.link import agreed
+from siag.live.sharding.saves import ShardStore
+from siag.live.sharding.slice_server import SliceServer
+from siag.live.transports.virtual import perform_one
+from siag.storage.background import Deferred
+from siag.storage.simulated_disk import SimulatedDisk
+
+if TYPE_CHECKING:
+    from tests.torture.shards import ShardedTorture
+
+SECRET = "a secret of the servers"
+
+
+class Counted(SliceServer):
+    """A slice that counts its changes."""
+
+    changes = 0
+
+    def take(self, *given: Any) -> None:
+        """Receive a report."""
+        super().take(*given)
+        self.changes += 1
+
+    def move(self, eta: float) -> None:
+        """Step."""
+        super().move(eta)
+        self.changes += 1
+
+    def fade(self, row: int, factor: float) -> None:
+        """Let a row count for less."""
+        super().fade(row, factor)
+        self.changes += 1
+
+
+class Strict(FollowerConnections):
+    """A follower's connections; whatever the lead says must make sense."""
+
+    def handle_garbage(self, connection: Connection, reason: str, now: float) -> Actions:
+        """Garbage."""
+        require(connection.row != LEAD, f"a follower does not understand its lead: {reason}")
+        return super().handle_garbage(connection, reason, now)
+
+
+class Follower:
+    """A follower's process, and its machine.
+
+    Args:
+        torture: the run.
+        k: the shard.
+        kind: the kind of connections.
+        store: the kind of store.
+        disk: the kind of disk.
+    """
+
+    def __init__(
+        self,
+        torture: ShardedTorture,
+        k: int,
+        kind: type[Strict],
+        store: type[ShardStore],
+        disk: type[SimulatedDisk],
+    ) -> None:
+        self._torture, self._k, self._kind, self._kind_of_store = torture, k, kind, store
+        self.disk = disk(random.Random(f"disk {torture.options.seed} {k}"))
+        self.connections: FollowerConnections | None = None
+        self.arriving: Any = None
+        self.server: Counted | None = None
+        self._watched: Counted | None = None  # the slice that is known to follow the lead there is, or was
+        self._first = 0  # how many changes had made it what it was when it began to follow
+        self._seen = -1
+        self.doom: int | None = None
+        self._life = 0
+        self._backgrounds: list[Deferred] = []
+
+    @property
+    def now(self) -> float:
+        """What its clock shows."""
+        return self._torture.world.now
+
+    def start(self) -> None:
+        """Start a process."""
+        if self.connections is not None:
+            return
+        torture, spec = self._torture, self._torture.spec
+        first, last = bounds(spec.w0.size, torture.shards, self._k)
+
+        def make() -> SliceServer:
+            self.server = Counted(spec.method, spec.w0, spec.n, first, last)
+            return self.server
+
+        facts = {"shard": self._k, "shards": torture.shards, **agreed(spec.method, spec.w0, spec.n)}
+        given = Tokens.none(), SECRET, Limits(), self._store
+        self.connections = self._kind(make, (first, last), facts, *given)
+        self._look(self._life)
+
+    def _store(self, run: str) -> ShardStore:
+        torture, background = self._torture, Deferred()
+        self._backgrounds.append(background)
+        writing: dict[str, Any] = {"disk": self.disk, "background": background, "entropy": torture.rng.randbytes}
+        identity = {"n": torture.spec.n, "run": run}
+        spare = torture.options.spare
+        return self._kind_of_store(FOLDER, identity, self._k, torture.shards, spare=spare, **writing)
+
+    def perform(self, actions: Iterable[Action]) -> None:
+        """Carry out what it wants done, unless it dies meanwhile."""
+        try:
+            for action in actions:
+                if self.doom is not None:
+                    self.doom -= 1
+                    if self.doom < 0:
+                        raise Killed(self)
+                if self.connections is None or self.dark:
+                    return
+                perform_one(self.connections, action)
+        except OSError as error:
+            if not self.dark:
+                raise Broken(f"shard {self._k} fails: {error}") from error
+
+    @property
+    def dark(self) -> bool:
+        """Whether its power has failed."""
+        return self.disk.left is not None and self.disk.left < 0
+
+    def die(self) -> None:
+        """It ends without a word."""
+        self.end_life(power=False)
+
+    def end_life(self, power: bool) -> None:
+        """It ends without a word; another one is started."""
+        torture, rng = self._torture, self._torture.rng
+        self._life += 1
+        self.doom = None
+        if power:
+            self.disk.crash()
+        else:
+            self.disk.kill()
+        self._backgrounds.clear()
+        was, self.connections = self.connections, None
+        for connection in [] if was is None else list(was.connections):
+            connection.place.gone = True
+            torture.world.after(rng.uniform(0.0, 0.1), partial(connection.place._lose_here, "the server is gone"))
+        torture.world.after(0.0 if torture.quiet else rng.expovariate(1.0 / torture.options.down), self.start)
+
+    def go_on(self) -> None:
+        """While the lead waits for it: it writes what it has to, and says so."""
+        for background in self._backgrounds:
+            background.step()
+        if self.connections is not None and self.connections.pending:
+            self.perform(self.connections.flush(self.now))
+
+    def _look(self, life: int) -> None:
+        """It looks at everything that is no message, again and again."""
+        if life != self._life or self.connections is None:
+            return
+        world, rng = self._torture.world, self._torture.rng
+        world.after(rng.uniform(0.5, 1.5) * LOOK, partial(self._look, life))
+        cut, actions = self.connections.slow(self.now)
+        for connection in cut:
+            connection.place.lose_there()
+            connection.place.close_there()
+        self.perform(actions)
+        if self.connections is not None and self.connections.pending:
+            self.perform(self.connections.flush(self.now))
+        for background in self._backgrounds:
+            if background.busy:
+                world.after(rng.expovariate(10.0), partial(self._write, life, background))
+
+    def _write(self, life: int, background: Deferred) -> None:
+        if life == self._life:
+            background.step()
+
+    def follows(self, changes: int) -> None:
+        """It follows a lead from here, after so many changes."""
+        self._watched, self._first, self._seen = self.server, changes, -1
+
+    def check(self) -> None:
+        """Its slice is what it must be, after the changes that it has heard of."""
+        server = self.server
+        if server is not None and server is self._watched and server.changes != self._seen:
+            self._seen = server.changes
+            self._torture.shadow.check_slice(self._k, self._first + server.changes, server.arrays)

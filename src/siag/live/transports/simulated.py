@@ -259,7 +259,7 @@ class Rehearsal:
         """Kill a worker's process; it is started again."""
         if client.alive:
             client.kill(self._worker(row))
-            self._world.after(self._faults.down, client.start, row)
+            client.start_after(self._faults.down)
 
 
 class _Life(Runtime):

@@ -203,6 +203,10 @@ class Client:
             link.close_here()
         self.worker = worker
 
+    def start_after(self, seconds: float) -> None:
+        """Begin after a while, unless it is killed before."""
+        self._later(seconds, self.start)
+
     def cut(self) -> None:
         """Cut its connection, if there is one."""
         if self.link is not None:

@@ -53,7 +53,7 @@ def live(path, problem, method=None, step=STEPS, server=None, w0=None, seed=11, 
             compute(memory, oracle, draw, i, read, message)
             flying[i] = (stamp, message, drawn[i])
             drawn[i] += 1
-        if isinstance(made.server, Tick) and k % 3 == 0:
+        if isinstance(made.pace, Tick) and k % 3 == 0:
             made.tick(now)
         if k == 250:
             made.leave(1, now)

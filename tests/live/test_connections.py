@@ -16,6 +16,7 @@ from siag.live import wire
 from siag.live.certificates import make_tokens
 from siag.live.connection import GRACE, SLOWEST, UNREAD, Limits
 from siag.live.connections import OCCUPIED
+from siag.live.reasons import Ending
 from siag.live.security import Tokens, read_token
 from siag.live.session import Session
 from siag.server.guard import Guard
@@ -39,6 +40,7 @@ def test_a_welcome_says_all_that_a_worker_needs(desk):
         "message": D,
         "shown": D,
         "samples": 0,
+        "life": "",
         "method": {"kind": "SIAG", "resum": 64, "wait": 0.0, "rows": "float64"},
     }
     assert desk.call().join()["name"] == "b"
@@ -250,7 +252,7 @@ def test_goodbye_is_told_to_all_and_what_comes_after_the_end_is_not_handled(desk
     one, two, stranger = desk.call(), desk.call(), desk.call()
     one.join(), two.join()
     before = desk.state()
-    desk.session.end("enough", done=True)
+    desk.session.end(Ending.DIVERGED, "enough")  # whose words are any
     desk.perform(desk.connections.goodbye(True, desk.session.why))
     for caller in (one, two, stranger):
         assert caller.frame() == (wire.GOODBYE, 0, {"done": True, "reason": "enough"})
@@ -519,4 +521,4 @@ def test_ten_thousand_bad_frames_change_nothing():
     assert desk.state() == before
     assert desk.connections.garbage > 1000
     assert good.report(np.ones(D), 1, 1)[:2] == (wire.MODEL, 2)
-    assert desk.connections.connections == {good.connection}
+    assert list(desk.connections.connections) == [good.connection]

@@ -110,7 +110,7 @@ def test_a_silent_worker_says_of_which_version_and_sample():
 def test_silence_is_on_disk_before_it_is_acknowledged(tmp_path):
     store = Store(tmp_path / "state", {"n": 2}, durable=True)
     first = session(LAG(), 2, Until(), store=store, durable=True)
-    first.trace = first.server.trace = TraceWriter(tmp_path / "run.trace", {})
+    first.trace_to(TraceWriter(tmp_path / "run.trace", {"run": "first"}))
     first.recover(0.0)
     first.begin(0.0)
     for row in range(2):

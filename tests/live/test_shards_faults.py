@@ -223,13 +223,13 @@ def test_a_disk_that_is_full_for_a_while_delays_saves_and_nothing_else(tmp_path,
         store = first.session.store
         wait_until(lambda: store._common > 1)
         full.set()
-        wait_until(lambda: any("shard 1: no space" in text for text in first.session.troubles))
+        wait_until(lambda: any("shard 1: no space" in problem.text for problem in first.session.problems))
         stuck, reports = store._common, first.server.reports
         wait_until(lambda: first.server.reports > reports + 100)
         assert store._common == stuck
         full.clear()
         wait_until(lambda: store._common > stuck)
-        wait_until(lambda: not first.session.troubles)
+        wait_until(lambda: not first.session.problems)
         first.end("enough")
         finish(first, workers)
         w = first.run.w

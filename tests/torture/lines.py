@@ -170,7 +170,7 @@ class Line:
     def lost(self, lost: Wire, reason: str) -> None:
         """The connection is gone."""
         self._broken = reason
-        self._torture.world.after(0.0, self._ready)
+        self._torture.world.after(self._torture.rng.uniform(0.0, 0.2), self._ready)  # whoever sends notices it before
 
     @property
     def readable(self) -> bool:

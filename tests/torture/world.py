@@ -26,7 +26,7 @@ from siag.live.security import Tokens
 from siag.live.spec import Spec
 from siag.live.transports.virtual import World, perform_one
 from siag.live.until import Until
-from siag.live.worker import Worker
+from siag.live.worker import Phase, Worker
 from siag.methods import SIAG
 from siag.problems import LeastSquares
 from siag.server import DROP, KEEP, ParameterServer
@@ -321,7 +321,7 @@ class Torture:
             link.stall(self.rng.uniform(1.0, 12.0))
 
     def _kill_worker(self, host: Host, row: int) -> None:
-        if not host.alive or host.down:
+        if not host.alive or host.down or host.worker.phase is Phase.AWAY:  # it is not running
             return
         link: Any = host.link
         if link is not None and self.rng.random() < self.options.half_open:

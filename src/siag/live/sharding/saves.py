@@ -167,9 +167,10 @@ class LeadStore(ShardStore):
         if self._asked or (late and not wait and self._clock() < self._retry):
             return False
         self._number += 1
-        self._asked = late or tuple(range(len(self._links) + 1))
+        asked = late or tuple(range(len(self._links) + 1))
         self._retry = self._clock() + RETRY
-        self._server.save([link for link in self._links if link.k in self._asked], self._number, self._common)
+        self._server.save([link for link in self._links if link.k in asked], self._number, self._common)
+        self._asked = asked  # now: nobody is waited for who was not asked because another is lost
         own = 0 in self._asked and self.save_as(self._number, self._common, arrays, changed, meta)
         if wait:
             self._finish()

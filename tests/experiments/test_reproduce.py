@@ -9,7 +9,8 @@ from siag.experiments import Scale, reproduce
 from siag.experiments import reproduce as package_export
 from siag.foundations.errors import BadInput
 
-SMALL = Scale(sizes=(10, 20, 40), iterations=4_000, repeats=6, draws=4, checks=20, horizon=12_000, gammas=0.02, seed=1)
+FEW = {"sizes": (10, 20), "iterations": 2_000, "repeats": 4, "draws": 2, "checks": 10, "methods": ("sIAG", "SGD")}
+SMALL = Scale(**FEW, horizon=6_000, gammas=0.01, live=0.3, seed=1)
 
 
 @pytest.fixture(scope="module")

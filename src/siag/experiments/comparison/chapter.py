@@ -14,7 +14,6 @@ from siag.problems import LeastSquares
 from siag.report import Chapter, Claim
 
 N, ITERATIONS = 20, 5000
-NAMES = ("sIAG", "MIFA", "SGD", "AD-PSGD", "FedAvg", "SCAFFOLD", "IAG")
 CLOCK = "clock"
 LONGER = 4  # times the iterations, for the claim
 FADED, LASTING = 0.1, 0.5  # shares of the error
@@ -25,7 +24,8 @@ def methods(scale: Scale, tick: Tick) -> Chapter:
     problem = LeastSquares.random(n=N, d=D, p=P, noise=NOISE, seed=N)
     activities = {name: activity for name, activity in activities_of(problem).items() if name != "uniform"}
     repeats = max(6, scale.repeats // 5)
-    found = compare(problem, NAMES, activities, iterations=ITERATIONS, repeats=repeats, seed=scale.seed, claims=False)
+    names, seed = scale.methods, scale.seed
+    found = compare(problem, names, activities, iterations=ITERATIONS, repeats=repeats, seed=seed, claims=False)
     later = {name: offset(found, name, 2 * repeats, scale.seed) for name in ("sIAG", "SGD")}
     tick()
     rows = {row["method"]: row for row in map(found.row, found.ran(CLOCK))}

@@ -4,7 +4,7 @@ import math
 
 from hypothesis import strategies as st
 
-from siag.server.snapshot import STATES, Snapshot, WorkerView
+from siag.server.snapshot import Snapshot, State, WorkerView
 
 counts = st.integers(0, 2**53)
 reals = st.floats(width=64)  # NaN and infinities, too
@@ -14,7 +14,7 @@ workers = st.builds(
     WorkerView,
     row=st.integers(0, 10**6),
     name=words,
-    state=st.sampled_from(STATES),
+    state=st.sampled_from(State),
     reports=counts,
     rate=reals,
     age=st.integers(-1, 2**53),

@@ -14,7 +14,7 @@ from snapshots import extreme, snapshot, snapshots, worker
 
 from siag.foundations.errors import BadInput
 from siag.live.monitor.metrics import Metrics, families
-from siag.server.snapshot import STATES
+from siag.server.snapshot import State
 
 quick = settings(deadline=None, max_examples=100, suppress_health_check=[HealthCheck.too_slow])
 
@@ -100,7 +100,7 @@ def test_the_numbers_are_those_of_the_snapshot():
     assert values(found, "siag_refused_total") == 4
     assert values(found, "siag_problems") == 1
     assert values(found, "siag_report_ages_total", "bin") == {"0": 3000, "1": 1000, "2-3": 321}
-    assert values(found, "siag_workers", "state") == dict.fromkeys(STATES, 0) | {"working": 1, "away": 1}
+    assert values(found, "siag_workers", "state") == dict.fromkeys(State, 0) | {"working": 1, "away": 1}
     assert values(found, "siag_worker_refused_total", "worker") == {"edge-0": 0, "edge-1": 4}
     assert values(found, "siag_worker_age", "worker") == {"edge-0": 0}  # edge-1 never reported
     assert values(found, "siag_worker_silent_seconds", "worker") == {"edge-0": 0.1, "edge-1": math.inf}

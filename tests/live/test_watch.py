@@ -15,7 +15,7 @@ from snapshots import extreme, snapshot, snapshots, worker
 
 from siag.live.monitor.view import LOOKS, Screen, View
 from siag.live.monitor.watch import JsonLines, Quiet, Several, Terminal
-from siag.server.snapshot import STATES, age_bin, bin_label
+from siag.server.snapshot import State, age_bin, bin_label
 
 quick = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 CODES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
@@ -314,4 +314,4 @@ def test_several_pass_on_to_all_and_close_all_even_if_one_fails():
 
 
 def test_every_state_has_a_look():
-    assert set(LOOKS) == set(STATES)
+    assert set(LOOKS) == set(State)

@@ -19,9 +19,6 @@ class State(StrEnum):
     REFUSED = "refused"  # banned, for too many refusals
 
 
-STATES = tuple(State)
-
-
 @dataclass(frozen=True, slots=True)
 class WorkerView:
     """One worker, as the server sees it."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from siag.foundations import check
 from siag.foundations.errors import BadInput, reason_of
 from siag.live.security import check_open
-from siag.server.snapshot import STATES, Snapshot, WorkerView, bin_label
+from siag.server.snapshot import Snapshot, State, WorkerView, bin_label
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
@@ -88,7 +88,7 @@ def _of_server(snapshot: Snapshot) -> Iterator[Metric]:
 
 def _of_workers(workers: Sequence[WorkerView]) -> Iterator[Metric]:
     count = Counter(worker.state for worker in workers)
-    yield _gauge("siag_workers", "Workers by state.", state=[(state, count[state]) for state in STATES])
+    yield _gauge("siag_workers", "Workers by state.", state=[(state, count[state]) for state in State])
     each = list(zip(_labels(workers), workers, strict=True))
     reports = [(name, worker.reports) for name, worker in each]
     yield _counter("siag_worker_reports", "Reports accepted from a worker.", worker=reports)

@@ -15,7 +15,7 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from siag.server.snapshot import STATES, Snapshot, WorkerView, bin_label, oldest
+from siag.server.snapshot import Snapshot, State, WorkerView, bin_label, oldest
 
 MANY = 20  # more workers than that are summed up
 NOTEWORTHY = 10
@@ -192,7 +192,7 @@ def _heading(snapshot: Snapshot, final: bool, width: int) -> Iterable[Text]:
 def _states(workers: Sequence[WorkerView], marked: bool = False) -> list[Text]:
     """How many workers are in each state, those in none left out."""
     count = Counter(worker.state for worker in workers)
-    found = [state for state in STATES if count[state]] + sorted(set(count) - set(STATES))
+    found = [state for state in State if count[state]] + sorted(set(count) - set(State))
     shown = []
     for state in found:
         mark, style = LOOKS.get(state, UNKNOWN)

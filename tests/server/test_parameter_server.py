@@ -672,15 +672,14 @@ def test_a_snapshot_tells_how_things_stand():
     server.leave(1, now=1.0, reason="its stream ended")
     server.away(2, "killed")
     server.push(0, 4, ones(), 1, now=9.0)
-    shown = server.snapshot(10.0, target=50, loss=0.5, saved=1.0, problems=["disk full"])
+    shown = server.snapshot(10.0)
     assert [worker.state for worker in shown.workers] == ["working", "left", "away", "stalled", "expected"]
     assert [worker.reports for worker in shown.workers] == [2, 1, 1, 1, 0]
     assert [worker.age for worker in shown.workers] == [1, 4, 3, 5, -1]
     assert [worker.silent for worker in shown.workers] == [1.0, 9.0, 10.0, 10.0, math.inf]
     assert [worker.reason for worker in shown.workers] == ["", "its stream ended", "killed", "", ""]
-    assert (shown.version, shown.target, shown.reports, shown.refused) == (5, 50, 5, 0)
+    assert (shown.version, shown.reports, shown.refused, shown.seconds) == (5, 5, 0, 10.0)
     assert shown.ages == (4, 0, 1)  # ages 0, 0, 0, 3, 0
-    assert (shown.seconds, shown.loss, shown.saved, shown.problems) == (10.0, 0.5, 1.0, ("disk full",))
     assert json.loads(json.dumps(shown.as_dict()))["workers"][4]["silent"] is None
 
 

@@ -125,14 +125,14 @@ class Session:
 
     def snapshot(self, now: float) -> Snapshot:
         """How things stand, for whoever watches."""
-        shown = self.server.snapshot(
-            now,
+        return replace(
+            self.server.snapshot(now),
             target=self.until.iterations,
             loss=self.curve.latest,
             saved=self._saves.age(now),
             problems=tuple(problem.text for problem in self.problems),
+            done=self.ended is not None and self.ended.ending.done,
         )
-        return replace(shown, done=self.ended is not None and self.ended.ending.done)
 
     def recover(self, now: float) -> None:
         """Go on where the last session with this store was, if there was one."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from siag.foundations import check
 from siag.foundations.types import Floats
@@ -16,6 +16,7 @@ from siag.server.snapshot import State, WorkerView
 RECENT = 3.0  # seconds over which a worker's rate is averaged
 FORGOTTEN = 64  # half-lives after which nothing is left of a row
 PATIENCE = 10.0  # seconds; no worker counts as stalled before
+SAVED = ("reason", "reports", "refused", "stamp", "last", "samples", "largest", "usual", "longest")
 USUAL, LONGEST = 10.0, 2.0  # times its usual and its longest time between reports after which a worker is stalled
 
 
@@ -58,51 +59,37 @@ class Departed:
 KEEP, DROP = Departed(), Departed(half_life=0)
 
 
-class _Count:
-    """A whole number in a worker's line of the ledger."""
-
-    def __init__(self, place: int) -> None:
-        self._place = place
-
-    def __get__(self, member: Member, _: type) -> int:
-        return int(member.line[self._place])
-
-    def __set__(self, member: Member, value: int) -> None:
-        member.line[self._place] = value
+Number = TypeVar("Number", bound=float)
 
 
-class _Figure:
+class _Entry(Generic[Number]):
     """A number in a worker's line of the ledger."""
 
-    def __init__(self, place: int) -> None:
-        self._place = place
+    def __init__(self, place: int, kind: Callable[[Any], Number]) -> None:
+        self._place, self._kind = place, kind
 
-    def __get__(self, member: Member, _: type) -> float:
-        return float(member.line[self._place])
+    def __get__(self, member: Member, _: type) -> Number:
+        return self._kind(member.line[self._place])
 
-    def __set__(self, member: Member, value: float) -> None:
+    def __set__(self, member: Member, value: Number) -> None:
         member.line[self._place] = value
 
 
 class Member:
-    """What the server knows of one worker; its numbers are in the ledger.
+    """What the server knows of one worker; its numbers are in its line of the ledger.
 
-    Args:
-        row: its own.
-        name: its own.
-        line: (12,) its line of the ledger.
-        patience: seconds without a report after which it counts as stalled; `None`: that is a matter of its habits.
+    It counts as stalled after `patience` seconds without a report; if that is `None`, by its own habits.
     """
 
-    reports = _Count(ledger.REPORTS)
-    stamp = _Count(ledger.STAMP)  # of its last accepted report
-    last = _Count(ledger.LAST)  # version at which that arrived
-    samples = _Count(ledger.SAMPLES)  # it has drawn, as far as is known
-    largest = _Figure(ledger.LARGEST)  # norm of its reports so far
-    heard = _Figure(ledger.HEARD)
-    since = _Figure(ledger.SINCE)  # when it last reported, or joined; a sign of life is no work
-    usual = _Figure(ledger.USUAL)  # seconds between its reports
-    longest = _Figure(ledger.LONGEST)  # recently
+    reports = _Entry(ledger.REPORTS, int)
+    stamp = _Entry(ledger.STAMP, int)  # of its last accepted report
+    last = _Entry(ledger.LAST, int)  # version at which that arrived
+    samples = _Entry(ledger.SAMPLES, int)  # it has drawn, as far as is known
+    largest = _Entry(ledger.LARGEST, float)  # norm of its reports so far
+    heard = _Entry(ledger.HEARD, float)
+    since = _Entry(ledger.SINCE, float)  # when it last reported, or joined; a sign of life is no work
+    usual = _Entry(ledger.USUAL, float)  # seconds between its reports
+    longest = _Entry(ledger.LONGEST, float)  # recently
 
     def __init__(self, row: int, name: str, line: Floats | None = None, patience: float | None = None) -> None:
         self.row, self.name = row, name
@@ -189,23 +176,13 @@ class Member:
             "name": self.name,
             "left": self.state == State.LEFT,
             "seen": self.state != State.EXPECTED or self.reports > 0,
-            "reason": self.reason,
-            "reports": self.reports,
-            "refused": self.refused,
-            "stamp": self.stamp,
-            "last": self.last,
-            "samples": self.samples,
-            "largest": self.largest,
-            "usual": self.usual,
-            "longest": self.longest,
+            **{name: getattr(self, name) for name in SAVED},
         }
 
     def restore(self, saved: Mapping[str, Any]) -> None:
         """Take over what an earlier server knew; whoever was there is away now, and who was refused has another try."""
-        self.name, self.reason = str(saved["name"]), str(saved["reason"])
-        for count in ("reports", "refused", "stamp", "last", "samples"):
-            setattr(self, count, int(saved[count]))
-        for figure in ("largest", "usual", "longest"):
-            setattr(self, figure, float(saved[figure]))
+        self.name = str(saved["name"])
+        for name in SAVED:
+            setattr(self, name, saved[name])
         self.began, self.strikes = True, 0
         self.state = State.LEFT if saved["left"] else State.AWAY if saved["seen"] else State.EXPECTED

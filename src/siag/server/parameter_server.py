@@ -316,29 +316,17 @@ class ParameterServer:
         self.roster.restore(meta)
         self.count_from(now)
 
-    def snapshot(
-        self,
-        now: float,
-        *,
-        target: int | None = None,
-        loss: float | None = None,
-        saved: float | None = None,
-        problems: Sequence[str] = (),
-    ) -> Snapshot:
-        """How things stand."""
+    def snapshot(self, now: float) -> Snapshot:
+        """How things stand, as far as the server knows."""
         views = tuple(member.view(self.version, now) for member in self.members)
         return Snapshot(
             version=self.version,
-            target=target,
             reports=self.reports,
             refused=sum(view.refused for view in views),
             seconds=self.seconds(now),
             rate=self._rate.of(self.version, now),
             ages=tuple(self.roster.counted_ages),
             workers=views,
-            loss=loss,
-            saved=saved,
-            problems=tuple(problems),
         )
 
     def in_range(self) -> bool:

@@ -51,15 +51,13 @@ class Sizes:
 
     def at(self, version: int) -> float:
         """η of this version; with a rule to be asked once only, when all that has come is heard."""
-        if self.rule is not None:
-            eta = float(aged_size(self.rule, version))
-            if not 0.0 <= eta < math.inf:
-                raise BadInput("step", eta, "finite and not negative", "mend what `size` means for it")
-            return eta
-        k = version - self._from
-        if not 0 <= k < len(self._ahead):
-            k = self.ahead(version)[1]
-        return float(self._ahead[k])
+        if self.rule is None:
+            sizes, k = self.ahead(version)
+            return float(sizes[k])
+        eta = float(aged_size(self.rule, version))
+        if not 0.0 <= eta < math.inf:
+            raise BadInput("step", eta, "finite and not negative", "mend what `size` means for it")
+        return eta
 
     def ahead(self, version: int) -> tuple[Floats, int]:
         """η of this version and some more, without a rule: an array, and where in it this version is."""

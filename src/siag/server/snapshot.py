@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import Any
 
@@ -35,17 +35,7 @@ class WorkerView:
 
     def as_dict(self) -> dict[str, Any]:
         """The fields by name, ready for JSON: null for what is not finite."""
-        return {
-            "row": int(self.row),
-            "name": self.name,
-            "state": str(self.state),
-            "reports": int(self.reports),
-            "rate": _finite(self.rate),
-            "age": int(self.age),
-            "silent": _finite(self.silent),
-            "refused": int(self.refused),
-            "reason": self.reason,
-        }
+        return _plain(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,42 +43,23 @@ class Snapshot:
     """The server and its workers at one moment."""
 
     version: int  # iterations done
-    target: int | None  # iterations asked for; None: open end
     reports: int  # accepted
     refused: int
     seconds: float  # since the start
     rate: float  # updates per second, recently
-    ages: tuple[int, ...]  # histogram of the ages of accepted reports, bins as in age_bin
+    ages: tuple[int, ...]  # histogram of the ages of accepted reports, in bins 0, 1, 2-3, 4-7 and so on
     workers: tuple[WorkerView, ...]
-    loss: float | None
-    saved: float | None  # seconds since the state was last saved; None: not saved at all
-    problems: tuple[str, ...]  # what goes wrong while training goes on, one line each
+    target: int | None = None  # iterations asked for; None: open end
+    loss: float | None = None
+    saved: float | None = None  # seconds since the state was last saved; None: not saved at all
+    problems: tuple[str, ...] = ()  # what goes wrong while training goes on, one line each
     done: bool = False  # whether it has ended as it was to end
 
     def as_dict(self) -> dict[str, Any]:
         """The fields by name, workers included, ready for JSON: null for what is not finite."""
-        return {
-            "version": int(self.version),
-            "target": None if self.target is None else int(self.target),
-            "reports": int(self.reports),
-            "refused": int(self.refused),
-            "seconds": _finite(self.seconds),
-            "rate": _finite(self.rate),
-            "ages": [int(count) for count in self.ages],
-            "workers": [worker.as_dict() for worker in self.workers],
-            "loss": _finite(self.loss),
-            "saved": _finite(self.saved),
-            "problems": list(self.problems),
-        }
-
-
-def age_bin(age: int) -> int:
-    """The bin of an age in the histogram, whose bins are 0, 1, 2-3, 4-7, 8-15 and so on.
-
-    >>> [age_bin(age) for age in (0, 1, 2, 3, 4, 7, 8)]
-    [0, 1, 2, 2, 3, 3, 4]
-    """
-    return max(int(age), 0).bit_length()
+        found = _plain(self) | {"workers": [worker.as_dict() for worker in self.workers]}
+        del found["done"]
+        return found
 
 
 def oldest(k: int) -> int:
@@ -105,5 +76,6 @@ def bin_label(k: int) -> str:
     return str(k) if k < 2 else f"{oldest(k - 1) + 1}-{oldest(k)}"
 
 
-def _finite(value: float | None) -> float | None:
-    return float(value) if value is not None and math.isfinite(value) else None
+def _plain(shown: WorkerView | Snapshot) -> dict[str, Any]:
+    found = {each.name: getattr(shown, each.name) for each in fields(shown)}
+    return {name: None if isinstance(it, float) and not math.isfinite(it) else it for name, it in found.items()}

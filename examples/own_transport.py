@@ -11,12 +11,10 @@ from time import monotonic, sleep
 import numpy as np
 
 import siag
-from siag.activity import Tick
 from siag.live import worker as at_worker
 from siag.live.connection import Close, Limits, Send, SendModel, model_frame
 from siag.live.connections import Connections
 from siag.live.frame_reader import FrameReader
-from siag.live.reasons import Ending
 from siag.live.security import Tokens
 from siag.live.task import StreamEnded, last_words
 
@@ -72,14 +70,8 @@ class Pipes(siag.runtimes.Runtime):
         try:
             for row, task in enumerate(tasks):
                 server.start(row, task)
-            session.begin(monotonic())
-            try:
+            with session.running(monotonic):  # the last save comes before goodbye
                 server.serve()
-            except Exception:  # not a second Ctrl-C, which may come in the middle of a step
-                session.end(Ending.SERVER_ERROR)
-                session.finish(monotonic())
-                raise
-            session.finish(monotonic())  # the last save comes before goodbye
         finally:
             server.stop()
 
@@ -105,10 +97,9 @@ class Server:
 
     def serve(self):
         """Until the session is over: messages, answers that waited for the disk, whoever is too slow, all else."""
-        session, connections, pause = self.session, self.connections, PAUSE
+        session, connections = self.session, self.connections
         while self.rows and not session.over:
-            if isinstance(session.server.pace, Tick):
-                pause = min(PAUSE, max(0.0, session.next_tick - monotonic()))
+            pause = min(PAUSE, max(0.0, session.next_tick - monotonic()))
             for pipe in wait(list(self.rows), pause):
                 self.hear(pipe, monotonic())
             now = monotonic()

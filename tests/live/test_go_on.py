@@ -54,11 +54,11 @@ def test_a_folder_whose_workers_had_all_left_can_be_gone_on_with(tmp_path):
     second.store.close()
 
 
-def curved(folder, iterations=100):
+def curved(folder, iterations=100, durable=False):
     until = Until(iterations=iterations)
     server = ParameterServer(siag.methods.SIAG(), STEP, np.zeros(2), 1)
     curve = Curve(until, 10, lambda w: float(np.square(w - 1.0).sum()))
-    made = Session(server, until, curve, store=Store(folder, IDENTITY))
+    made = Session(server, until, curve, store=Store(folder, IDENTITY, durable=durable), durable=durable)
     made.recover(0.0)
     made.begin(0.0)
     return made
@@ -96,6 +96,22 @@ def test_a_run_that_was_restarted_has_its_whole_curve(tmp_path):
     assert np.array_equal(pieces.w, whole.w)
     through.store.close()
     third.store.close()
+
+
+def test_a_durable_run_that_crashed_has_its_whole_curve_and_no_other_point(tmp_path):
+    through, first = curved(tmp_path / "one"), curved(tmp_path / "two", durable=True)
+    report(through, 100)
+    report(first, 37)
+    first.commit()
+    first.store.close()  # without a save
+    second = curved(tmp_path / "two", durable=True)
+    report(second, 63)
+    whole, pieces = (each.curve.run(each.server.w, -1, {}) for each in (through, second))
+    assert pieces.t.tolist() == whole.t.tolist()
+    assert np.array_equal(pieces.error, whole.error)
+    assert np.allclose(pieces.time[0, :8], whole.time[0, :8])  # to version 32
+    through.store.close()
+    second.store.close()
 
 
 def test_a_curve_with_nothing_measured_and_an_open_end_goes_on_too(tmp_path):

@@ -1,14 +1,15 @@
 """Why things end and fail, in words: the one place where the sentences are tested."""
 
 import pytest
+from jobs import Notes
 
+from siag.live.announcer import Announcer
 from siag.live.reasons import (
     MOST_LINES,
     Ended,
     Ending,
     Failure,
     Problem,
-    Problems,
     Trouble,
     WorkerFailure,
     clearest,
@@ -72,12 +73,13 @@ def test_of_very_many_failures_some_are_named():
 
 
 def test_a_problem_is_told_once_and_so_is_its_end():
-    problems = Problems()
-    full = Problem(Trouble.SAVING, "full")
-    told = [problems.note(Trouble.SAVING, reason) for reason in ("full", "full", "broken", None, None)]
-    assert told == [full.alarm, None, Problem(Trouble.SAVING, "broken").alarm, "saving: works again", None]
-    assert full.alarm == "problem: saving: full; training goes on"
-    assert problems.now == ()
+    notes = Notes()
+    announcer = Announcer(notes)
+    for reason in ("full", "full", "broken", None, None):
+        announcer.tell(Trouble.SAVING, reason)
+    told = [f"problem: saving: {reason}; training goes on" for reason in ("full", "broken")]
+    assert notes.events == [*told, "saving: works again"]
+    assert announcer.problems == ()
 
 
 def test_a_run_that_ends_with_a_problem_says_what_is_lost():

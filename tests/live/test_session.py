@@ -142,6 +142,7 @@ def test_a_worker_that_leaves_is_noticed_at_the_next_look_however_soon(assembled
 
 def test_the_server_ticks_in_time_whoever_has_arrived(assembled):
     session = assembled(server=Tick(0.1))
+    assert session.next_tick == math.inf
     session.begin(0.0)
     assert session.next_tick == pytest.approx(0.1)
     join(session)
@@ -240,6 +241,20 @@ def test_a_worker_that_is_gone_has_one_line_until_it_reports_again_or_leaves(ass
     session.died(0, "killed too")
     session.left(1, 200.2, "its stream ended")
     assert failures(session) == [("a", Failure.GONE, "killed too")]
+
+
+def test_what_a_worker_said_of_its_failure_is_clearer_than_that_it_is_gone(assembled):
+    session = assembled()
+    session.begin(0.0)
+    join(session)
+    session.failed(0, "ValueError: no")
+    session.died(0, "its process ended")
+    assert failures(session) == [("a", Failure.OWN_CODE, "ValueError: no")]
+    assert session.notes.events[-1] == "worker a failed: ValueError: no; the others go on"
+    join(session)
+    report(session, 0, 1.0)
+    session.died(0, "its process ended")
+    assert failures(session) == [("a", Failure.GONE, "its process ended")]
 
 
 def test_of_very_many_workers_that_are_gone_a_run_names_some():

@@ -1,5 +1,7 @@
 """When a live run ends, and the curve that is kept of it."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -9,13 +11,19 @@ from siag.live.curve import Curve
 from siag.live.until import until_of
 
 
+def at(version, w=0.0, reports=None):
+    """A server with these counts."""
+    reports = version if reports is None else reports
+    return SimpleNamespace(version=version, w=np.array([w]), reports=reports, skips=0, seconds=float)
+
+
 def curve_of(until, last, record=20, measure=lambda w: float(w[0])):
     """The curve of a run of so many iterations, each of one report and a tenth of a second."""
     curve = Curve(until, record, measure)
     for version in range(last + 1):
         if version >= curve.next:
-            curve.note(version, np.array([100.0 - version]), version, version / 10)
-    curve.note(last, np.array([100.0 - last]), last, last / 10)
+            curve.note(at(version, 100.0 - version), version / 10)
+    curve.note(at(last, 100.0 - last), last / 10)
     return curve.run(np.zeros(1), -1, {})
 
 
@@ -84,7 +92,7 @@ class Watched:
     def __init__(self, until=None, record=20, cost=0.0):
         self.measured, self.now, self.cost = [], 0.0, cost
         self.curve = Curve(until or siag.Until(), record, self.measure, clock=lambda: self.now)
-        self.curve.note(0, np.zeros(1), 0, 0.0)
+        self.curve.note(at(0), 0.0)
 
     def measure(self, w):
         self.now += self.cost
@@ -95,10 +103,9 @@ class Watched:
         """Let time pass, with `rate` versions a second; w is the version."""
         for tenth in range(1, 10 * seconds + 1):
             version = tenth * rate // 10
-            w = np.array([float(version)])
-            if version >= self.curve.next:
-                self.curve.note(version, w, version, tenth / 10)
-            self.curve.refresh(version, w, version, tenth / 10)
+            server = at(version, float(version))
+            self.curve.keep_up(server, tenth / 10)
+            self.curve.refresh(server, tenth / 10)
             assert self.cost or version - self.curve.latest <= rate
         return self.curve.run(np.zeros(1), -1, {})
 
@@ -115,9 +122,9 @@ def test_on_an_open_end_the_loss_is_never_older_than_a_second_and_the_points_sta
 
 def test_for_days_the_points_stay_as_few_and_nothing_overflows():
     curve = Curve(siag.Until(), 1, None)
-    curve.note(0, np.zeros(1), 0, 0.0)
+    curve.note(at(0), 0.0)
     for k in range(1, 60):
-        curve.refresh(2**k, np.zeros(1), 2**k, 2.0**k)
+        curve.refresh(at(2**k), 2.0**k)
         assert len(curve.run(np.zeros(1), -1, {}).t) <= 4
 
 
@@ -132,7 +139,7 @@ def test_with_a_known_end_the_loss_is_fresh_too_and_the_points_are_those_of_a_si
 def test_a_loss_that_takes_long_takes_a_hundredth_of_the_time():
     watched = Watched(cost=0.5)
     watched.watch(seconds=2000, rate=10)
-    early = len(Watched().curve._rows)
+    early = 1
     assert len(watched.measured) * 0.5 <= 0.01 * 2000 + 0.5 * (early + np.log(20_000) / np.log(1.05))
 
 
@@ -141,15 +148,15 @@ def test_a_loss_that_fails_at_the_first_look_is_a_mistake_and_later_a_trouble():
         raise ArithmeticError("no loss")
 
     with pytest.raises(ArithmeticError):
-        Curve(siag.Until(), 10, never).note(0, np.zeros(1), 0, 0.0)
+        Curve(siag.Until(), 10, never).note(at(0), 0.0)
     curve = Curve(siag.Until(), 10, lambda w: 1.0 / float(w[0] != 1.0))
     for version in range(3):
-        curve.note(version, np.array([float(version)]), version, float(version))
+        curve.note(at(version, float(version)), float(version))
         assert (curve.trouble is None) == (version != 1)
     assert np.isnan(curve.run(np.zeros(1), -1, {}).error[0]).tolist() == [False, True, False]
     again = Curve(siag.Until(), 10, never)
     again.restore(curve.saved())
-    again.note(3, np.zeros(1), 3, 3.0)
+    again.note(at(3), 3.0)
     assert again.trouble.startswith("ArithmeticError: no loss")
 
 
@@ -161,8 +168,8 @@ def test_of_a_loss_that_fails_what_its_own_code_raised_is_told():
             raise siag.BadInput("loss", "shops:loss", "a function of w") from error
 
     curve = Curve(siag.Until(), 10, loss)
-    curve.note(0, np.zeros(1), 0, 0.0)
-    curve.note(1, np.ones(1), 1, 1.0)
+    curve.note(at(0), 0.0)
+    curve.note(at(1, 1.0), 1.0)
     assert curve.trouble.startswith("ZeroDivisionError: ")
 
 
@@ -177,14 +184,14 @@ def test_a_loss_that_fails_after_long_takes_a_hundredth_of_the_time_too():
     watched.curve._measure = fail
     watched.curve.latest = 0.0
     for tenth in range(1, 2000):
-        watched.curve.refresh(tenth, np.zeros(1), tenth, tenth / 10)
+        watched.curve.refresh(at(tenth), tenth / 10)
     assert len(watched.measured) <= 6
 
 
 def test_while_nothing_moves_nothing_is_measured():
     watched = Watched()
     for tenth in range(100):
-        watched.curve.refresh(0, np.zeros(1), 0, tenth / 10)
+        watched.curve.refresh(at(0), tenth / 10)
     assert len(watched.measured) == 1
 
 
@@ -196,8 +203,8 @@ def test_without_a_loss_the_error_is_not_a_number():
 
 def test_a_point_measured_again_takes_the_place_of_the_first():
     curve = Curve(siag.Until(), 10, None)
-    curve.note(0, np.zeros(1), 0, 0.0)
-    curve.note(0, np.zeros(1), 3, 0.5)
+    curve.note(at(0), 0.0)
+    curve.note(at(0, reports=3), 0.5)
     run = curve.run(np.zeros(1), -1, {})
     assert (run.t.tolist(), run.samples.tolist(), run.time.tolist()) == ([0], [[3]], [[0.5]])
 

@@ -6,27 +6,23 @@ import logging
 
 from siag.live.monitor.watch import Problems as Alarms
 from siag.live.monitor.watch import Quiet, Watcher
-from siag.live.reasons import Problem, Problems, Trouble
+from siag.live.reasons import Problem, Trouble
 from siag.server.snapshot import Snapshot
 
 log = logging.getLogger("siag")
 
 
 class Announcer:
-    """Tells remarks and problems; a problem once, and its end.
-
-    Args:
-        watcher: who is shown how it goes; nobody by default.
-    """
+    """Tells remarks and problems; a problem once, and its end."""
 
     def __init__(self, watcher: Watcher | None = None) -> None:
         self._watcher: Watcher = Quiet() if watcher is None else watcher
-        self._problems = Problems()
+        self._wrong: dict[Trouble, Problem] = {}
 
     @property
     def problems(self) -> tuple[Problem, ...]:
         """What is wrong now."""
-        return self._problems.now
+        return tuple(self._wrong.values())
 
     def show(self, snapshot: Snapshot) -> None:
         """Show how things stand."""
@@ -47,6 +43,10 @@ class Announcer:
 
     def tell(self, what: Trouble, reason: str | None) -> None:
         """Something does not work for this reason, or works if there is none."""
-        text = self._problems.note(what, reason)
-        if text is not None:
-            self.alarm(text)
+        before = self._wrong.pop(what, None)
+        if reason:
+            self._wrong[what] = problem = Problem(what, reason)
+            if problem != before:
+                self.alarm(problem.alarm)
+        elif before is not None:
+            self.alarm(before.end)

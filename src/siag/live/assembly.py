@@ -90,7 +90,7 @@ class Assembly:
     def _look_at_start(self) -> None:
         """The first point of the curve of a new run; a loss that raises there is a mistake."""
         if not self._curve.begun:
-            self._curve.note(0, self.server.w if self._curve.measures else None, 0, 0.0)
+            self._curve.note(self.server, 0.0)
 
     def close(self) -> None:
         """Close everything, the session having been carried by somebody else, or not at all."""

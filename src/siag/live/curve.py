@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,12 +14,23 @@ from siag.foundations.schedule import points
 from siag.foundations.types import Floats
 from siag.live.task import last_words
 from siag.live.until import Until
+from siag.server.parameter_server import ParameterServer
 from siag.simulation import Run
 
 GROWTH = 1.05  # without a last iteration to aim at, the next point of the curve is so much further, at first
 FURTHEST = 100.0  # and no further than this in the end
 REFRESH = 1.0  # seconds after which w is measured again, for whoever watches
 SHARE = 0.01  # of all time that may take
+
+
+class Point(NamedTuple):
+    """A point of the curve."""
+
+    version: int
+    value: float | None  # what was measured of w
+    reports: int
+    seconds: float
+    skips: int  # of the reports, those that sent nothing
 
 
 class Curve:
@@ -30,6 +41,11 @@ class Curve:
         record: how many points to keep, about.
         measure: what to write down of w: the error, the loss; `None`: nothing is known of it.
         clock: by which the measure is timed.
+
+    Attributes:
+        next: the version of the next point.
+        latest: what was last measured.
+        trouble: why w cannot be measured.
     """
 
     def __init__(
@@ -43,80 +59,62 @@ class Curve:
         self._open = not until.iterations
         ahead = points(until.iterations, record).tolist() if until.iterations else []
         self._ahead: list[int] = ahead[::-1]
-        self._rows: list[tuple[int, float, int, float, int]] = []
+        self._points: list[Point] = []
         self._apart = REFRESH  # seconds after which an open end gets a point in any case
         self._measured, self._measured_at, self._cost = -1, 0.0, 0.0
         self.next = 0
         self.latest: float | None = None
-        self.trouble: str | None = None  # why w cannot be measured
-
-    @property
-    def measures(self) -> bool:
-        """Whether it looks at w at all."""
-        return self._measure is not None
+        self.trouble: str | None = None
 
     @property
     def begun(self) -> bool:
         """Whether it has a point."""
-        return bool(self._rows)
+        return bool(self._points)
 
     def saved(self) -> dict[str, Any]:
         """What outlives the server, ready for JSON."""
-        rows = [(t, None if math.isnan(value) else value, *rest) for t, value, *rest in self._rows]
-        return {"rows": rows, "growth": self._growth, "apart": self._apart}
+        return {"rows": self._points, "growth": self._growth, "apart": self._apart}
 
     def restore(self, saved: Mapping[str, Any]) -> None:
         """Go on with the curve of an earlier server; points that are behind are not written down again."""
         self._growth, self._apart = float(saved["growth"]), float(saved["apart"])
-        self._rows = [
-            (int(t), math.nan if value is None else float(value), int(reports), float(seconds), int(skips))
-            for t, value, reports, seconds, skips in saved["rows"]
-        ]
-        if self._rows:
-            version, value, _, seconds, _ = self._rows[-1]
-            self._measured, self._measured_at = version, seconds
-            self.latest = None if math.isnan(value) else value
-            self._aim_after(version)
+        self._points = [Point(*row) for row in saved["rows"]]
+        if self._points:
+            last = self._points[-1]
+            self._measured, self._measured_at = last.version, last.seconds
+            self.latest = last.value
+            self._aim_after(last.version)
 
-    def note(
-        self,
-        version: int,
-        w: Floats | None,
-        reports: int,
-        seconds: float,
-        measured: float | None = None,
-        skips: int = 0,
-    ) -> None:
-        """Write down a point, if it is time: `version` has reached `next`. `skips` of the reports sent nothing.
+    def keep_up(self, server: ParameterServer, now: float) -> None:
+        """Write down a point if the server has come to one."""
+        if server.version >= self.next:
+            self.note(server, now)
 
-        Without w, which only the measure looks at, it is the one last measured.
-        """
-        self._look_at(w, version, seconds, measured)
-        value = float("nan") if self.latest is None else self.latest
-        if self._rows and self._rows[-1][0] == version:
-            self._rows.pop()
-        self._rows.append((version, value, reports, seconds, skips))
-        if len(self._rows) > self._most:  # an open end is far: every second point will do
-            self._rows[1:-1] = self._rows[2:-1:2]
+    def note(self, server: ParameterServer, now: float, diverged: bool = False) -> None:
+        """Write down a point; after a divergence there is nothing to measure."""
+        version, seconds = server.version, server.seconds(now)
+        self._look_at(server, seconds, diverged)
+        if self._points and self._points[-1].version == version:
+            self._points.pop()
+        self._points.append(Point(version, self.latest, server.reports, seconds, server.skips))
+        if len(self._points) > self._most:  # an open end is far: every second point will do
+            self._points[1:-1] = self._points[2:-1:2]
             self._growth = min(self._growth**2, FURTHEST)
             self._apart *= 2
         self._aim_after(version)
 
-    def due(self, version: int, seconds: float) -> bool:
-        """Whether w was measured long ago."""
-        return version != self._measured and seconds - self._measured_at >= max(REFRESH, self._cost / SHARE)
-
-    def refresh(self, version: int, w: Floats | None, reports: int, seconds: float, skips: int = 0) -> None:
+    def refresh(self, server: ParameterServer, now: float) -> None:
         """Measure w if that was long ago; with an open end this may be a point of the curve, too.
 
         The points of a run with a known end are those of a simulation, and no others.
         """
-        if not self.due(version, seconds):
+        seconds = server.seconds(now)
+        if server.version == self._measured or seconds - self._measured_at < max(REFRESH, self._cost / SHARE):
             return
-        if self._open and self._rows and seconds - self._rows[-1][3] >= self._apart:
-            self.note(version, w, reports, seconds, skips=skips)
+        if self._open and self._points and seconds - self._points[-1].seconds >= self._apart:
+            self.note(server, now)
         else:
-            self._look_at(w, version, seconds)
+            self._look_at(server, seconds)
 
     def _aim_after(self, version: int) -> None:
         """Find where the next point is."""
@@ -124,36 +122,36 @@ class Curve:
             self._ahead.pop()
         self.next = self._ahead[-1] if self._ahead else max(version + 1, int(version * self._growth))
 
-    def _look_at(self, w: Floats | None, version: int, seconds: float, measured: float | None = None) -> None:
-        self._measured, self._measured_at = version, seconds
+    def _look_at(self, server: ParameterServer, seconds: float, diverged: bool = False) -> None:
+        self._measured, self._measured_at = server.version, seconds
         if self._measure is None:
             return
-        if measured is not None:
-            self.latest = measured
-        elif w is not None:
-            began = self._clock()
-            try:
-                self.latest, self.trouble = float(self._measure(w)), None
-            except Exception as error:  # whatever a user's loss raises
-                if not self._rows:  # it never worked: a mistake
-                    raise
-                self.latest, self.trouble = None, self.trouble or _reason(error)
-            self._cost = self._clock() - began
+        if diverged:
+            self.latest = math.nan
+            return
+        began = self._clock()
+        try:
+            self.latest, self.trouble = float(self._measure(server.w)), None
+        except Exception as error:  # whatever a user's loss raises
+            if not self._points:  # it never worked: a mistake
+                raise
+            self.latest, self.trouble = None, self.trouble or _reason(error)
+        self._cost = self._clock() - began
 
     def run(self, w: Floats, diverged: int, about: dict[str, Any], gradients: int = 1) -> Run:
         """The curve as a run, a report being made of so many gradients."""
-        t, value, reports, seconds, skips = (np.array(column) for column in zip(*self._rows, strict=True))
-        reports, skips = reports.astype(np.int64)[None], skips.astype(np.int64)[None]
+        t, value, reports, seconds, skips = zip(*self._points, strict=True)
+        accepted = np.array([reports], np.int64)
         return Run(
-            t.astype(np.int64),
-            value.astype(float)[None],
-            gradients * reports,
-            seconds.astype(float)[None],
+            np.array(t, np.int64),
+            np.array([value], float),
+            gradients * accepted,
+            np.array([seconds], float),
             w.copy()[None],
             np.array([diverged], np.int64),
             about,
-            reports,
-            reports - skips,
+            accepted,
+            accepted - np.array([skips], np.int64),
         )
 
 

@@ -47,9 +47,11 @@ class Departures:
         """Whether a worker is there, or may still come for the first time."""
         return any(member.state in ("working", "expected") for member in self._members)
 
-    def gone(self, row: int, kind: Failure, reason: str) -> WorkerFailure:
-        """A worker is gone, for this reason."""
-        member = self._members[row]
+    def gone(self, row: int, kind: Failure, reason: str) -> WorkerFailure | None:
+        """A worker is gone, for this reason; `None` if a clearer one is known already."""
+        member, known = self._members[row], self._failures.get(row)
+        if known is not None and known.reports == member.reports and known.kind.vagueness < kind.vagueness:
+            return None
         failure = self._failures[row] = WorkerFailure(row, member.name, kind, reason, member.reports)
         return failure
 

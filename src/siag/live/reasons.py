@@ -52,15 +52,10 @@ ENDINGS = {  # what is told of each; {} is the detail
 
 @dataclass(frozen=True)
 class Ended:
-    """Why a run ended.
-
-    Args:
-        ending: the kind of reason.
-        detail: what its sentence has a place for: seconds, a signal's name, how many workers are where.
-    """
+    """Why a run ended."""
 
     ending: Ending
-    detail: str = ""
+    detail: str = ""  # what its sentence has a place for: seconds, a signal's name, how many workers are where
 
     @property
     def text(self) -> str:
@@ -88,21 +83,13 @@ class Failure(StrEnum):
 
 @dataclass(frozen=True)
 class WorkerFailure:
-    """A worker that is gone without having left.
-
-    Args:
-        row: its own.
-        name: its own.
-        kind: the kind of reason.
-        reason: in words.
-        reports: how many of its reports had been accepted by then.
-    """
+    """A worker that is gone without having left."""
 
     row: int
     name: str
     kind: Failure
     reason: str
-    reports: int
+    reports: int  # of its, accepted by then
 
     @property
     def text(self) -> str:
@@ -151,12 +138,7 @@ class Trouble(StrEnum):
 
 @dataclass(frozen=True)
 class Problem:
-    """What is wrong now.
-
-    Args:
-        what: that does not work.
-        reason: in words.
-    """
+    """What is wrong now."""
 
     what: Trouble
     reason: str
@@ -172,26 +154,11 @@ class Problem:
         return f"problem: {self.text}; training goes on"
 
     @property
+    def end(self) -> str:
+        """What is told when it is over."""
+        return f"{self.what}: works again"
+
+    @property
     def warning(self) -> str:
         """What is told when a run ends with it."""
         return f"{self.text}; {UNMEASURED if self.what is Trouble.LOSS else OLD}"
-
-
-class Problems:
-    """What is wrong now, each thing told once, and its end."""
-
-    def __init__(self) -> None:
-        self._now: dict[Trouble, Problem] = {}
-
-    @property
-    def now(self) -> tuple[Problem, ...]:
-        """All of them."""
-        return tuple(self._now.values())
-
-    def note(self, what: Trouble, reason: str | None) -> str | None:
-        """Something is wrong for this reason, or works if there is none; return what is to be told, if that is new."""
-        before = self._now.pop(what, None)
-        if reason:
-            problem = self._now[what] = Problem(what, reason)
-            return problem.alarm if problem != before else None
-        return f"{what}: works again" if before else None

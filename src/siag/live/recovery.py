@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from typing import Any
 
 import numpy as np
 
+from siag.live.curve import Curve
 from siag.server.guard import Guard
 from siag.server.parameter_server import Diverged, ParameterServer
 from siag.storage.store import Recovery, Store
@@ -19,7 +21,9 @@ ANYTHING = Guard(jump=None)
 BEYOND = "with them w leaves the range of numbers"
 
 
-def go_on(server: ParameterServer, store: Store, found: Recovery, now: float) -> tuple[list[str], list[str]]:
+def go_on(
+    server: ParameterServer, curve: Curve, store: Store, found: Recovery, now: float
+) -> tuple[list[str], list[str]]:
     """Put a server where another was, its arrays being those of the last save: restore the rest, redo what was logged.
 
     It is done up to where w leaves the range of numbers.
@@ -29,13 +33,11 @@ def go_on(server: ParameterServer, store: Store, found: Recovery, now: float) ->
     """
     trace, guard, entries = server.trace, server.guard, found.entries
     server.guard = ANYTHING  # what was acknowledged has passed the guard of its time
-    good, lines = _redo_all(server, found, entries, now)
+    good, lines = _redo_all(server, curve, found.meta, entries, now)
     remarks = []
     if good < len(entries):
-        store.recover(server.arrays())  # once more from the save, to see how far it goes
-        good, _ = _redo_all(server, found, entries, now, look=True)
-        store.recover(server.arrays())
-        _, lines = _redo_all(server, found, entries[:good], now)
+        store.recover(server.arrays())  # once more from the save, as far as it goes
+        _, lines = _redo_all(server, curve, found.meta, entries[:good], now)
         remarks.append(f"the last {len(entries) - good} logged entries were not used: {BEYOND}")
     server.guard, server.trace = guard, trace
     server.count_from(now)
@@ -43,20 +45,20 @@ def go_on(server: ParameterServer, store: Store, found: Recovery, now: float) ->
 
 
 def _redo_all(
-    server: ParameterServer, found: Recovery, entries: Sequence[bytes], now: float, look: bool = False
+    server: ParameterServer, curve: Curve, meta: Mapping[str, Any], entries: Sequence[bytes], now: float
 ) -> tuple[int, list[str]]:
-    """Do these again after what was saved; after how many w was last seen within range, and the trace's lines.
-
-    It is seen at the end; with `look`, after each of them.
-    """
+    """Do these again after what was saved; after how many w was last within range, and the trace's lines."""
     good, last = 0, 0.0
-    server.restore(found.meta, now)
+    server.restore(meta, now)
+    if "curve" in meta:
+        curve.restore(meta["curve"])
     server.trace = redone = TraceLines()
     with suppress(Diverged):
         for done, entry in enumerate(entries, start=1):
             last = max(last, redo(server, entry, now))
-            if (look or done == len(entries)) and server.in_range():
+            if server.in_range():
                 good = done
+                curve.keep_up(server, now + last - server.seconds(now))
     if last > server.seconds(now):
         server.begin(now - last)  # time goes on from there
     return good, redone.lines

@@ -32,7 +32,7 @@ class Runtime(ABC):
     def carry(self, session: Session, tasks: list[Task]) -> None:
         """Let workers do their tasks, one each, and bring their reports to the session until it is over.
 
-        It calls `session.begin` first and `session.finish` last.
+        Messages are carried within `with session.running(self.clock)`.
         """
 
     def check_workers(self, workers: int) -> None:  # noqa: B027  # there need not be a limit

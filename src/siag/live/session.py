@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import sys
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 
 from siag.activity import Tick
@@ -39,7 +40,7 @@ class Session:
         until: when to end.
         curve: what to keep of the run.
         watcher: who is shown how it goes.
-        store: where the state is saved; `None`: nowhere.
+        store: where the state is saved.
         durable: whether a report is on disk before it is answered.
         linger: seconds to wait for workers when none is there; `None`: for ever.
         forget: seconds after which a worker that is away counts as having left for good; `None`: never.
@@ -61,7 +62,8 @@ class Session:
         run_id: str = "",
         life: str = "",
     ) -> None:
-        self.server, self.until, self.curve, self.durable = server, until, curve, durable
+        self.server, self.until, self.curve, self.store, self.durable = server, until, curve, store, durable
+        self.trace: TraceWriter | None = None  # where it is written who reported when
         self.ended: Ended | None = None
         self.diverged_at = -1  # the version at which w left the range of numbers
         self.recovered = False  # whether it goes on where another was
@@ -73,7 +75,7 @@ class Session:
         self.event, self.alarm = self._announcer.event, self._announcer.alarm  # a remark, a problem
         self._saves = Checkpoints(server, store, durable, self._announcer.tell)
         self._departures = Departures(server.members, linger, forget)
-        self._ticks = Ticks(server.pace.seconds) if isinstance(server.pace, Tick) else None
+        self._ticks = Ticks(server.pace.seconds if isinstance(server.pace, Tick) else math.inf)
         self._lingers = linger is not None
         self._remarks: list[str] = []  # for whoever watches, once it begins
         self._asked: deque[Callable[[], None]] = deque()
@@ -91,18 +93,8 @@ class Session:
 
     @property
     def next_tick(self) -> float:
-        """When a server that steps in time does so next."""
-        return 0.0 if self._ticks is None else self._ticks.next
-
-    @property
-    def store(self) -> Store | None:
-        """Where the state is saved."""
-        return self._saves.store
-
-    @property
-    def trace(self) -> TraceWriter | None:
-        """Where it is written who reported when."""
-        return self._saves.trace
+        """When a server that steps by the clock does so next; infinity for any other."""
+        return self._ticks.next
 
     @property
     def problems(self) -> tuple[Problem, ...]:
@@ -136,15 +128,12 @@ class Session:
 
     def recover(self, now: float) -> None:
         """Go on where the last session with this store was, if there was one."""
-        store = self._saves.store
-        found = None if store is None else store.recover(self.server.arrays())
-        if store is None or found is None:
+        found = None if self.store is None else self.store.recover(self.server.arrays())
+        if self.store is None or found is None:
             return
         self.recovered, self.run_id = True, found.meta.get("run", "")
-        if "curve" in found.meta:
-            self.curve.restore(found.meta["curve"])
         traced = found.meta.get("trace", "")
-        lines, remarks = go_on(self.server, store, found, now)
+        lines, remarks = go_on(self.server, self.curve, self.store, found, now)
         self.tail = None if traced is None else traced.splitlines(keepends=True) + lines
         self.remark(*found.remarks, *remarks)
         self.remark(f"went on from version {self.server.version}, {self.server.reports} reports")
@@ -155,7 +144,23 @@ class Session:
 
     def trace_to(self, trace: TraceWriter) -> None:
         """Write who reports when to this trace."""
-        self._saves.trace = self.server.trace = trace
+        self.trace = self._saves.trace = self.server.trace = trace
+
+    @contextmanager
+    def running(self, clock: Callable[[], float]) -> Iterator[None]:
+        """Begin, and finish after messages were carried; an error of the server's ends a run in order, too.
+
+        A second Ctrl-C does not: it may come in the middle of a step.
+        """
+        self.begin(clock())
+        try:
+            yield
+        except Exception:
+            self.end(Ending.SERVER_ERROR)
+            with suppress(Exception):  # the first error is the one to be told
+                self.finish(clock())
+            raise
+        self.finish(clock())
 
     def begin(self, now: float) -> None:
         """The clock starts."""
@@ -163,12 +168,11 @@ class Session:
         self._seconds0 = server.seconds(now)
         if not self._lingers:  # one that lingers has another rule for nobody coming
             self._awaited = now
-        if self._ticks is not None:
-            self._ticks.begin(now)
+        self._ticks.begin(now)
         self._shown = now
         self._saves.begin(now)
         self.before = server.reports
-        if not self.curve.begun or server.version >= self.curve.next:
+        if not self.curve.begun:
             self._note(now)
         for remark in self._remarks:
             self.event(remark)
@@ -185,12 +189,13 @@ class Session:
         self._due = now + LOOK
         while self._asked:
             self._asked.popleft()()
-        if self._ticks is not None:
-            self._keep_time(now, self._ticks)
+        self._keep_time(now)
         if now - self._shown >= SHOW:
             self._shown = now
             self._announcer.show(self.snapshot(now))
-        self._refresh(now)
+        if self.diverged_at < 0:
+            self.curve.refresh(self.server, now)
+            self._announcer.tell(Trouble.LOSS, self.curve.trouble)
         if self._saves.due(now):
             self.save(now)
         self._look_for_ends(now)
@@ -326,7 +331,9 @@ class Session:
 
     def _gone(self, row: int, kind: Failure, reason: str) -> None:
         """Remember who is gone, and see at once who is left."""
-        self.alarm(self._departures.gone(row, kind, reason).alarm)
+        failure = self._departures.gone(row, kind, reason)
+        if failure is not None:
+            self.alarm(failure.alarm)
         self._due = 0.0
 
     def _depart(self, row: int, now: float, reason: str) -> None:
@@ -336,8 +343,9 @@ class Session:
         self.event(f"worker {self.server.members[row].name} left: {reason}")
         self._due = 0.0
 
-    def _keep_time(self, now: float, ticks: Ticks) -> None:
+    def _keep_time(self, now: float) -> None:
         """The ticks that are due."""
+        ticks = self._ticks
         ticks.keep_up(now, self.server.seconds(now), self.server.reports > 0)
         while not self.over and ticks.take(now):
             try:
@@ -362,20 +370,9 @@ class Session:
         if deserted is not None:
             self.end(deserted.ending, deserted.detail)
 
-    def _refresh(self, now: float) -> None:
-        """Measure w again if that was long ago."""
-        server = self.server
-        if self.diverged_at < 0 and self.curve.due(server.version, server.seconds(now)):
-            w = server.w if self.curve.measures else None
-            self.curve.refresh(server.version, w, server.reports, server.seconds(now), server.skips)
-            self._announcer.tell(Trouble.LOSS, self.curve.trouble)
-
     def _note(self, now: float) -> None:
         """A point of the curve; after a divergence there is nothing to measure."""
-        server = self.server
-        measured = math.nan if self.diverged_at >= 0 else None
-        w = server.w if measured is None and self.curve.measures else None
-        self.curve.note(server.version, w, server.reports, server.seconds(now), measured, server.skips)
+        self.curve.note(self.server, now, self.diverged_at >= 0)
         self._announcer.tell(Trouble.LOSS, self.curve.trouble)
 
     def _moved(self, now: float) -> None:

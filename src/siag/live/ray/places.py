@@ -17,7 +17,7 @@ from typing import Any, Self
 
 from siag.foundations.errors import BadFile, SiagError, reason_of
 from siag.live.parts import REMEDY, SPLIT
-from siag.live.reasons import Problems, Trouble
+from siag.live.reasons import Problem, Trouble
 from siag.live.sharding.saves import NOT_SPLIT
 from siag.live.spec import Spec
 from siag.storage.generations import NAME
@@ -45,7 +45,7 @@ class Places:
         self.publisher: Callable[[], None] | None = None  # makes a save known elsewhere
         self._scratch: Scratch | None = None
         self._mirror: Mirror | None = None
-        self._problems = Problems()
+        self._told: Problem | None = None
         self._folder: str | None = None  # the URL
         self._trace: tuple[str, str] | None = None  # where it is written, and the URL
         self._started, self._starting = False, threading.Lock()
@@ -104,7 +104,11 @@ class Places:
 
     def news(self) -> str | None:
         """What has gone wrong since this was last asked, or works again."""
-        return self._problems.note(Trouble.COPYING, None if self._mirror is None else self._mirror.problem)
+        before, reason = self._told, None if self._mirror is None else self._mirror.problem
+        now = self._told = Problem(Trouble.COPYING, reason) if reason else None
+        if now == before:
+            return None
+        return before.end if now is None and before is not None else None if now is None else now.alarm
 
     def finish(self) -> str:
         """Copy what is left, the run having ended; what is wrong if not all is there."""

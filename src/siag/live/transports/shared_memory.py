@@ -24,12 +24,10 @@ from typing import Any
 
 import numpy as np
 
-from siag.activity import Tick
 from siag.foundations.dispatch import compiled
 from siag.foundations.errors import BadInput
 from siag.foundations.types import Floats, Integers
 from siag.live.outbox import Outbox
-from siag.live.reasons import Ending
 from siag.live.runtime import Runtime
 from siag.live.session import Session
 from siag.live.spec import check_modules
@@ -283,17 +281,9 @@ class Embedded:
         life_of_child.close()
 
     def _serve(self) -> None:
-        """Serve until the end; an error of this process's ends a run in order, too, last save included."""
-        session = self._session
-        session.begin(time.monotonic())
-        try:
+        """Serve until the end."""
+        with self._session.running(time.monotonic):
             self._attend()
-        except Exception:  # not Ctrl-C, which may come in the middle of a step
-            session.end(Ending.SERVER_ERROR)
-            with suppress(Exception):  # the first error is the one to be told
-                session.finish(time.monotonic())
-            raise
-        session.finish(time.monotonic())
 
     def _attend(self) -> None:
         """One loop: rings, deaths, and now and then everything else."""
@@ -302,11 +292,10 @@ class Embedded:
         sentinels = {process.sentinel: row for row, process in enumerate(self._processes)}
         waiter = Waiter(bell, *sentinels)
         here = set(range(len(self._processes)))
-        ticking = isinstance(session.server.pace, Tick)
         clock = time.monotonic
         outbox: Outbox[tuple[int, bytes]] = Outbox(session)
         while here and not session.over:
-            pause = min(PAUSE, session.next_tick - clock()) if ticking else PAUSE
+            pause = min(PAUSE, session.next_tick - clock())
             for descriptor, _ in waiter.wait(max(0.0, pause)):
                 if descriptor == bell:
                     rung: Any = np.frombuffer(os.read(bell, 1 << 16), np.int32)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from siag.activity import Clock, Exponential, Fixed, OnOff, Tick
+from siag.activity import Clock, Exponential, Fixed, OnOff
 from siag.activity.times import Arrivals, Times, duration
 from siag.foundations import check
 from siag.foundations.errors import BadInput, Missing
@@ -16,7 +16,6 @@ from siag.foundations.rng import CLOCK, fresh
 from siag.live.connection import Limits
 from siag.live.connections import Connections
 from siag.live.parts import Parts
-from siag.live.reasons import Ending
 from siag.live.runtime import Runtime
 from siag.live.security import Tokens
 from siag.live.session import Session
@@ -150,8 +149,8 @@ class Simulated(Runtime):
         Rehearsal(self, tasks, [member.name for member in session.server.members]).serve(session)
 
 
-class ServerCrashed(Exception):
-    """The server has been killed; its workers are still there."""
+class ServerCrashed(BaseException):
+    """The server has been killed, and nothing can be saved; its workers are still there."""
 
 
 class Rehearsal:
@@ -193,21 +192,13 @@ class Rehearsal:
         """Let everything happen until the session is over, or the server is killed."""
         world = self._world
         self._connections = Connections(session, Tokens.none(), EVERYBODY, now=world.now)
-        session.begin(world.now)
-        try:
+        with session.running(lambda: world.now):
             self._happen(session, self._connections)
-        except Exception:
-            if not self._doomed:
-                session.end(Ending.SERVER_ERROR)
-                session.finish(world.now)
-            raise
-        session.finish(world.now)
 
     def _happen(self, session: Session, connections: Connections) -> None:
         world, look, tick = self._world, self._world.now, -1.0
-        ticking = isinstance(session.server.pace, Tick)
         while not session.over and any(client.alive for client in self._clients):
-            if ticking and tick < session.next_tick < NEVER:
+            if tick < session.next_tick < NEVER:
                 tick = session.next_tick
                 world.at(tick, lambda: session.look_after(world.now), len(self._clients))
             if not world.step():

@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
-from siag.activity import Tick
 from siag.live.connection import Connection, Limits
 from siag.live.connections import Connections
 from siag.live.reasons import Ending
@@ -96,9 +95,8 @@ async def serve_session(
 
 async def _look_after(session: Session, endpoint: Endpoint, stop: list[str]) -> None:
     """Everything that is no message, until the end."""
-    ticking = isinstance(session.server.pace, Tick)
     while not session.over and not stop:
-        pause = min(PAUSE, max(0.0, session.next_tick - time.monotonic())) if ticking else PAUSE
+        pause = min(PAUSE, max(0.0, session.next_tick - time.monotonic()))
         await asyncio.sleep(pause)
         now = time.monotonic()
         session.look_after(now)

@@ -11,7 +11,8 @@ from jobs import Notes
 import siag
 from siag import Simulated
 from siag.activity import EveryArrivals, Exponential, Fixed, OnOff, Pareto, Tick, Trace
-from siag.methods import LAG, SIAG, FedBuff
+from siag.foundations.schedule import points
+from siag.methods import LAG, SCAFFOLD, SIAG, FedBuff
 from siag.runtimes import Faults
 from siag.server import DROP, KEEP, Guard
 
@@ -171,6 +172,15 @@ def test_with_faults_too_the_run_ends_as_asked_and_is_the_same_each_time(tmp_pat
     assert first.about["ended"] == "as many iterations or reports as asked"
     assert same(first, second, "samples", "time")
     assert np.array_equal(first.w, siag.replay(tmp_path / "0.csv").w)
+    assert not durable or first.t.tolist() == points(200, 200).tolist()  # whatever crashed
+
+
+@pytest.mark.parametrize("seed", [1, 4, 7])
+@pytest.mark.parametrize("method", [LAG(), SCAFFOLD(steps=2, size=0.1)], ids=lambda method: type(method).__name__)
+def test_what_workers_remember_is_lost_at_the_same_moments_in_a_replay(tmp_path, method, seed):
+    runtime = Simulated(seed=seed, faults=Faults(crashes=20.0, cuts=10.0))
+    run = train_problem(runtime, method=method, until=200, trace=tmp_path / "trace.csv")
+    assert np.array_equal(run.w, siag.replay(tmp_path / "trace.csv").w)
 
 
 def test_crashes_of_workers_begin_their_streams_anew_and_all_samples_of_others_count():

@@ -337,7 +337,7 @@ class Worker:
         if self.busy:
             self._rejoined, self._model_stamp = self._rejoined or joined, stamp
             return remarks
-        self._stamp, self._life_of_w = stamp, self._life
+        self._stamp, self._life_of_w, self._rejoined = stamp, self._life, False
         self._refusals, self._declined = (self._refusals + 1 if self._declined else 0), False
         if self.task is not None and joined:
             self._go_on(self.task)

@@ -251,7 +251,7 @@ def test_a_stream_has_no_exact_gradients_wherever_they_are_needed(method):
     with pytest.raises(Unsuitable, match="a stream has none; use"):
         siag.train(pull, [[1.0]], np.zeros(2), method, Constant(0.1))
     with pytest.raises(Unsuitable, match="a stream has none"):
-        FromStream(pull, [1.0], method, np.zeros(2))
+        FromStream(pull, [1.0], method, np.zeros(2)).begin(0, 1, 2, 0)
 
 
 def test_what_only_the_number_of_workers_tells_is_refused_when_it_is_known():

@@ -18,7 +18,7 @@ from siag.foundations.dispatch import compiled, interpreted
 from siag.foundations.errors import BadInput, SiagError, Unsuitable, shorten
 from siag.foundations.rng import SAMPLES, blank, key, rewind
 from siag.foundations.types import Floats, Record, Rng
-from siag.methods import Exact, Method, Streaming, compute, forget, needs, shown, try_out
+from siag.methods import Exact, Method, Streaming, compute, forget, needs, try_out
 from siag.problems import Problem, sample
 from siag.streams.stream import Stop, Stream, resumed
 
@@ -94,16 +94,12 @@ def check_method(method: Method, problem: Problem | None, w0: Floats, n: int) ->
     if problem is not None:
         method.suit(problem, Everyone())
     else:
-        check_source(method, method.recruit(w0, n))
+        memory = method.recruit(w0, n)
+        if needs(memory, Exact):
+            sampled = 'gradients="sample", ' if hasattr(method, "gradients") else ""
+            what = f"{type(method).__name__} needs exact gradients, a stream has none"
+            raise Unsuitable(f"{what}; use {sampled}SIAG, or give a problem")
     try_out(method, w0, n, problem)
-
-
-def check_source(method: Method, memory: Record) -> None:
-    """Refuse workers that need what streams do not have."""
-    if needs(memory, Exact):
-        sampled = 'gradients="sample", ' if hasattr(method, "gradients") else ""
-        what = f"{type(method).__name__} needs exact gradients, a stream has none"
-        raise Unsuitable(f"{what}; use {sampled}SIAG, or give a problem")
 
 
 class FromStream:
@@ -128,12 +124,6 @@ class FromStream:
     ) -> None:
         self._gradient, self._stream, self._method, self._w0 = gradient, stream, method, w0
         self._drawn, self._go_on = 0, go_on
-        method.serve()
-        try:
-            memory = method.recruit(w0, 1)
-        except Unsuitable:  # it is meant for another number of workers, which `begin` knows
-            return
-        check_source(method, memory)
 
     @property
     def sample(self) -> int:
@@ -142,9 +132,9 @@ class FromStream:
 
     def begin(self, row: int, n: int, d: int, samples: int) -> None:
         """Open the stream, after the samples drawn before if it can begin there."""
+        check_method(self._method, None, self._w0, n)
         self._row, self._drawn = row, samples
         self._memory: Record = self._method.recruit(self._w0, n)
-        check_source(self._method, self._memory)
         self._plain = isinstance(self._memory, Streaming)  # which sends the gradient as it is
         made = self._stream() if callable(self._stream) else self._stream
         if isinstance(made, str | bytes | os.PathLike):
@@ -204,24 +194,6 @@ class FromProblem:
     def __init__(self, problem: Problem, method: Method, seed: int, w0: Floats, pause: float = 0.0) -> None:
         self._problem, self._method, self._seed, self._w0, self._pause = problem, method, seed, w0, pause
         self._drawn = 0
-        check_method(method, problem, w0, problem.n)
-
-    def warm_up(self) -> None:
-        """Have the machine code made here, so that worker processes find it on disk.
-
-        Machine code depends on which arrays are read-only, and those of a copy that was sent are not. So it is made for
-        such a copy.
-        """
-        problem, method, w0 = pickle.loads(pickle.dumps((self._problem, self._method, self._w0)))
-        n, d = problem.n, problem.d
-        w, memory = shown(method.init(w0, n)), method.recruit(w0, n)
-        self._first(memory, problem.oracle(), w, np.empty(method.message(d, n)))
-
-    def _first(self, memory: Record, oracle: Record, w: Floats, out: Floats) -> None:
-        """A message that nobody gets, from w that is to be read only, as the workers'."""
-        w = w.view()
-        w.setflags(write=False)
-        draw(memory, oracle, blank(), key(self._seed, 0, SAMPLES), 0, 0, w, out)
 
     @property
     def sample(self) -> int:
@@ -232,11 +204,12 @@ class FromProblem:
         """Get the arrays ready, and the machine code."""
         if (n, d) != (self._problem.n, self._problem.d):
             raise BadInput("problem", self._problem, f"one of {n} workers and {d} parameters, as the server's")
+        check_method(self._method, self._problem, self._w0, n)
         self._row, self._drawn = row, samples
         self._oracle, self._memory = self._problem.oracle(), self._method.recruit(self._w0, n)
         self._rng, self._key = blank(), key(self._seed, 0, SAMPLES)
-        if samples == 0 and not self._memory:
-            self._first(self._memory, self._oracle, np.zeros(d), np.empty(d))
+        if samples == 0 and not self._memory:  # have the machine code before w is read
+            draw(self._memory, self._oracle, self._rng, self._key, row, 0, _read_only(d), np.empty(d))
 
     def stop(self) -> None:
         """There is always a sample."""
@@ -271,9 +244,23 @@ class Source:
         return FromStream(self.gradient, own, self.method, self.w0)  # type: ignore[arg-type]  # one of the two is there
 
     def warm_up(self) -> None:
-        """Have the machine code of a problem's workers made, before they start."""
+        """Have the machine code of a problem's workers made, before they start, so that they find it on disk.
+
+        It depends on which arrays are read-only, and those of a copy that was sent are not: so a copy begins.
+        """
         if self.problem is not None:
-            FromProblem(self.problem, self.method, self.seed, self.w0).warm_up()
+            n, d = self.problem.n, self.problem.d
+            upload, download = self.method.traffic(d, n)
+            task = pickle.loads(pickle.dumps(self.task(0.0)))
+            task.begin(0, n, d, 0)
+            task.compute(_read_only(download), np.empty(upload))
+
+
+def _read_only(size: int) -> Floats:
+    """So many zeros, which are read-only, as w of the workers is."""
+    w = np.zeros(size)
+    w.setflags(write=False)
+    return w
 
 
 def last_words(error: BaseException) -> str:

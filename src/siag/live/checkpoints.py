@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import numpy as np
 
 from siag.foundations.errors import reason_of
+from siag.live.announcer import Announcer
 from siag.live.reasons import Trouble
 from siag.live.recovery import ENTRY
 from siag.server.parameter_server import ParameterServer
@@ -21,21 +22,11 @@ SAVE = 0.5  # seconds between two saves: with the time a save takes, at most the
 class Checkpoints:
     """Saves a server's state, and writes its trace; what goes wrong is told, and training goes on.
 
-    Args:
-        server: whose state.
-        store: where the state is saved; `None`: nowhere.
-        durable: whether what was done is logged, so that it can be done again after a crash.
-        tell: called with what does not work and why, or no reason if it works.
+    In durable mode what was done is logged, so that it can be done again after a crash.
     """
 
-    def __init__(
-        self,
-        server: ParameterServer,
-        store: Store | None,
-        durable: bool,
-        tell: Callable[[Trouble, str | None], None],
-    ) -> None:
-        self._server, self.store, self._tell = server, store, tell
+    def __init__(self, server: ParameterServer, store: Store | None, durable: bool, announcer: Announcer) -> None:
+        self._server, self.store, self._tell = server, store, announcer.tell
         self._log = store if durable else None
         self._uncommitted = False
         self.trace: TraceWriter | None = None
@@ -46,8 +37,6 @@ class Checkpoints:
     def begin(self, now: float) -> None:
         """The first ones are due some time from now."""
         self._tried = self._flushed = now
-        if self._saved is not None:
-            self._saved = now
 
     @property
     def ever(self) -> bool:
@@ -86,14 +75,11 @@ class Checkpoints:
     def flush(self, force: bool = False, wait: bool = False) -> None:
         """Write the trace, and have it forced to disk if asked."""
         if self.trace is not None and not self._nobody_knows(self.trace):
-            try:
+            with self._writing():
                 if force:
                     self.trace.sync(wait)
                 else:
                     self.trace.flush()
-                self._tell(Trouble.TRACE, None)
-            except OSError as error:
-                self._tell(Trouble.TRACE, reason_of(error))
 
     def log(self, kind: int, row: int, stamp: int, sample: int, now: float, *numbers: memoryview) -> None:
         """In durable mode: keep what was done; it is on disk after the next `commit`."""
@@ -111,12 +97,8 @@ class Checkpoints:
     def finish(self) -> None:
         """Write the trace's last line."""
         if self.trace is not None:
-            try:
+            with self._writing():
                 self.trace.close(self._server.version)
-                if self.trace.tail is not None:
-                    self._tell(Trouble.TRACE, None)
-            except OSError as error:
-                self._tell(Trouble.TRACE, reason_of(error))
 
     def give_up(self, new: bool) -> None:
         """After an error: keep what was recorded; a new run without anything recorded leaves no trace."""
@@ -125,6 +107,17 @@ class Checkpoints:
                 self.trace.discard()
             with suppress(OSError):
                 self.trace.close(self._server.version)
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """Tell whether writing the trace works; one that was given up, and has no tail, does not work again."""
+        try:
+            yield
+        except OSError as error:
+            self._tell(Trouble.TRACE, reason_of(error))
+        else:
+            if self.trace is not None and self.trace.tail is not None:
+                self._tell(Trouble.TRACE, None)
 
     def _nobody_knows(self, trace: TraceWriter) -> bool:
         """Whether no save is on disk by which a run that goes on would know its trace; too long a one cannot wait."""

@@ -25,22 +25,14 @@ class Departures:
         self._failures: dict[int, WorkerFailure] = {}
         self._away: dict[int, float] = {}  # since when
         self._forgotten: set[int] = set()
-        self._left = 0  # in this session; a run that had ended may be gone on with
+        self._left = False  # whether somebody has, in this session; a run that had ended may be gone on with
         self._alone: float | None = None  # since when nobody is there
 
     @property
     def failures(self) -> list[WorkerFailure]:
-        """Of each worker that is gone; whoever has reported since is not among them."""
+        """Of each worker that is gone and has not reported since."""
         found = self._failures.values()
         return [failure for failure in found if self._members[failure.row].reports == failure.reports]
-
-    @property
-    def states(self) -> list[str]:
-        """Of all workers; one that was forgotten has not left by itself."""
-        return [
-            "forgotten" if member.state == "left" and member.row in self._forgotten else member.state
-            for member in self._members
-        ]
 
     @property
     def anyone(self) -> bool:
@@ -60,7 +52,7 @@ class Departures:
         if self._members[row].state != "refused":
             self._failures.pop(row, None)
             self._forgotten.discard(row)
-        self._left += 1
+        self._left = True
 
     def forgiven(self, row: int) -> None:
         """A worker that was refused for good may come again."""
@@ -80,12 +72,12 @@ class Departures:
             elif now - max(self._away.setdefault(row, now), member.heard) > self.forget_after:
                 rows.append(row)
         self._forgotten.update(rows)
-        self._left += len(rows)
+        self._left |= bool(rows)
         return rows
 
     def whereabouts(self) -> Ended:
         """Why nobody is there."""
-        states = Counter(self.states)
+        states = Counter(self._states())
         if set(states) == {"left"}:
             return Ended(Ending.ALL_LEFT)
         return Ended(Ending.NOBODY, ", ".join(f"{count} {state}" for state, count in sorted(states.items())))
@@ -93,20 +85,22 @@ class Departures:
     def end(self, now: float, at_work: bool) -> Ended | None:
         """Why the run ends, if it does: all have left, or nobody was there for long.
 
-        Args:
-            now: the time.
-            at_work: whether somebody is known to be at work, so that there is no need to look at all of many.
+        Somebody may be known to be at work, so that there is no need to look at all of many.
         """
-        if at_work:
+        if at_work or "working" in (states := self._states()):
             self._alone = None
             return None
-        states = self.states
         if self._left and "left" in states and all(state in GONE for state in states):
             return self.whereabouts()
-        if "working" in states:
-            self._alone = None
-        elif self._alone is None:
+        if self._alone is None:
             self._alone = now
         elif self._linger is not None and now - self._alone > self._linger:
             return Ended(Ending.LINGERED, f"{self._linger:g}")
         return None
+
+    def _states(self) -> list[str]:
+        """Of all workers; one that was forgotten has not left by itself."""
+        return [
+            "forgotten" if member.state == "left" and member.row in self._forgotten else member.state
+            for member in self._members
+        ]

@@ -73,7 +73,7 @@ class Session:
         self.over, self.life = False, life
         self._announcer = Announcer(watcher)
         self.event, self.alarm = self._announcer.event, self._announcer.alarm  # a remark, a problem
-        self._saves = Checkpoints(server, store, durable, self._announcer.tell)
+        self._saves = Checkpoints(server, store, durable, self._announcer)
         self._departures = Departures(server.members, linger, forget)
         self._ticks = Ticks(server.pace.seconds if isinstance(server.pace, Tick) else math.inf)
         self._lingers = linger is not None

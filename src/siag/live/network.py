@@ -20,7 +20,7 @@ from siag.live.interrupt import on_hangup
 from siag.live.monitor.watch import Watcher
 from siag.live.security import Tokens, check_binding, client_context, is_loopback, read_token, server_context
 from siag.live.session import Session
-from siag.live.spec import AnyPath, Spec, fields_of, prints_alike, renamed
+from siag.live.spec import AnyPath, Spec, check_data, fields_of, prints_alike, renamed
 from siag.live.task import FromProblem, FromStream, Gradient, Task, check_stream
 from siag.live.transports.tcp.endpoint import listen
 from siag.live.transports.tcp.server import serve_eagerly
@@ -65,10 +65,8 @@ class Network:
             context = server_context(Path(self.certificate), Path(self.key))
         tokens = Tokens.none() if self.tokens is None else Tokens.load(Path(self.tokens), names)
         check.integer("port", self.port, low=0, high=65535)
-        limits = self.limits or Limits(connections=max(Limits.connections, 2 * len(names)))
-        made = Secured(context, tokens, limits, self.insecure)
-        made.check_binding(self.host)
-        return made
+        check_binding(self.host, context is not None, tokens.required, self.insecure)
+        return Secured(context, tokens, self.limits or Limits(connections=max(Limits.connections, 2 * len(names))))
 
 
 class Secured(NamedTuple):
@@ -77,14 +75,9 @@ class Secured(NamedTuple):
     context: ssl.SSLContext | None
     tokens: Tokens
     limits: Limits
-    insecure: bool
-
-    def check_binding(self, host: str) -> None:
-        """Refuse an address that strangers reach, unless there are TLS and tokens."""
-        check_binding(host, self.context is not None, self.tokens.required, self.insecure)
 
 
-def serve(
+def serve(  # noqa: D417  # what is as in `train` is described there
     w0: Floats | None = None,
     workers: int | Sequence[str] | None = None,
     method: Method | None = None,
@@ -117,11 +110,10 @@ def serve(
 ) -> Run:
     """Serve workers that connect over a network, until the end; `siag.work` is their side.
 
+    What is not among these is as in `siag.train`.
+
     Args:
-        w0: (d,) where to start; 0 with a `problem`.
         workers: how many, or their names; as many as a `problem` has.
-        method: as in `siag.train`.
-        step: as in `siag.train`.
         until: as in `siag.train`; by default until all workers have left.
         problem: what workers with the same `problem` and `seed` minimise; kept in the trace, for `siag.replay`.
         seed: of their samples.
@@ -133,18 +125,7 @@ def serve(
             and workers that were refused for good may come again.
         insecure: listen beyond this machine even without TLS and tokens.
         limits: on connections.
-        server: as in `siag.train`.
-        guard: as in `siag.train`.
-        departed: as in `siag.train`.
-        loss: as in `siag.train`.
-        record: as in `siag.train`.
-        folder: as in `siag.train`.
-        durable: as in `siag.train`.
-        trace: as in `siag.train`.
-        progress: as in `siag.train`.
         linger: seconds to wait, nobody being there, before saving and ending; `None`: for ever.
-        forget: seconds after which a worker that is away counts as having left; `None`: never.
-        patience: seconds without a report after which a worker is shown as stalled.
         ready: called with host and port once the server listens.
         about: more to keep in the run and the trace.
     """
@@ -173,15 +154,14 @@ def serve_spec(
     with ExitStack() as stack:
         listeners = [stack.enter_context(listener) for listener in listen(network.host, network.port)]
         for listener in listeners:  # a name may mean anything; this is where the socket is
-            secured.check_binding(str(listener.getsockname()[0]))
+            address = str(listener.getsockname()[0])
+            check_binding(address, secured.context is not None, secured.tokens.required, network.insecure)
         assembly = Assembly(spec, about=about)
 
         def carry(session: Session) -> None:
             _carried("method", max(session.server.message_size, session.server.shown.size))
             with on_hangup(lambda: session.soon(lambda: _readmit(session, secured.tokens))):
-                parts = secured._asdict()
-                del parts["insecure"]
-                serve_eagerly(session, listeners, **parts, ready=ready, origin=origin)
+                serve_eagerly(session, listeners, **secured._asdict(), ready=ready, origin=origin)
 
         return assembly.run(carry)
 
@@ -258,7 +238,9 @@ def work(
     if secret is not None and context is None and not insecure and not is_loopback(place[0]):
         raise BadInput("token", address, "sent over TLS beyond this machine", "give --ca or --tls, or --insecure")
     seed, pause = check.seed(seed), check.real("pause", pause, low=0)
-    _check_data(gradient, stream, problem)
+    check_data(gradient, stream, problem, "stream")
+    if problem is None:
+        check_stream("stream", stream)
     known = name is not None or secret is not None  # else the row may have been another's
 
     def make(description: dict[str, Any], w0: Floats) -> Task:
@@ -278,21 +260,6 @@ def work(
 
 def _unheard(text: str) -> None:
     """Nobody is told."""
-
-
-def _check_data(gradient: object, stream: object, problem: object) -> None:
-    """Refuse neither, and both, of a problem and a gradient on a stream."""
-    if problem is not None and not isinstance(problem, Problem):
-        raise BadInput("problem", problem, "a Problem")
-    if problem is not None:
-        if gradient is not None or stream is not None:
-            raise BadInput("problem", problem, "given alone", "leave gradient and stream out, or the problem")
-        return
-    if gradient is None or stream is None:
-        raise Missing("gradient" if gradient is None else "stream", "give gradient and stream, or a problem")
-    if not callable(gradient):
-        raise BadInput("gradient", gradient, "a function gradient(w, sample)")
-    check_stream("stream", stream)
 
 
 def parse_address(text: str) -> tuple[str, int]:

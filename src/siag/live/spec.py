@@ -148,9 +148,10 @@ class Spec:
             serving: whether the workers are elsewhere, and bring streams of their own.
         """
         method, step = _checked(self.method, self.step)
-        if self.problem is not None and not isinstance(self.problem, Problem):
-            raise BadInput("problem", self.problem, "a Problem")
-        pauses = self._check_data(serving)
+        check_data(self.gradient, self.streams, self.problem, "streams", here=not serving)
+        if self.streams is not None:
+            check_streams(self.streams)
+        pauses = self._pauses()
         w0 = self._start()
         names = self._names(serving)
         check_method(method, self.problem, w0, len(names))
@@ -193,32 +194,16 @@ class Spec:
                 yield f"streams[{k}]", stream, DEFINED if callable(stream) else MADE_THERE
         yield "method", self.method, IN_A_MODULE
 
-    def _check_data(self, serving: bool) -> Sequence[float]:
-        """Refuse both, and neither, of a problem and a gradient on streams; return the pauses, if it is a problem."""
-        gradient, streams, problem = self.gradient, self.streams, self.problem
+    def _pauses(self) -> Any:
+        """The seconds that each worker of a problem pauses; what only a problem has must be left out without one."""
         pauses: Any = self.pauses
-        if problem is not None:
-            if gradient is not None or streams is not None:
-                raise BadInput("problem", problem, "given alone", "leave gradient and streams out, or the problem")
-            return self._pauses(problem.n)
-        if pauses is not None:
-            raise BadInput("pauses", pauses, "left out without a problem", "siag.streams.Paced slows a stream down")
-        if check.seed(self.seed) != 0:
-            raise BadInput("seed", self.seed, "left out without a problem", "streams have samples of their own")
-        if serving:
-            return LEFT_OUT  # type: ignore[no-any-return]  # there are none
-        if gradient is None or streams is None:
-            raise Missing("gradient" if gradient is None else "streams", "give gradient and streams, or a problem")
-        if not callable(gradient):
-            raise BadInput("gradient", gradient, "a function gradient(w, sample)")
-        if isinstance(streams, str | bytes) or not isinstance(streams, Sequence) or not streams:
-            raise BadInput("streams", streams, "a list with one stream for each worker")
-        for k, stream in enumerate(streams):
-            check_stream(f"streams[{k}]", stream)
-        return LEFT_OUT  # type: ignore[no-any-return]  # there are none
-
-    def _pauses(self, n: int) -> list[float]:
-        pauses: Any = self.pauses
+        if self.problem is None:
+            if pauses is not None:
+                raise BadInput("pauses", pauses, "left out without a problem", "siag.streams.Paced slows a stream down")
+            if check.seed(self.seed) != 0:
+                raise BadInput("seed", self.seed, "left out without a problem", "streams have samples of their own")
+            return LEFT_OUT
+        n = self.problem.n
         waits = [0.0] * n if pauses is None else list(pauses) if isinstance(pauses, Iterable) else []
         if len(waits) != n:
             raise BadInput("pauses", pauses, f"{n} numbers, one for each worker")
@@ -286,6 +271,31 @@ def _checked(method: Method | None, step: Step | None) -> tuple[Method, Step]:
     method.serve()  # before its step: another would be of no use
     method.pair(step)
     return method, step
+
+
+def check_data(gradient: object, streams: object, problem: object, name: str, here: bool = True) -> None:
+    """Refuse both of a problem and a gradient on streams, and neither if the workers are here.
+
+    `name` is what the user calls the streams, or the one stream.
+    """
+    if problem is not None:
+        if not isinstance(problem, Problem):
+            raise BadInput("problem", problem, "a Problem")
+        if gradient is not None or streams is not None:
+            raise BadInput("problem", problem, "given alone", f"leave gradient and {name} out, or the problem")
+    elif here:
+        if gradient is None or streams is None:
+            raise Missing("gradient" if gradient is None else name, f"give gradient and {name}, or a problem")
+        if not callable(gradient):
+            raise BadInput("gradient", gradient, "a function gradient(w, sample)")
+
+
+def check_streams(streams: Any) -> None:
+    """Refuse what is no list of streams."""
+    if isinstance(streams, str | bytes) or not isinstance(streams, Sequence) or not streams:
+        raise BadInput("streams", streams, "a list with one stream for each worker")
+    for k, stream in enumerate(streams):
+        check_stream(f"streams[{k}]", stream)
 
 
 def check_modules(preload: Any) -> None:

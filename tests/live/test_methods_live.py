@@ -15,7 +15,7 @@ from siag.foundations.rng import SAMPLES, blank, key, rewind
 from siag.live.curve import Curve
 from siag.live.session import Session
 from siag.live.task import FromProblem, FromStream, Given, StreamEnded
-from siag.live.transports.shared_memory import Embedded
+from siag.live.transports.shared_memory.server import Embedded
 from siag.live.until import Until
 from siag.live.welcome import described, make_method
 from siag.methods import (

@@ -15,7 +15,7 @@ from siag.foundations.rng import SAMPLES, blank, key, rewind
 from siag.live.curve import Curve
 from siag.live.session import Session
 from siag.live.task import FromProblem, FromStream, Given, StreamEnded
-from siag.live.transports.shared_memory import Embedded
+from siag.live.transports.shared_memory.server import Embedded
 from siag.live.until import Until
 from siag.live.welcome import described, make_method
 from siag.methods import (
@@ -145,7 +145,7 @@ def test_a_run_of_workers_that_remember_goes_on_after_a_kill(tmp_path):
     notes = Notes((reported(more_than=3), send("1", signal.SIGKILL)))
     first = siag.train(**given, until=Until(seconds=1.0), progress=notes, pauses=[0.001] * N)
     assert notes.heard("worker 1 is gone")
-    second = siag.train(**given, until=Until(reports=int(first.reads[0, -1]) + 200), progress=False)
+    second = siag.train(**given, until=Until(reports=int(first.reads[0, -1]) + 1500), progress=False)
     lines = path.read_text().splitlines()
     forgotten = [line for line in lines if line.endswith(",-1.0")]
     assert forgotten

@@ -20,7 +20,8 @@ from siag.activity import EveryArrivals, Fixed, Tick, Trace
 from siag.foundations.errors import Missing
 from siag.live.monitor.watch import Problems, Quiet, Terminal, watcher_of
 from siag.live.reasons import Problem, Trouble
-from siag.live.transports.shared_memory import Embedded, Memory
+from siag.live.transports.shared_memory.memory import Memory
+from siag.live.transports.shared_memory.server import Embedded
 from siag.server import DROP, Guard
 from siag.streams import Buffered, Follow, Paced
 

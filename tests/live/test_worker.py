@@ -71,14 +71,14 @@ class Driven:
 
     def say(self, kind, now=0.0, **content):
         assert kind in self.worker.expected
-        return self.worker.frame(wire.Head(0, kind, 0, 0), content, now)
+        return list(self.worker.frame(wire.Head(0, kind, 0, 0), content, now))
 
     def model(self, stamp, now=0.0, numbers=0.0):
         self.worker.model_place()[:] = numbers
-        return self.worker.frame(wire.Head(8 * D, wire.MODEL, stamp, 0), {}, now)
+        return list(self.worker.frame(wire.Head(8 * D, wire.MODEL, stamp, 0), {}, now))
 
     def compute(self, now=0.0):
-        return self.worker.computed(self.worker.compute(), now)
+        return list(self.worker.computed(self.worker.compute(), now))
 
 
 def header(action):

@@ -12,7 +12,7 @@ that the user's code reads does not change.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import Enum, auto
 from typing import Any, NamedTuple, TypeAlias
 
@@ -98,11 +98,11 @@ class Say(NamedTuple):
     text: str
 
 
-COMPUTE = Compute()
 JOINED = Phase.JOINED  # an enum's members are slow to look up
 
 Action: TypeAlias = Connect | Send | SendReport | HangUp | Part | Compute | Say
-Actions: TypeAlias = list[Action]
+Actions: TypeAlias = Sequence[Action]
+COMPUTE: Actions = (Compute(),)
 
 
 class Worker:
@@ -264,7 +264,7 @@ class Worker:
 
     def feed(self, reader: FrameReader, content: wire.Raw, now: float) -> Actions:
         """These bytes have come; for transports that have them in one piece. May raise `wire.BadFrame`."""
-        actions: Actions = []
+        actions: list[Action] = []
         reader.expected = self.expected
         for head, payload in reader.feed(content):
             if head.kind == wire.MODEL:
@@ -281,7 +281,7 @@ class Worker:
         """A frame has come, one that was expected; `content` is its JSON, empty for a MODEL."""
         if head.kind == wire.MODEL and self.phase is JOINED and not (self.busy or self._declined):  # as almost always
             self._stamp, self._refusals, self.busy = head.stamp, 0, True
-            return [COMPUTE]
+            return COMPUTE
         if self.phase in (Phase.ENDED, Phase.LEAVING, Phase.AWAY, Phase.CONNECTING):
             return []
         if head.kind == wire.WELCOME:
@@ -329,7 +329,7 @@ class Worker:
         """The numbers of a MODEL have come."""
         joined = self.phase is Phase.WELCOMED
         self.phase = Phase.JOINED
-        remarks: Actions = []
+        remarks: list[Action] = []
         if joined:
             row, workers, _ = self.place
             remarks = [Say(f"joined as worker {self.name}, row {row} of {workers}")]
@@ -351,7 +351,7 @@ class Worker:
 
     def _next(self) -> Actions:
         self.busy = True
-        return [COMPUTE]
+        return COMPUTE
 
     def _go_on(self, task: Task) -> bool:
         """After another worker may have worked in this one's place: no sample is reported twice.

@@ -7,7 +7,7 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, Protocol
@@ -82,11 +82,8 @@ class ClientConnection:
             plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             plain.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             spinner = Spinner(able=plain.getsockname()[0] == plain.getpeername()[0])  # the server is on this machine
-            self._channel: _Plain | _Secure
-            if context is None:
-                self._channel = _Plain(plain, spinner, answer)
-            else:
-                self._channel = _Secure(context.wrap_socket(plain, server_hostname=address[0]), spinner, answer)
+            used = plain if context is None else context.wrap_socket(plain, server_hostname=address[0])
+            self._channel = _Channel(used, spinner, answer)
         except BaseException:
             plain.close()
             raise
@@ -219,64 +216,24 @@ class ClientConnection:
                 self._low, self._high = 0, self._channel.receive(self._buffer, self._answer)
 
 
-class _Plain:
-    """A socket that waits by itself, after it has looked without sleeping."""
+class _Channel:
+    """A socket, plain or with TLS, that never waits inside a call: OpenSSL allows one call at a time."""
 
     def __init__(self, connected: socket.socket, spinner: Spinner, answer: float) -> None:
-        self._socket, self._patience = connected, answer
-        self._spinner, self._look = spinner, partial(_ready, connected, False, 0.0)
-        connected.settimeout(answer)
-
-    def send(self, content: bytes | memoryview) -> None:
-        """Send everything."""
-        self._socket.sendall(content)
-
-    def receive(self, view: memoryview, patience: float) -> int:
-        """Wait for something, and receive it."""
-        if patience != self._patience:
-            self._patience = patience
-            self._socket.settimeout(patience)
-        self._spinner(self._look)
-        try:
-            return _some(self._socket.recv_into(view))
-        except TimeoutError:
-            raise TimeoutError("it does not answer") from None
-
-    def peek(self, view: memoryview) -> int:
-        """Receive what is there, without waiting."""
-        return self.receive(view, self._patience) if _ready(self._socket, False, 0.0) else 0
-
-    def fileno(self) -> int:
-        """Its number, to wait for it."""
-        return self._socket.fileno()
-
-    def shut(self) -> None:
-        """Let nobody wait for it any longer."""
-        with suppress(OSError):
-            self._socket.shutdown(socket.SHUT_RDWR)
-
-    def close(self) -> None:
-        """Give it back."""
-        self._socket.close()
-
-
-class _Secure:
-    """A TLS connection. OpenSSL allows one call at a time, so nobody may be inside one while waiting: it never does."""
-
-    def __init__(self, connected: ssl.SSLSocket, spinner: Spinner, answer: float) -> None:
         self._socket, self._answer = connected, answer
         connected.setblocking(False)
         self._call = threading.Lock()  # held during a call of the socket
         self._spinner, self._look = spinner, partial(_ready, connected, False, 0.0)
+        self._decrypted: Callable[[], int] = getattr(connected, "pending", int)  # how many bytes TLS has ready
 
     def send(self, content: bytes | memoryview) -> None:
         """Send everything."""
-        rest = memoryview(content)
-        while rest:
+        sent = 0
+        while sent < len(content):
             try:
                 with self._call:
-                    rest = rest[self._socket.send(rest) :]
-            except ssl.SSLWantWriteError:
+                    sent += self._socket.send(memoryview(content)[sent:] if sent else content)
+            except (BlockingIOError, ssl.SSLWantWriteError):
                 _wait(self._socket, True, self._answer)
             except ssl.SSLWantReadError:
                 _wait(self._socket, False, self._answer)
@@ -284,12 +241,15 @@ class _Secure:
     def receive(self, view: memoryview, patience: float) -> int:
         """Wait for something, and receive it."""
         while True:
+            with self._call:
+                ready = self._decrypted()
+            if not (ready or self._spinner(self._look)):
+                _wait(self._socket, False, patience)
             try:
                 with self._call:
                     return _some(self._socket.recv_into(view))
-            except ssl.SSLWantReadError:
-                if not self._spinner(self._look):
-                    _wait(self._socket, False, patience)
+            except (BlockingIOError, ssl.SSLWantReadError):  # not all of what TLS needs has come
+                continue
             except ssl.SSLWantWriteError:
                 _wait(self._socket, True, patience)
 
@@ -298,7 +258,7 @@ class _Secure:
         try:
             with self._call:
                 return _some(self._socket.recv_into(view))
-        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):  # nothing, or TLS talked about itself
+        except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):  # nothing, or TLS talked about itself
             return 0
 
     def fileno(self) -> int:

@@ -20,9 +20,9 @@ from siag.live.task import StreamEnded, last_words
 from siag.live.transports.tcp.client import ClientConnection, WorkerConnection
 from siag.live.welcome import Dismissed
 from siag.live.worker import (
+    COMPUTE,
     Action,
     Actions,
-    Compute,
     Connect,
     End,
     GaveUp,
@@ -180,7 +180,7 @@ class TcpWorker:
         for action in actions:
             if type(action) is SendReport or type(action) is Send:
                 self._send(action)
-            elif type(action) is not Compute:  # which `_work` sees to
+            else:
                 self._do_rarely(action)
         if self._outside and self.worker.end is not None:
             self._wake()
@@ -240,7 +240,9 @@ class TcpWorker:
             head = connection.receive(worker.expected)
             if head.kind == wire.MODEL:
                 connection.array(worker.model_place())
-                self._do(worker.frame(head, {}, time.monotonic()))
+                actions = worker.frame(head, {}, time.monotonic())
+                if actions is not COMPUTE:  # as it almost always is, and `_work` sees to that
+                    self._do(actions)
                 return
             content = connection.text(head)
             actions = worker.frame(head, content, time.monotonic())

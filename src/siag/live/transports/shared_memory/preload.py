@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from siag.live.transports import shared_memory as embedded
+from siag.live.transports.shared_memory import worker
 from siag.server.guard import square_norm
 
 square_norm(np.zeros(1))
 
-__all__ = ["embedded"]
+__all__ = ["worker"]

@@ -1,19 +1,10 @@
-"""The embedded runtime: worker processes on this machine, and a server in the calling one, over shared memory.
-
-Each worker has a row of shared memory for what it sends and one for what it is sent, so nothing is copied on the way
-but w itself, which the server writes and nobody else. A worker rings by writing four bytes to a pipe all share; the
-server answers with one byte on a pipe of the worker's own; where cores are free, both look for a moment before they
-sleep. When the server's process ends, however it ends, the workers
-find their pipes closed and end too; the memory has no name and goes with the last process that has it.
-"""
+"""The server's side: starts the worker processes, takes what they report, answers, and ends them."""
 
 from __future__ import annotations
 
-import ctypes
 import os
 import signal
 import sys
-import threading
 import time
 import types
 from collections.abc import Iterator, Sequence
@@ -25,145 +16,32 @@ from typing import Any
 import numpy as np
 
 from siag.foundations.dispatch import compiled
-from siag.foundations.errors import BadInput
 from siag.foundations.types import Floats, Integers
 from siag.live.outbox import Outbox
-from siag.live.runtime import Runtime
 from siag.live.session import Session
-from siag.live.spec import check_modules
-from siag.live.task import StreamEnded, Task, last_words
+from siag.live.task import Task
+from siag.live.transports.shared_memory.memory import (
+    ANSWERS,
+    ENDED,
+    GO,
+    JOIN,
+    NOTHING,
+    REFUSED,
+    REPORT,
+    ROW,
+    SAID,
+    SAMPLE,
+    SKIP,
+    STAMP,
+    STOP,
+    Memory,
+)
+from siag.live.transports.shared_memory.worker import work
 from siag.live.transports.waiting import Waiter
-from siag.server.guard import Refused, square_norm
-from siag.streams.remarks import listen
+from siag.server.guard import Refused
 
-REPORT, JOIN, SKIP, ENDED, FAILED, SAID = (kind << 16 for kind in range(6))  # what a worker rings for; its row is added
-ROW = (1 << 16) - 1  # where the row is in it
-GO, REFUSED, STOP, NOTHING = b"g", b"r", b"s", b""  # what it is answered
-ANSWERS = (GO, REFUSED)
-STAMP, SAMPLE = range(2)  # the entries of `Memory.notes`
-TEXT = 600  # bytes for a worker's words
-UNREAD = 0.5  # seconds a worker's words may wait for the server, before others take their place
 PAUSE = 0.05  # seconds the server waits at most before it looks after other things
-MOST_WORKERS = 1000  # processes
-FILES, SPARE_FILES = 4, 50  # open files for each worker, and for all else
 GRACE = 2.0  # seconds a worker has to end by itself
-
-
-class Memory:
-    """The shared memory of all workers.
-
-    Args:
-        context: of multiprocessing.
-        n: how many workers there are.
-        message: how many numbers each sends.
-        shown: how many each is sent.
-    """
-
-    def __init__(self, context: Any, n: int, message: int, shown: int) -> None:
-        self._n = n
-        self._raw: list[Any] = [
-            context.RawArray(ctypes.c_double, n * message),
-            context.RawArray(ctypes.c_double, n * shown),
-            context.RawArray(ctypes.c_int64, 2 * n),
-            context.RawArray(ctypes.c_char, 2 * TEXT * n),
-            context.RawArray(ctypes.c_double, n),
-        ]
-        self._look()
-
-    def _look(self) -> None:
-        n = self._n
-        self.sent: Floats = np.frombuffer(self._raw[0], np.float64).reshape(n, -1)
-        self.w: Floats = np.frombuffer(self._raw[1], np.float64).reshape(n, -1)
-        self.notes: Integers = np.frombuffer(self._raw[2], np.int64).reshape(n, 2)
-        self.squares: Floats = np.frombuffer(self._raw[4], np.float64)
-
-    def say(self, row: int, text: str, last: bool = False) -> None:
-        """Leave a few words; the last ones have a place of their own."""
-        content, first = text.encode()[: TEXT - 1], (2 * row + last) * TEXT
-        memoryview(self._raw[3]).cast("B")[first : first + len(content) + 1] = content + b"\0"
-
-    def said(self, row: int, last: bool = False) -> str:
-        """The words that were left."""
-        first = (2 * row + last) * TEXT
-        content = bytes(memoryview(self._raw[3]).cast("B")[first : first + TEXT])
-        return content.partition(b"\0")[0].decode(errors="replace")
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {"_n": self._n, "_raw": self._raw}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._look()
-
-
-def _live_with(parent: connection.Connection) -> None:
-    """End this process when the other end of the pipe is gone, whatever this process is doing."""
-
-    def watch() -> None:
-        try:
-            os.read(parent.fileno(), 1)
-        finally:
-            os._exit(0)
-
-    threading.Thread(target=watch, daemon=True).start()
-
-
-def work(
-    memory: Memory,
-    row: int,
-    n: int,
-    d: int,
-    task: Task,
-    bell: connection.Connection,
-    answers: connection.Connection,
-    parent: connection.Connection,
-) -> None:
-    """The life of a worker process."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's affair
-    _live_with(parent)
-    ring, answer = bell.fileno(), answers.fileno()
-    w, out, notes, squares = memory.w[row], memory.sent[row], memory.notes[row], memory.squares
-    w.setflags(write=False)
-    codes = {kind: (kind | row).to_bytes(4, sys.byteorder) for kind in (REPORT, JOIN, SKIP, ENDED, FAILED, SAID)}
-    report = codes[REPORT]
-
-    speaking = threading.Lock()
-
-    def tell(text: str) -> None:
-        until = time.monotonic() + UNREAD
-        with speaking, suppress(BrokenPipeError):
-            while memory.said(row) and time.monotonic() < until:  # what was said before has not been heard yet
-                time.sleep(0.001)
-            memory.say(row, text)
-            os.write(ring, codes[SAID])
-
-    listen(tell)
-    try:
-        os.write(ring, codes[JOIN])
-        if os.read(answer, 1) != GO:
-            return
-        task.begin(row, n, d, int(notes[SAMPLE]))
-        square_norm(out)
-        square, compute, read, write = square_norm.settled(out), task.compute, os.read, os.write
-        spin = Waiter(answer).spin
-        while True:
-            send = compute(w, out)
-            notes[SAMPLE] = task.sample
-            squares[row] = square(out)  # here, where it costs the server nothing
-            write(ring, report if send else codes[SKIP])
-            spin()
-            reply = read(answer, 1)
-            if reply == REFUSED:
-                task.forget()
-            elif reply != GO:
-                return
-    except StreamEnded:
-        os.write(ring, codes[ENDED])
-    except BrokenPipeError:
-        return
-    except BaseException as error:  # whatever a user's code raises
-        memory.say(row, last_words(error), last=True)
-        os.write(ring, codes[FAILED])
 
 
 @contextmanager
@@ -193,39 +71,6 @@ def hand_out(whole: Floats, version: int, places: Floats, notes: Integers, rows:
             places[i, j] = whole[j]
 
 
-class SharedMemory(Runtime):
-    """The runtime by default: worker processes on this machine.
-
-    Args:
-        preload: names of modules that are imported once, before workers start, each of which then has them.
-    """
-
-    def __init__(self, *, preload: Sequence[str] = ()) -> None:
-        check_modules(preload)
-        self._preload = tuple(preload)
-
-    def check_workers(self, workers: int) -> None:
-        """Refuse more processes, or more open files, than there can be."""
-        if workers > MOST_WORKERS:
-            raise BadInput("workers", workers, f"at most {MOST_WORKERS} on one machine", "use siag serve and siag work")
-        if sys.platform != "win32":
-            import resource
-
-            files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-            room = (files - SPARE_FILES) // FILES
-            if files != resource.RLIM_INFINITY and workers > room:
-                allowed = f"at most {room} with {files} files open at a time"
-                raise BadInput("workers", workers, allowed, "raise the limit: ulimit -n")
-
-    def describe(self, workers: int) -> str:
-        """Processes."""
-        return f"live, {workers} process{'es' * (workers > 1)} on one machine"
-
-    def carry(self, session: Session, tasks: list[Task]) -> None:
-        """Start the processes, serve them, and end them."""
-        Embedded(session, tasks, self._preload).run()
-
-
 class Embedded:
     """Runs a session with workers as processes of this machine.
 
@@ -240,7 +85,7 @@ class Embedded:
         methods = get_all_start_methods()
         self._context: Any = get_context("forkserver" if "forkserver" in methods else "spawn")
         if "forkserver" in methods:
-            self._context.set_forkserver_preload(["siag.live.transports.preloaded", *preload])
+            self._context.set_forkserver_preload(["siag.live.transports.shared_memory.preload", *preload])
         server = session.server
         self._memory = Memory(self._context, server.n, server.message_size, server.shown.size)
         self._bell, self._ring = self._context.Pipe(duplex=False)

@@ -3,7 +3,6 @@
 import errno
 import os
 
-from siag.live.parts import Parts
 from siag.storage.background import Inline
 from siag.storage.disk import LocalDisk, LocalFile
 
@@ -62,6 +61,8 @@ def on_disk(runtime, disk):
 
     class OnDisk(runtime):
         def parts(self, spec):
-            return Parts(spec, disk=disk, background=lambda _: Inline())
+            parts = super().parts(spec)
+            parts.disk, parts.background = disk, lambda _: Inline()
+            return parts
 
     return OnDisk

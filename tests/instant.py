@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from siag.live.parts import Parts
 from siag.live.runtime import Runtime
 from siag.live.task import StreamEnded, last_words
 from siag.server import Refused
@@ -19,13 +20,9 @@ class Instant(Runtime):
     def prepare(self, spec):
         """Nothing is prepared."""
 
-    def clock(self):
-        """It begins at 0."""
-        return 0.0
-
-    def run_id(self):
-        """Always the same."""
-        return "instant"
+    def parts(self, spec):
+        """Its clock begins at 0, and nothing is random."""
+        return Parts(spec, clock=lambda: 0.0, entropy=bytes)
 
     def carry(self, session, tasks):
         """A report of each worker in turn."""

@@ -109,9 +109,14 @@ class SimulatedParts(Parts):
     """A session on the simulated disk."""
 
     def __init__(self, torture: Torture, store: type[Watched], spec: Spec) -> None:
-        entropy = torture.rng.randbytes
-        super().__init__(spec, disk=torture.disk, background=self._deferred, entropy=entropy)
+        given: dict[str, Any] = {"entropy": torture.rng.randbytes, "clock": lambda: torture.now}
+        super().__init__(spec, disk=torture.disk, background=self._deferred, **given)
         self._torture, self._kind = torture, store
+
+    @property
+    def run_id(self) -> str:
+        """The same in each life."""
+        return f"run {self._torture.options.seed}"
 
     def _deferred(self, name: str) -> Deferred:
         made = Deferred()

@@ -320,8 +320,13 @@ class _SplitParts(SplitParts):
         super().__init__(spec, Followers(addresses, SECRET, None, connect), clock=lambda: torture.now, **writing)
         self._torture = torture
 
+    @property
+    def run_id(self) -> str:
+        """The same in each life."""
+        return f"run {self._torture.options.seed}"
+
     def make_store(self, folder: Path, server: LeadServer, **given: Any) -> LeadStore:
         """A store that tells which version is on disk."""
         torture = self._torture
         identity, spare = self.spec.identity, torture.options.spare
-        return torture.lead_store(torture.shadow, folder, identity, server, self._clock, spare=spare, **given)
+        return torture.lead_store(torture.shadow, folder, identity, server, self.clock, spare=spare, **given)

@@ -162,8 +162,8 @@ class Torture:
         if self.done or self.assembly is not None:
             return
         try:
-            spec, name = self._spec(), f"run {self.options.seed}"
-            self.assembly = Assembly(spec, parts=self._parts(spec), clock=lambda: self.now, run_id=name)
+            spec = self._spec()
+            self.assembly = Assembly(spec, parts=self._parts(spec))
         except (SiagError, OSError) as error:
             self._not_started(error)
             self._backgrounds.clear()
@@ -263,7 +263,7 @@ class Torture:
     def _check_disk(self, traced: bool) -> None:
         """What was kept is what there was."""
         spec = replace(self._spec(), trace=None)
-        again = Assembly(spec, parts=self._parts(spec), clock=lambda: self.now)
+        again = Assembly(spec, parts=self._parts(spec))
         self._check_all(again.server)
         again.close()
         if traced:

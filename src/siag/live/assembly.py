@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
-import time
 import warnings
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
@@ -30,19 +28,9 @@ class Assembly:
         spec: what to run, validated.
         parts: what the session is made of; one server by default.
         about: more to keep in the run and the trace.
-        clock: what time it is, in seconds since any moment; the loss is timed by it, too.
-        run_id: by which a new run knows its trace; a random one by default.
     """
 
-    def __init__(
-        self,
-        spec: Spec,
-        *,
-        parts: Parts | None = None,
-        about: Mapping[str, Any] | None = None,
-        clock: Callable[[], float] = time.monotonic,
-        run_id: str | None = None,
-    ) -> None:
+    def __init__(self, spec: Spec, *, parts: Parts | None = None, about: Mapping[str, Any] | None = None) -> None:
         parts = Parts(spec) if parts is None else parts
         for name in ("folder", "trace"):
             if is_url(getattr(spec, name)):
@@ -51,7 +39,7 @@ class Assembly:
         self._gradients = max(1, cost(spec.method.recruit(spec.w0, spec.n)))
         upload, download = parts.traffic
         self._about = {"siag": __version__, **spec.about, **(about or {}), "upload": upload, "download": download}
-        self._curve = Curve(spec.until, spec.record, spec.measure, clock)
+        self._curve = Curve(spec.until, spec.record, spec.measure, parts.clock)
         self._stack = ExitStack()
         with ExitStack() as stack:
             self.server = parts.server(stack)
@@ -69,11 +57,11 @@ class Assembly:
                 durable=spec.durable,
                 linger=spec.linger,
                 forget=spec.forget,
-                run_id=secrets.token_hex(8) if run_id is None else run_id,
+                run_id=parts.run_id,
                 life="" if spec.durable else parts.entropy(4).hex(),
             )
             self.session.remark(*parts.remarks)
-            self.session.recover(clock())
+            self.session.recover(parts.clock())
             if not self.session.recovered:
                 self._look_at_start()
             if spec.trace is not None:

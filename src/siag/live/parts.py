@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -33,6 +34,7 @@ class Parts:
         disk: where folder and trace are.
         background: makes, given a name, what writes while training goes on.
         entropy: random bytes, so many.
+        clock: what time it is, in seconds since any moment; the loss is timed by it, too.
     """
 
     def __init__(
@@ -43,9 +45,10 @@ class Parts:
         disk: Disk = LOCAL,
         background: Callable[[str], Background] = Thread,
         entropy: Callable[[int], bytes] = os.urandom,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.spec, self.publish = spec, publish
-        self.disk, self.background, self.entropy = disk, background, entropy
+        self.disk, self.background, self.entropy, self.clock = disk, background, entropy, clock
         self.folder = None if spec.folder is None else Path(spec.folder)
         self.remarks: list[str] = []
 
@@ -54,6 +57,11 @@ class Parts:
         """What a `ParameterServer` is given beside method, step, w0 and names."""
         spec = self.spec
         return {"server": spec.server, "guard": spec.guard, "departed": spec.departed, "patience": spec.patience}
+
+    @property
+    def run_id(self) -> str:
+        """By which a new run will know its trace."""
+        return self.entropy(8).hex()
 
     @property
     def traffic(self) -> tuple[int, int]:

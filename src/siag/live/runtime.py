@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-import secrets
 import sys
-import time
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from multiprocessing import process
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
@@ -32,7 +31,7 @@ class Runtime(ABC):
     def carry(self, session: Session, tasks: list[Task]) -> None:
         """Let workers do their tasks, one each, and bring their reports to the session until it is over.
 
-        Messages are carried within `with session.running(self.clock)`.
+        Messages are carried within `with session.running(clock)`.
         """
 
     def check_workers(self, workers: int) -> None:  # noqa: B027  # there need not be a limit
@@ -54,14 +53,6 @@ class Runtime(ABC):
         """Where so many workers run, in words."""
         return f"live, {workers} worker{'s' * (workers > 1)}"
 
-    def clock(self) -> float:
-        """What time it is, in seconds since any moment."""
-        return time.monotonic()
-
-    def run_id(self) -> str:
-        """By which a new run knows its trace."""
-        return secrets.token_hex(8)
-
     def train(self, spec: Spec) -> Run:
         """Run it to its end."""
         _not_in_a_worker()
@@ -73,15 +64,18 @@ class Runtime(ABC):
         return self.run(spec, spec.tasks())
 
     def run(self, spec: Spec, tasks: list[Task]) -> Run:
-        """Open the session, and have it carried to its end."""
-        about = {"activity": self.describe(spec.n)}
-        assembly = Assembly(spec, parts=self.parts(spec), about=about, clock=self.clock, run_id=self.run_id())
+        """Have it carried to its end."""
+        return self.open_and_run(spec, self.parts(spec), lambda session: self.carry(session, tasks))
 
-        def carry(session: Session) -> None:
+    def open_and_run(self, spec: Spec, parts: Parts, carry: Callable[[Session], None]) -> Run:
+        """Open the session, have it carried until it is over or interrupted, and close it."""
+        assembly = Assembly(spec, parts=parts, about={"activity": self.describe(spec.n)})
+
+        def interruptibly(session: Session) -> None:
             with interruptible(session.end):
-                self.carry(session, tasks)
+                carry(session)
 
-        return assembly.run(carry, fruitful=True)
+        return assembly.run(interruptibly, fruitful=True)
 
 
 def check_picklable(parameter: str, value: Any, remedy: str) -> None:

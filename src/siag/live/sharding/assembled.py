@@ -58,8 +58,8 @@ class SplitParts(Parts):
         clock: Callable[[], float] = time.monotonic,
         **given: Any,
     ) -> None:
-        super().__init__(spec, publish, **given)
-        self._followers, self._shards, self._clock = followers, len(followers.addresses) + 1, clock
+        super().__init__(spec, publish, clock=clock, **given)
+        self._followers, self._shards = followers, len(followers.addresses) + 1
         if spec.durable:
             raise BadInput("durable", True, "False for a model that is split", "or use one server")
 
@@ -99,4 +99,4 @@ class SplitParts(Parts):
 
     def make_store(self, folder: Path, server: LeadServer, **given: Any) -> LeadStore:
         """The lead's store."""
-        return LeadStore(folder, self.spec.identity, server, self._clock, **given)
+        return LeadStore(folder, self.spec.identity, server, self.clock, **given)

@@ -129,18 +129,16 @@ class Simulated(Runtime):
         """Where so many workers run, in words."""
         return f"live, {workers} worker{'s' * (workers > 1)} in virtual time"
 
-    def run_id(self) -> str:
-        """By which a new run knows its trace: the same each time."""
-        return f"simulated {self.seed}"
-
     def run(self, spec: Spec, tasks: list[Task]) -> Run:
         """Run it to its end; after a crash of the server in another session, which goes on where that one was."""
         if spec.progress is None:
             spec = replace(spec, progress=False)  # who is away, and back again, is as planned
         rehearsal = Rehearsal(self, tasks, spec.names)
         while True:
+            parts = self.parts(spec)
+            parts.clock, parts.entropy = lambda: rehearsal.now, rehearsal.entropy
             try:
-                return _Life(rehearsal).run(spec, tasks)
+                return self.open_and_run(spec, parts, rehearsal.serve)
             except ServerCrashed:
                 continue
 
@@ -190,7 +188,7 @@ class Rehearsal:
 
     def serve(self, session: Session) -> None:
         """Let everything happen until the session is over, or the server is killed."""
-        world = self._world
+        world, self._doomed = self._world, False
         self._connections = Connections(session, Tokens.none(), EVERYBODY, now=world.now)
         with session.running(lambda: world.now):
             self._happen(session, self._connections)
@@ -226,10 +224,6 @@ class Rehearsal:
             pass
         raise ServerCrashed
 
-    def revive(self) -> None:
-        """There is a server again."""
-        self._doomed = False
-
     def _worker(self, row: int) -> Worker:
         """A worker that begins."""
         task, rng = self._tasks[row], random.Random(self._rng.random())
@@ -251,36 +245,6 @@ class Rehearsal:
         if client.alive:
             client.kill(self._worker(row))
             client.start_after(self._faults.down)
-
-
-class _Life(Runtime):
-    """One life of the server of a rehearsal."""
-
-    def __init__(self, rehearsal: Rehearsal) -> None:
-        self._rehearsal, self._runtime = rehearsal, rehearsal.runtime
-
-    def parts(self, spec: Spec) -> Parts:
-        """Those of the runtime, with random bytes that go on from life to life."""
-        parts = self._runtime.parts(spec)
-        parts.entropy = self._rehearsal.entropy
-        return parts
-
-    def describe(self, workers: int) -> str:
-        """Virtual time."""
-        return self._runtime.describe(workers)
-
-    def run_id(self) -> str:
-        """That of the runtime."""
-        return self._runtime.run_id()
-
-    def clock(self) -> float:
-        """The virtual time; measuring a loss takes none."""
-        return self._rehearsal.now
-
-    def carry(self, session: Session, tasks: list[Task]) -> None:
-        """Serve until the session is over, or the server is killed."""
-        self._rehearsal.revive()
-        self._rehearsal.serve(session)
 
 
 def _once(task: Task) -> Callable[[], Task]:

@@ -10,6 +10,7 @@ import pytest
 from peers import Client, Working, wait_until
 from smoothed import Smoothed
 from splits import PROBLEM, SECRET, Split, finish, hands, of_problem, same
+from tests.specs import spec_of
 
 from siag.activity import EveryArrivals, Tick
 from siag.foundations.errors import BadFile, BadInput, DivergenceWarning, SiagError, Unsuitable
@@ -184,30 +185,28 @@ def test_a_lead_without_the_secret_is_refused():
 
 
 def test_a_lead_of_another_run_is_refused():
-    given = {"tokens": Tokens.none(), "secret": SECRET}
-    follower = Follower(SGD(), np.zeros(PROBLEM.d), ["0", "1", "2", "3"], 1, 2, **given)
-    thread = threading.Thread(target=follower.run)
-    thread.start()
-    with pytest.raises(SiagError, match=r"method is SGD.* here, .*SIAG"):
-        Split(2, followers=[follower])
-    with pytest.raises(SiagError, match=r"shards is 2 here, 3 at the lead"):
-        Split(3, method=SGD(), followers=[follower, follower])
-    follower.stop()
-    thread.join()
+    with Split(2, method=SGD()) as split:
+        with pytest.raises(SiagError, match=r"method is SGD.* here, .*SIAG"):
+            Split(2, followers=split.followers)
+        with pytest.raises(SiagError, match=r"shards is 2 here, 3 at the lead"):
+            Split(3, method=SGD(), followers=2 * split.followers)
+        with pytest.raises(SiagError, match=r"run is \w+ here, \w+ at the lead"):
+            Split(2, method=SGD(), step=Constant(0.1), followers=split.followers)
 
 
 def test_what_cannot_be_split_is_refused_before_anything_starts():
     given = {"tokens": Tokens.none(), "secret": SECRET}
     with pytest.raises(Unsuitable, match="cannot be split"):
-        Follower(LAG(), np.zeros(5), ["a"], 1, 2, **given)
+        Follower(spec_of(method=LAG()), 1, 2, **given)
     with pytest.raises(Unsuitable, match="cannot be split"):
         Split(2, method=LAG(), followers=[SimpleNamespace(address=("127.0.0.1", 9))])  # nobody is called
-    with pytest.raises(BadInput, match=r"shards.*at most 2"):
-        Follower(SIAG(), np.zeros(2), ["a"], 1, 3, **given)
-    with pytest.raises(BadInput, match="k"):
-        Follower(SIAG(), np.zeros(5), ["a"], 2, 2, **given)
+    with pytest.raises(BadInput, match=r"shards.*at most 3"):
+        Follower(spec_of(d=3), 1, 4, **given)
+    for k in (0, 2):
+        with pytest.raises(BadInput, match="k"):
+            Follower(spec_of(), k, 2, **given)
     with pytest.raises(BadInput, match="secret"):
-        Follower(SIAG(), np.zeros(5), ["a"], 1, 2, tokens=Tokens.none(), secret="")
+        Follower(spec_of(), 1, 2, tokens=Tokens.none(), secret="")
 
 
 def test_a_durable_run_cannot_be_split(tmp_path):

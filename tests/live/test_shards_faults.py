@@ -11,6 +11,7 @@ import pytest
 from peers import Client, Proxy, wait_until
 from smoothed import Smoothed
 from splits import PROBLEM, Process, Split, finish, hands, of_problem, same
+from tests.specs import spec_of
 
 from siag.foundations.errors import BadFile, SiagError
 from siag.live import wire
@@ -18,6 +19,7 @@ from siag.live.certificates import make_certificates
 from siag.live.security import Tokens, client_context, server_context
 from siag.live.sharding import ShardLost
 from siag.live.sharding.saves import ShardStore
+from siag.live.sharding.slices import Shard
 from siag.live.until import Until
 from siag.live.welcome import Dismissed
 from siag.methods import SIAG
@@ -60,7 +62,7 @@ def test_ten_thousand_random_bytes_do_not_hurt(tmp_path):
                             pass
         for frame in (
             wire.head(wire.ORDERS, 32) + bytes(32),
-            wire.text(wire.ASK, {"what": "w"}),
+            wire.text(wire.SAID, {"saved": 1}),
             wire.text(wire.HELLO, {"protocol": 1, "lead": ["no"]}),
             wire.text(wire.HELLO, {"protocol": 1, "lead": "no", "shard": 1}),
             wire.text(wire.HELLO, {"protocol": 1, "visit": -1, "shards": 2}),
@@ -198,7 +200,7 @@ def test_without_a_folder_a_new_lead_begins_at_the_beginning(tmp_path):
 def test_a_follower_without_the_folder_is_refused(tmp_path):
     with (
         Split(2) as first,
-        pytest.raises(SiagError, match="it has no folder and the lead has a folder"),
+        pytest.raises(SiagError, match="folder is not given here, given at the lead"),
     ):
         Split(2, folder=tmp_path, followers=first.followers)
 
@@ -248,7 +250,8 @@ class Shards:
         self.open()
 
     def open(self):
-        self.stores = [ShardStore(self._folder, {"n": 2}, k, 2) for k in range(2)]
+        spec = spec_of(folder=self._folder)
+        self.stores = [ShardStore(Shard(spec, k, 2)) for k in range(2)]
 
     def crash(self):
         for store in self.stores:
@@ -282,11 +285,8 @@ def test_all_shards_go_back_to_the_newest_save_that_all_have_whatever_failed(tmp
             assert max(whole, default=0) == common
             number = max([0, *known[0][0], *known[1][0]])
             for store, arrays in zip(shards.stores, shards.arrays, strict=True):
-                if common:
-                    store.recover_at(common, arrays)
-                    assert all((array == kept).all() for array in arrays.values())
-                else:
-                    store.begin_afresh()
+                store.go_back(common, arrays)
+                assert all((array == (kept if common else 0)).all() for array in arrays.values())
     assert common > 20
     for store in shards.stores:
         store.close()
@@ -309,5 +309,5 @@ def test_another_run_is_refused_in_the_folder(tmp_path):
     folder = tmp_path / "state"
     with Split(2, folder=folder, until=Until(reports=100)) as first:
         finish(first, hands(first))
-    with pytest.raises(BadFile, match=r"method is .*wait=0.0.* there and .*wait=1.0.* here"):
+    with pytest.raises(SiagError, match=r"method is .*wait=0.0.* there and .*wait=1.0.* here"):
         Split(2, folder=folder, method=SIAG(wait=1.0))

@@ -12,6 +12,7 @@ from tests.torture.network import Process, Wire
 from siag.foundations.types import Floats
 from siag.live import wire
 from siag.live.frame_reader import FrameReader
+from siag.live.sharding.slices import slice_of
 from siag.live.sharding.worker_slices import VISITS, Slices, ToServer, ToWorker
 from siag.live.worker import Actions
 
@@ -27,6 +28,7 @@ class End:
 
     def __init__(self, link: SplitLink, k: int) -> None:
         self._link, self._k, self.worker = link, k, self
+        self._early: list[tuple[FrameReader, wire.Raw, float]] = []  # what has come and is not listened to yet
 
     @property
     def expected(self) -> wire.Expected:
@@ -36,16 +38,23 @@ class End:
     def feed(self, reader: FrameReader, content: wire.Raw, now: float) -> Actions:
         """These bytes have come."""
         link, actions = self._link, Actions()
+        self._early.append((reader, content, now))
+        while end := next((end for end in link.ends if end._early and end._k in link.slices.awaited), None):
+            actions += end._take(*end._early.pop(0))
+        return actions
+
+    def _take(self, reader: FrameReader, content: wire.Raw, now: float) -> Actions:
+        link, actions = self._link, Actions()
         reader.expected = self.expected
         for head, payload in reader.feed(content):
             model = head.kind == wire.MODEL
             if model:
                 link.numbers[self._k] = wire.numbers(bytes(payload))
-            for action in link.slices.came(self._k, head, {} if model else wire.parse_text(payload)):
-                if isinstance(action, ToServer):
-                    link.wires[action.shard].to_server(action.frame)
-                else:
-                    actions += link.pass_on(action, now)
+            action = link.slices.came(self._k, head, {} if model else wire.parse_text(payload))
+            if isinstance(action, ToServer):
+                link.wires[action.shard].to_server(action.frame)
+            elif action is not None:
+                actions += link.pass_on(action, now)
             reader.expected = self.expected
         return actions
 
@@ -66,7 +75,8 @@ class SplitLink:
         self.slices = Slices(torture.shards, self._rng.getrandbits(VISITS))
         self.extras = self.slices.extras
         self.numbers: dict[int, Floats] = {}
-        self.wires = [Wire(torture, End(self, k), process) for k, process in enumerate(torture.processes)]
+        self.ends = [End(self, k) for k in range(torture.shards)]
+        self.wires = [Wire(torture, *both) for both in zip(self.ends, torture.processes, strict=True)]
 
     def to_server(self, content: bytes) -> None:
         """The worker sends a frame."""
@@ -86,7 +96,7 @@ class SplitLink:
         if action.head.kind == wire.MODEL:
             place = worker.model_place()
             for k, numbers in self.numbers.items():
-                place[self.slices.slice_of(k)] = numbers
+                slice_of(place, len(self.wires), k)[:] = numbers
         actions: Actions = worker.frame(action.head, action.content, now)
         return actions
 

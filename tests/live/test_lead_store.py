@@ -21,7 +21,7 @@ def test_a_shard_that_was_not_asked_because_another_is_lost_is_not_waited_for(tm
 
     links = [SimpleNamespace(k=k, saved=(0, None), wait_saved=waited.append) for k in (1, 2)]
     server = SimpleNamespace(shard=Shard(spec_of(folder=tmp_path), 0, 3), links=links, save=save)
-    with LeadStore(server, background=Inline()) as store:
+    with LeadStore(tmp_path, server, background=Inline()) as store:
         for wait in (False, True):
             with pytest.raises(ShardLost):
                 store.save({"w": np.zeros(3)}, np.empty(0, np.int64), {}, wait=wait)

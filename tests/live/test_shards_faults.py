@@ -251,7 +251,7 @@ class Shards:
 
     def open(self):
         spec = spec_of(folder=self._folder)
-        self.stores = [ShardStore(Shard(spec, k, 2)) for k in range(2)]
+        self.stores = [ShardStore(self._folder, Shard(spec, k, 2)) for k in range(2)]
 
     def crash(self):
         for store in self.stores:

@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tests.torture.network import Killed
+from tests.torture.observed import FOLDER
 from tests.torture.shadow import Broken, require
 from tests.torture.world import LOOK
 
@@ -102,7 +103,7 @@ class Follower:
         torture, background = self._torture, Deferred()
         self._backgrounds.append(background)
         writing: dict[str, Any] = {"disk": self.disk, "background": background, "entropy": torture.rng.randbytes}
-        return self._kind_of_store(shard, spare=torture.options.spare, **writing)
+        return self._kind_of_store(FOLDER, shard, spare=torture.options.spare, **writing)
 
     def perform(self, actions: Iterable[Action]) -> None:
         """Carry out what it wants done, unless it dies meanwhile."""

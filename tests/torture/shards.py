@@ -323,6 +323,6 @@ class _SplitParts(SplitParts):
     def store(self, stack: ExitStack, server: ParameterServer) -> LeadStore:
         """A store that tells which version is on disk."""
         torture, spare = self._torture, self._torture.options.spare
-        store = torture.lead_store(torture.shadow, server, spare=spare, **self._writing("siag-store"))
+        store = torture.lead_store(torture.shadow, self.folder, server, spare=spare, **self._writing("siag-store"))
         stack.callback(store.close)
         return store

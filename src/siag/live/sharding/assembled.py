@@ -61,6 +61,6 @@ class SplitParts(Parts):
         """Where the saves of all are counted."""
         if self.folder is None or not isinstance(server, LeadServer):
             return None
-        store = LeadStore(server, **self._writing("siag-store"))
+        store = LeadStore(self.folder, server, **self._writing("siag-store"))
         stack.callback(store.close)
         return store

@@ -37,15 +37,12 @@ class ShardedConnection:
         except BaseException:
             self.close()
             raise
-        self._lead = self._all[0]
+        self._lead = lead = self._all[0]
+        self.beat, self.waiting, self.drain = lead.beat, lead.waiting, lead.drain  # the lead alone sees who is there
         self._slices = Slices(len(addresses), secrets.randbits(VISITS))
+        self.extras: dict[str, Any] = self._slices.extras
         self._content: dict[str, Any] = {}  # of the frame that came last
         self._offers: dict[int, object] = {}  # of memory that the servers would share
-
-    @property
-    def extras(self) -> dict[str, Any]:
-        """By which the servers know that these connections are one worker's."""
-        return dict(self._slices.extras)
 
     @property
     def whole(self) -> bool:
@@ -105,18 +102,6 @@ class ShardedConnection:
     def text(self, head: wire.Head) -> dict[str, Any]:
         """The JSON that follows a header."""
         return self._content
-
-    def waiting(self) -> bool:
-        """Whether the lead has said something unasked; never waits."""
-        return self._lead.waiting()
-
-    def beat(self) -> None:
-        """Send the lead a sign of life."""
-        self._lead.beat()
-
-    def drain(self, seconds: float) -> None:
-        """Wait until the lead hangs up."""
-        self._lead.drain(seconds)
 
     def close(self) -> None:
         """Hang up."""

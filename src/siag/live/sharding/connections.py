@@ -32,8 +32,6 @@ class LeadConnections(Connections):
         self._visits: dict[int, int] = {}  # by row
         self._own: dict[int, tuple[Connection, wire.Head, Floats]] = {}  # the lead's slices of reports, by row
         self._notes: dict[tuple[int, int], Note] = {}  # of the followers' slices, by shard and row
-        self._norm, self._square = self._square, self._whole_square  # `Connections` asks for the norm of what it takes
-        self._whole = 0.0
         self._leading.wake = self._wake
 
     def _wake(self) -> None:
@@ -95,14 +93,10 @@ class LeadConnections(Connections):
         del self._own[row]
         for link in self._links:
             del self._notes[link.k, row]
-        self._whole = sum([self._norm(message), *squares])  # in the order of the shards
         try:
-            return self._take(connection, row, head, now, message)
+            return self._take(connection, row, head, now, message, sum([self._square(message), *squares]))
         except wire.BadFrame as error:
             return self.handle_garbage(connection, str(error), now)
-
-    def _whole_square(self, message: Floats) -> float:
-        return self._whole
 
     def _deliver(self, connection: Connection, said: bytes, last: bool, now: float) -> Actions:
         actions = super()._deliver(connection, said, last, now)

@@ -7,6 +7,7 @@ import ssl
 import time
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 
 from siag.foundations import check
 from siag.foundations.errors import BadInput
@@ -61,11 +62,10 @@ class Follower:
         if not secret:
             raise BadInput("secret", secret, "a text that only the servers of this run know")
         shard = Shard(spec, check.integer("k", k, low=1), shards)
-        spec.method.serve()
         shard.check_memory()
         SliceServer.warm_up(spec.method)
         limits = Limits(connections=max(Limits.connections, 2 * spec.n))
-        store = None if spec.folder is None else partial(ShardStore, shard, publish=publish)
+        store = None if spec.folder is None else partial(ShardStore, Path(spec.folder), shard, publish=publish)
         self._connections = FollowerConnections(shard, tokens, secret, limits, store=store, share=share)
         self._context, self._over = context, False
         self._listeners = listen(host, port)

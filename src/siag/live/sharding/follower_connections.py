@@ -14,12 +14,14 @@ from siag.foundations.types import Floats
 from siag.foundations.version import __version__
 from siag.live import wire
 from siag.live.connection import Action, Actions, Connection, Limits, Reception, Send, SendModel
+from siag.live.connections import check_hello
 from siag.live.security import Tokens, hash_of
 from siag.live.sharding.orders import MOST, NOTE, Answer, GoBack, Save, Show, unpack
 from siag.live.sharding.saves import ShardStore
 from siag.live.sharding.slice_server import SliceServer
 from siag.live.sharding.slices import Shard
 from siag.live.sharding.worker_slices import check_visit
+from siag.methods import answer
 from siag.server.guard import Refused, square_norm
 
 BEAT = 10.0  # seconds after which the lead hears that a save is still being written
@@ -109,11 +111,6 @@ class FollowerConnections(Reception):
 
     # Frames
 
-    def handle_garbage(self, connection: Connection, reason: str, now: float) -> Actions:
-        """Garbage: answered, and the connection closed."""
-        self.garbage += 1
-        return self.refuse(connection, reason, now, final=False)
-
     def handle_frame(
         self, connection: Connection, head: wire.Head, payload: memoryview, now: float
     ) -> Iterable[Action]:
@@ -128,16 +125,16 @@ class FollowerConnections(Reception):
 
     def _hello(self, connection: Connection, hello: dict[str, Any], now: float) -> Actions:
         try:
-            if hello.get("protocol") != wire.PROTOCOL:
-                remedy = f"this server, siag {__version__}, speaks {wire.PROTOCOL}; install the same version"
-                raise Refused(f"protocol {shorten(hello.get('protocol'))}: {remedy}", final=True)
-            return self._begin(connection, hello, now) if "lead" in hello else self._welcome(connection, hello, now)
+            if "lead" in hello:
+                return self._begin(connection, hello, now)
+            return self._welcome(connection, hello, now)
         except Refused as refused:
             self.garbage += refused.final
             return self.refuse(connection, refused.reason, now, final=refused.final)
 
     def _begin(self, connection: Connection, hello: dict[str, Any], now: float) -> Actions:
         """The lead calls: all begins anew, until it says which save to go back to."""
+        check_hello(hello, Tokens.none())
         secret = hello["lead"]
         if not isinstance(secret, str) or not hmac.compare_digest(hash_of(secret), hash_of(self._secret)):
             raise Refused("the secret is not this server's", final=True)
@@ -165,10 +162,7 @@ class FollowerConnections(Reception):
 
     def _welcome(self, connection: Connection, hello: dict[str, Any], now: float) -> Actions:
         """A worker calls: it may stay if the lead lets it in."""
-        token = hello.get("token")
-        if self._tokens.required and self._tokens.row_of(token if isinstance(token, str) else "") is None:
-            what = "is not one of this server's" if token else "is missing; give the worker's .token file"
-            raise Refused(f"the token {what}", final=True)
+        check_hello(hello, self._tokens)
         visit = check_visit(hello, self._shard.shards)
         if self._lead is None:
             raise Refused("there is no lead yet")
@@ -204,8 +198,8 @@ class FollowerConnections(Reception):
                 case GoBack(number):
                     yield from self._go_back(number)
                 case Show():
-                    w = self.server.result.astype("<f8", copy=False).tobytes()
-                    yield from self._tell(wire.head(wire.MODEL, len(w)), w)
+                    result = answer(self.server.state).astype("<f8", copy=False).tobytes()
+                    yield from self._tell(wire.head(wire.MODEL, len(result)), result)
                 case _:
                     self.server.follow(order)
         if self.server.diverged():

@@ -73,6 +73,7 @@ class Link:
         hello = {"protocol": wire.PROTOCOL, "siag": __version__, "lead": followers.secret}
         try:
             self._connection = followers.connect(address, followers.context)
+            self.fileno, self.close = self._connection.fileno, self._connection.close
             self._connection.greet(wire.text(wire.HELLO, {**hello, **lead.facts, "shard": k}))
             head = self._connection.receive({wire.WELCOME: wire.TOLD, wire.REFUSAL: wire.TOLD})
             content = self._connection.text(head)
@@ -82,10 +83,6 @@ class Link:
             self.close()
             raise SiagError(f"{self._place}: {wire.words(content.get('reason'))}")
         self.known: tuple[list[int], int] = content.get("saves", []), content.get("common", 0)
-
-    def fileno(self) -> int:
-        """Of its socket."""
-        return self._connection.fileno()
 
     def order(self, frame: bytes) -> None:
         """Send a frame of orders."""
@@ -113,10 +110,6 @@ class Link:
                 self._take(head)
             self._connection.array(own)
         self.hear()  # what has come with the answer would wake nobody
-
-    def close(self) -> None:
-        """Hang up."""
-        self._connection.close()
 
     def _take(self, head: wire.Head) -> None:
         """Take in what the follower has said."""

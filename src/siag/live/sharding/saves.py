@@ -27,13 +27,14 @@ class ShardStore(Store):
     """Keeps the state of one shard.
 
     Args:
+        folder: of the run.
         shard: whose state.
         given: as for `Store`.
     """
 
-    def __init__(self, shard: Shard, **given: Any) -> None:
+    def __init__(self, folder: Path, shard: Shard, **given: Any) -> None:
         identity = {**shard.spec.identity, "shard": shard.k, "shards": shard.shards}
-        super().__init__(Path(shard.spec.folder or "") / f"shard-{shard.k}", identity, **given)
+        super().__init__(folder / f"shard-{shard.k}", identity, **given)
         self._found: dict[int, Scan] = {}  # where the saves are that were here at the beginning, by number
         self._tried = 0  # the number of the last save
 
@@ -72,12 +73,13 @@ class LeadStore(ShardStore):
     """Keeps the state of the lead's shard, and has the followers keep theirs; used as a `Store` is.
 
     Args:
+        folder: of the run.
         server: the lead.
         given: as for `Store`.
     """
 
-    def __init__(self, server: LeadServer, **given: Any) -> None:
-        super().__init__(server.shard, **given)
+    def __init__(self, folder: Path, server: LeadServer, **given: Any) -> None:
+        super().__init__(folder, server.shard, **given)
         self._server, self._links = server, server.links
         self._number = self._asked = self._common = 0  # the last save: begun, that all were asked for, that all have
         self._problem: str | None = None

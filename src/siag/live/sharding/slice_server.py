@@ -11,7 +11,7 @@ from siag.foundations.types import Booleans, Floats, Record
 from siag.live.sharding.orders import Change, Fade, Move, Take
 from siag.live.sharding.slices import Shard
 from siag.live.wire import BadFrame
-from siag.methods import Method, answer, shown
+from siag.methods import Method, shown
 from siag.server.guard import square_norm
 from siag.server.state import arrays_of, fade_away, move, take
 
@@ -44,12 +44,6 @@ class SliceServer:
         move(small, 0.0)
         fade_away(small, 0, 0.0)
         square_norm(one)
-
-    @property
-    def result(self) -> Floats:
-        """Its slice of the result so far."""
-        whole: Floats = answer(self.state)
-        return whole
 
     @property
     def arrays(self) -> dict[str, np.ndarray[Any, Any]]:

@@ -49,7 +49,7 @@ class Slices:
     """
 
     def __init__(self, shards: int, visit: int) -> None:
-        self.extras = {"visit": visit, "shards": shards}  # of a hello
+        self.extras: dict[str, Any] = {"visit": visit, "shards": shards}  # of a hello
         self._shards, self._hello = shards, b""
         self._welcomes: set[int] = set()  # the shards that have welcomed the worker
         self._stamps: dict[int, int] = {}  # of the MODELs that have come, by shard

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from siag.live import wire
 from siag.live.sharding.slices import slice_of
-from siag.live.sharding.worker_slices import Slices, ToServer, ToWorker
+from siag.live.sharding.worker_slices import Slices
 
 HELLO = wire.text(wire.HELLO, {})
 
@@ -32,13 +32,13 @@ def greeted(shards=3):
 @given(st.integers(2, 5), st.data())
 def test_the_lead_is_greeted_when_all_followers_have_welcomed_in_any_order(shards, data):
     slices, d = Slices(shards, 5), shards + 2
-    assert slices.greet(HELLO) == [ToServer(k, HELLO) for k in range(1, shards)]
+    assert list(slices.greet(HELLO)) == list(range(1, shards))
     order = data.draw(st.permutations(range(1, shards)))
     for k in order:
         assert slices.awaited == sorted({*order} - {*order[: order.index(k)]})
-        assert welcome(slices, k) == (ToServer(0, HELLO) if k == order[-1] else None)
+        assert welcome(slices, k) == (False, HELLO if k == order[-1] else b"")
     assert slices.awaited == [0]
-    assert welcome(slices, 0) == ToWorker(head(wire.WELCOME), {"shard": 0})
+    assert welcome(slices, 0) == (True, b"")
     array, whole = np.arange(float(d)), np.empty(d)
     for k, raw, part in slices.cut(wire.head(wire.REPORT, 8 * d, 3, 4), array):
         assert wire.parse_head(raw, {wire.REPORT: (8 * part.size, 8 * part.size)})[2:] == (3, 4)
@@ -55,23 +55,23 @@ def test_a_model_is_told_when_all_slices_of_one_version_are_there(first, second)
     for version, order in ((8, first), (9, second)):
         for k in order:
             found = slices.came(k, head(wire.MODEL, version), {})
-            assert found == (ToWorker(head(wire.MODEL, version), {}) if k == order[-1] else None)
+            assert found == (k == order[-1], b"")
 
 
 def test_what_the_lead_says_is_passed_on_at_once():
     slices = greeted()
     slices.came(2, head(wire.MODEL, 4), {})  # a slice may be early
     for kind in (wire.REFUSAL, wire.GOODBYE):
-        assert slices.came(0, head(kind), {"a": 1}) == ToWorker(head(kind), {"a": 1})
+        assert slices.came(0, head(kind), {"a": 1}) == (True, b"")
     assert slices.awaited == [0, 1]
 
 
 def test_a_followers_refusal_is_the_answer_to_a_hello_and_later_only_a_final_one():
     slices, no, never = Slices(2, 5), {"reason": "busy", "final": False}, {"reason": "no", "final": True}
     slices.greet(HELLO)
-    assert slices.came(1, head(wire.REFUSAL), no) == ToWorker(head(wire.REFUSAL), no)
+    assert slices.came(1, head(wire.REFUSAL), no) == (True, b"")
     slices = greeted()
-    assert slices.came(1, head(wire.REFUSAL), never) == ToWorker(head(wire.REFUSAL), never)
+    assert slices.came(1, head(wire.REFUSAL), never) == (True, b"")
     with pytest.raises(wire.BadFrame, match="shard 1: busy"):
         slices.came(1, head(wire.REFUSAL), no)
 

@@ -13,7 +13,7 @@ from siag.foundations.types import Floats
 from siag.live import wire
 from siag.live.frame_reader import FrameReader
 from siag.live.sharding.slices import slice_of
-from siag.live.sharding.worker_slices import VISITS, Slices, ToServer, ToWorker
+from siag.live.sharding.worker_slices import VISITS, Slices
 from siag.live.worker import Actions
 
 if TYPE_CHECKING:
@@ -50,11 +50,12 @@ class End:
             model = head.kind == wire.MODEL
             if model:
                 link.numbers[self._k] = wire.numbers(bytes(payload))
-            action = link.slices.came(self._k, head, {} if model else wire.parse_text(payload))
-            if isinstance(action, ToServer):
-                link.wires[action.shard].to_server(action.frame)
-            elif action is not None:
-                actions += link.pass_on(action, now)
+            content = {} if model else wire.parse_text(payload)
+            told, to_lead = link.slices.came(self._k, head, content)
+            if to_lead:
+                link.wires[0].to_server(to_lead)
+            if told:
+                actions += link.pass_on(head, content, now)
             reader.expected = self.expected
         return actions
 
@@ -82,22 +83,22 @@ class SplitLink:
         """The worker sends a frame."""
         kind, head = content[4:5], content[: wire.HEADER.size]
         if kind == HELLO:
-            for k, frame in self.slices.greet(content):
-                self.wires[k].to_server(frame)
+            for k in self.slices.greet(content):
+                self.wires[k].to_server(content)
         elif kind == REPORT:
             for k, start, part in self.slices.cut(head, wire.numbers(content[wire.HEADER.size :])):
                 self.wires[k].to_server(start + part.tobytes())
         else:
             self.wires[0].to_server(content)
 
-    def pass_on(self, action: ToWorker, now: float) -> Actions:
+    def pass_on(self, head: wire.Head, content: dict[str, Any], now: float) -> Actions:
         """Tell the worker of a frame."""
         worker = self.client.worker
-        if action.head.kind == wire.MODEL:
+        if head.kind == wire.MODEL:
             place = worker.model_place()
             for k, numbers in self.numbers.items():
                 slice_of(place, len(self.wires), k)[:] = numbers
-        actions: Actions = worker.frame(action.head, action.content, now)
+        actions: Actions = worker.frame(head, content, now)
         return actions
 
     def lost(self, reason: str) -> None:

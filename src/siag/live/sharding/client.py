@@ -12,7 +12,7 @@ from typing import Any
 from siag.foundations.types import Floats
 from siag.live import wire
 from siag.live.sharding.slices import bounds, slice_of
-from siag.live.sharding.worker_slices import VISITS, Slices, ToServer
+from siag.live.sharding.worker_slices import VISITS, Slices
 from siag.live.transports.tcp.client import ANSWER, ClientConnection, WorkerConnection, readable
 
 
@@ -51,8 +51,8 @@ class ShardedConnection:
 
     def greet(self, hello: bytes) -> None:
         """Send a hello, whose answer comes as any frame does."""
-        for k, frame in self._slices.greet(hello):
-            self._all[k].send(frame)
+        for k in self._slices.greet(hello):
+            self._all[k].send(hello)
 
     def share(self, path: object, message: int, shown: int) -> None:
         """Share memory with every server that has offered it."""
@@ -74,7 +74,8 @@ class ShardedConnection:
         while True:
             waiting = [k for k in self._slices.awaited if self._all[k].waiting()]
             for k in waiting:
-                if (head := self._hear(k, expected)) is not None:
+                head = self._all[k].receive(self._slices.expected(k, expected))
+                if self._tells(k, head):
                     return head
             left = until - time.monotonic()
             if left <= 0:
@@ -82,17 +83,15 @@ class ShardedConnection:
             if not waiting:
                 readable([self._all[k] for k in self._slices.awaited], left)
 
-    def _hear(self, k: int, expected: wire.Expected) -> wire.Head | None:
-        """Receive a frame of shard k, but for the numbers of a model; what to tell the worker, if anything."""
-        head = self._all[k].receive(self._slices.expected(k, expected))
+    def _tells(self, k: int, head: wire.Head) -> bool:
+        """Take in a frame of shard k, but for the numbers of a model; whether the worker is to be told of it."""
         self._content = {} if head.kind == wire.MODEL else self._all[k].text(head)
         if head.kind == wire.WELCOME:
             self._offers[k] = self._content.get("memory")
-        action = self._slices.came(k, head, self._content)
-        if isinstance(action, ToServer):
-            self._all[action.shard].send(action.frame)
-            return None
-        return None if action is None else action.head
+        told, to_lead = self._slices.came(k, head, self._content)
+        if to_lead:
+            self._lead.send(to_lead)
+        return told
 
     def array(self, out: Floats) -> None:
         """The numbers of a model, from all of them."""

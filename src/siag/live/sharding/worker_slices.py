@@ -7,7 +7,7 @@ greeted when all of them have welcomed the worker; it lets the worker in.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 from siag.foundations.types import Floats
 from siag.live import wire
@@ -24,20 +24,6 @@ def check_visit(hello: dict[str, Any], shards: int) -> int:
     if type(visit) is not int or not 0 <= visit < 1 << VISITS or hello.get("shards") != shards:
         raise Refused(f"the model is split over {shards} servers; connect to all of them", final=True)
     return visit
-
-
-class ToServer(NamedTuple):
-    """Send a frame to the server of a shard."""
-
-    shard: int
-    frame: bytes
-
-
-class ToWorker(NamedTuple):
-    """Tell the worker of a frame; the numbers of a MODEL are those that the servers have sent last."""
-
-    head: wire.Head
-    content: dict[str, Any]
 
 
 class Slices:
@@ -61,10 +47,10 @@ class Slices:
             return [k for k in range(1, self._shards) if k not in self._welcomes] or [0]
         return [k for k in range(self._shards) if k not in self._stamps]
 
-    def greet(self, hello: bytes) -> list[ToServer]:
-        """The worker says hello: first to the followers."""
+    def greet(self, hello: bytes) -> range:
+        """The worker says hello: to these shards first."""
         self._hello = hello
-        return [ToServer(k, hello) for k in range(1, self._shards)]
+        return range(1, self._shards)
 
     def cut(self, head: bytes, array: Floats) -> Iterator[tuple[int, bytes, Floats]]:
         """The slices of a frame with an array, each with its header; the lead, who decides, has its own last."""
@@ -83,28 +69,33 @@ class Slices:
         first, last = bounds(worker[wire.MODEL][0] // 8, self._shards, k)
         return {**own, wire.MODEL: (8 * (last - first), 8 * (last - first))}
 
-    def came(self, k: int, head: wire.Head, content: dict[str, Any]) -> ToServer | ToWorker | None:
-        """A frame has come from shard k, one that was expected; `content` is its JSON, empty for a MODEL."""
+    def came(self, k: int, head: wire.Head, content: dict[str, Any]) -> tuple[bool, bytes]:
+        """A frame has come from shard k, one that was expected; `content` is its JSON, empty for a MODEL.
+
+        Returns:
+            Whether the worker is to be told of it, of a MODEL when all servers have sent theirs; what to send to the
+            lead, if anything.
+        """
         if head.kind == wire.MODEL:
-            return self._model(k, head)
+            return self._model(k, head.stamp), b""
         if head.kind == wire.WELCOME:
             self._welcomes.add(k)
             if k > 0:
                 if content.get("shard") != k:
                     raise wire.BadFrame(f"shard {k}: it is another one; give the addresses of the servers in order")
-                return ToServer(0, self._hello) if self.awaited == [0] else None
+                return False, self._hello if self.awaited == [0] else b""
         elif k in self._welcomes and k > 0 and not content.get("final"):  # the worker would take it for its report's
             raise wire.BadFrame(f"shard {k}: {wire.words(content.get('reason')) or 'it hung up'}")
-        return ToWorker(head, content)
+        return True, b""
 
-    def _model(self, k: int, head: wire.Head) -> ToWorker | None:
-        """A slice of w: the worker is told when all are there, of one version."""
+    def _model(self, k: int, stamp: int) -> bool:
+        """A slice of w: whether all are there, which must be of one version."""
         if k in self._stamps:
             raise wire.BadFrame(f"shard {k}: two models in a row")
-        self._stamps[k] = head.stamp
+        self._stamps[k] = stamp
         if len(versions := set(self._stamps.values())) > 1:
             raise wire.BadFrame(f"models of versions {' and '.join(map(str, sorted(versions)))} at once")
         if len(self._stamps) < self._shards:
-            return None
+            return False
         self._stamps.clear()
-        return ToWorker(head, {})
+        return True

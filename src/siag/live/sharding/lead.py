@@ -13,8 +13,6 @@ from siag.foundations.types import Floats
 from siag.live.sharding.link import Link
 from siag.live.sharding.orders import Answer, Change, Fade, GoBack, Move, Order, Save, Show, Take, frames, pack
 from siag.live.sharding.slices import Shard
-from siag.server.admission import admit
-from siag.server.guard import ACCEPTED
 from siag.server.parameter_server import Diverged, ParameterServer
 
 
@@ -37,8 +35,6 @@ class LeadServer(ParameterServer):
         super().__init__(spec.method, spec.step, shard.w0, spec.names, **given)
         self.shard, self.links, self.d = shard, links, int(spec.w0.size)
         self._limit = limit_of(spec.w0)
-        self._settled: Callable[..., int] = admit
-        self._admit = self._admit_and_order
         self._orders: list[bytes] = []
         self._whole, self._current = np.empty(self.d), False  # the result of all shards, and whether it is that of now
         self.wake: Callable[[], None] = lambda: None
@@ -101,15 +97,8 @@ class LeadServer(ParameterServer):
         self._orders.append(pack(order))
         self._current = self._current and not isinstance(order, Change)
 
-    def _admit_and_order(self, *given: Any) -> int:
-        """`admit`, and then an order to do the same."""
-        verdict = self._settled(*given)
-        if verdict == ACCEPTED:
-            if self._settled is admit:
-                self._settled = admit.settled(*given)
-            row, _, stamp, sample, _, version, _, go, eta = given[4:]
-            self._order(Take(row, version - stamp, sample, eta, go))
-        return verdict
+    def _taken(self, row: int, stamp: int, sample: int, go: bool, eta: float) -> None:
+        self._order(Take(row, self.version - stamp, sample, eta, int(go)))
 
     def _move(self, eta: float) -> None:
         super()._move(eta)

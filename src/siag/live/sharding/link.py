@@ -93,35 +93,37 @@ class Link:
         """Take in what has been said, without waiting."""
         with self._or_lost():
             while self._connection.waiting():
-                self._take(self._connection.receive(SAID))
+                self._next()
 
     def wait_saved(self, number: int) -> None:
         """Wait until it has tried a save, or to go back to it."""
         with self._or_lost():
             while self.saved[0] < number:
-                self._take(self._connection.receive(SAID))
+                self._next()
 
     def read(self, w: Floats) -> None:
         """Wait for its slice of the result, which it was ordered to show, and put it to its place in w."""
         own = slice_of(w, self._shards, self.k)
         expected = {**SAID, wire.MODEL: (own.nbytes, own.nbytes)}
         with self._or_lost():
-            while (head := self._connection.receive(expected)).kind != wire.MODEL:
-                self._take(head)
+            while self._next(expected) != wire.MODEL:
+                pass
             self._connection.array(own)
         self.hear()  # what has come with the answer would wake nobody
 
-    def _take(self, head: wire.Head) -> None:
-        """Take in what the follower has said."""
+    def _next(self, expected: wire.Expected = SAID) -> int:
+        """Receive a frame, and take in what it says; its kind."""
+        head = self._connection.receive(expected)
         if head.kind == wire.NOTE:
             payload = bytearray(NOTE.size)
             self._connection.fill(memoryview(payload))
             self.notes.append(Note(head.stamp, head.sample, *NOTE.unpack(payload)))
-            return
-        content = self._connection.text(head)
-        if "saved" in content:
-            self.saved = int(content["saved"]), wire.words(content.get("problem")) or None
-        self.diverged = self.diverged or bool(content.get("diverged"))
+        elif head.kind == wire.SAID:
+            content = self._connection.text(head)
+            self.diverged = self.diverged or bool(content.get("diverged"))
+            if "saved" in content:
+                self.saved = int(content["saved"]), wire.words(content.get("problem")) or None
+        return head.kind
 
     @contextmanager
     def _or_lost(self) -> Iterator[None]:

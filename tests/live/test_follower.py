@@ -3,24 +3,28 @@
 import numpy as np
 import pytest
 from pair import Desk
+from tests.specs import spec_of
 
 from siag.live import wire
 from siag.live.connection import Limits
 from siag.live.security import Tokens
 from siag.live.sharding.follower_connections import BEAT, FollowerConnections
 from siag.live.sharding.orders import NOTE, Answer, Move, Save, Take, frames, pack
-from siag.live.sharding.slice_server import SliceServer
+from siag.live.sharding.slices import Shard
 from siag.methods import SGD
 
 SECRET = "a secret of the servers"
-FACTS = {"shard": 1, "shards": 2, "n": 2, "d": 4}
-D = 2  # numbers of its slice
+SPEC = spec_of(d=4, method=SGD())
+FACTS = Shard(SPEC, 1, 2).facts
 
 
 class Slow:
     """A store whose saves take until they are done."""
 
     busy, problem = False, None
+
+    def known(self, arrays):
+        return [1, 2], 2
 
     def save_as(self, number, common, arrays, rows, meta):
         self.busy = True
@@ -35,25 +39,21 @@ class Following(Desk):
 
     def __init__(self, store=None):
         self.store, self.now = store, 0.0
-
-        def make():
-            return SliceServer(SGD(), np.zeros(4), 2, 2, 4)
-
-        opened = None if store is None else lambda run: store
-        self.connections = FollowerConnections(make, (2, 4), FACTS, Tokens.none(), SECRET, Limits(), opened)
+        opened = None if store is None else lambda: store
+        self.connections = FollowerConnections(Shard(SPEC, 1, 2), Tokens.none(), SECRET, Limits(), store=opened)
         self.lead = self.call()
-        run = {} if store is None else {"run": "this"}
-        assert self.lead.hello(lead=SECRET, **FACTS, **run)[0] == wire.WELCOME
+        kind, _, self.welcome = self.lead.hello(lead=SECRET, **FACTS)
+        assert kind == wire.WELCOME
 
     def order(self, *orders):
         """The lead gives orders."""
-        for frame in frames(b"".join(pack(order) for order in orders)):
+        for frame in frames([pack(order) for order in orders]):
             self.lead.give(frame)
 
     def guest(self, visit, row):
         """A worker that the lead lets in."""
         caller = self.call()
-        assert caller.hello(visit=visit, shards=2)[2] == {"first": 2, "last": 4}
+        assert caller.hello(visit=visit, shards=2)[2] == {"shard": 1}
         self.order(Answer(row, 0, visit))
         assert caller.frame()[:2] == (wire.MODEL, 0)
         return caller
@@ -87,7 +87,7 @@ def test_a_guest_whom_the_lead_does_not_let_in_may_not_report():
     follower = Following()
     guest = follower.call()
     assert guest.hello(visit=7, shards=2)[0] == wire.WELCOME
-    assert guest.report(np.zeros(D))[0] == wire.REFUSAL
+    assert guest.report(np.zeros(2))[0] == wire.REFUSAL
     assert guest.closed
 
 
@@ -113,7 +113,10 @@ def test_what_is_neither_its_lead_nor_a_worker_of_this_run_is_refused(hello, say
     assert says in content["reason"]
 
 
-@pytest.mark.parametrize("content", [bytes(31), bytes(32), pack(Take(5, 0, 0, 0.1, 1)), pack(Take(0, 0, 9, 0.1, 1))])
+@pytest.mark.parametrize(
+    "content",
+    [b"\0", b"\1\0", pack(Take(5, 0, 0, 0.1, 1)), pack(Take(0, 0, 9, 0.1, 1)), pack(Move(0.1))[:-1]],
+)
 def test_orders_that_are_none_end_the_leads_connection(content):
     follower = Following()
     follower.lead.give(wire.head(wire.ORDERS, len(content)) + content)
@@ -137,6 +140,7 @@ def test_without_its_lead_it_sends_the_workers_away_and_a_new_lead_begins_anew()
 
 def test_the_lead_hears_of_a_save_that_takes_long_and_of_its_end():
     follower = Following(Slow())
+    assert (follower.welcome["saves"], follower.welcome["common"]) == ([1, 2], 2)
     follower.order(Save(3, 2))
     follower.flush()
     assert follower.lead.sent == b""

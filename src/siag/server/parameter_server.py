@@ -200,6 +200,7 @@ class ParameterServer:
             self._admit(self.state, *self.roster.book, *what)
         if self._admit is admit:
             self._admit = admit.settled(self.state, *self.roster.book, *what)
+        self._taken(row, stamp, sample, go, eta)
         self._arrive(row, stamp, sample, now)
         if go:
             self._stepped(now)
@@ -361,6 +362,9 @@ class ParameterServer:
         self.arrived += 1
         if self.fading.rows:
             self.fading.end(row)
+
+    def _taken(self, row: int, stamp: int, sample: int, go: bool, eta: float) -> None:
+        """A report was received, and a step of η taken if `go`; for servers that have others do the same."""
 
     def _stepped(self, now: float) -> None:
         """What follows a step."""

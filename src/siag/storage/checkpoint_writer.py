@@ -136,13 +136,12 @@ class CheckpointWriter:
         self.salt, self._end, self._limit, self._sound = draft.salt, size, 2 * size + self._spare, True
 
     def tidy(self, keep: int | None = None) -> None:
-        """Delete the generations before the previous one, and before one that is to be kept."""
+        """Delete the generations before the previous one, but for one that is to be kept."""
         if self._previous is None:
             return
-        first = self._previous if keep is None else min(keep, self._previous)
         with suppress(OSError):
             for number, path in generations_in(self._folder, self._disk).items():
-                if number < first:
+                if number < self._previous and number != keep:
                     self._disk.remove(path)
 
     def close(self) -> None:

@@ -15,7 +15,7 @@ import re
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from io import BufferedIOBase
 from pathlib import Path
 from typing import Any
@@ -243,10 +243,24 @@ def fill_arrays(scan: Scan, arrays: Arrays, rowwise: set[str]) -> dict[str, Any]
     return meta
 
 
-def metas_of(scan: Scan) -> list[dict[str, Any]]:
-    """What was saved with each save of a verified file, the arrays left on disk."""
-    with _opened(scan.disk, scan.path) as stream:
-        return [_begin_save(stream, place)[0] for _, place in scan.saves]
+def numbered_saves(folder: Path, disk: Disk) -> dict[int, tuple[Scan, dict[str, Any]]]:
+    """The intact saves of a shard by number: their file without the saves after it, and what was saved with the arrays.
+
+    All shards of a split model know a save by the same number. A file that is damaged in its header is left out.
+    """
+    found = {}
+    for generation, path in sorted(generations_in(folder, disk).items()):
+        try:
+            scan = scan_file(path, generation, disk)
+        except OtherFormat:
+            raise
+        except BadFile:  # another may have it
+            continue
+        with _opened(disk, path) as stream:
+            metas = [_begin_save(stream, place)[0] for _, place in scan.saves]
+        for count, meta in enumerate(metas, start=1):
+            found[int(meta["save"])] = replace(scan, saves=scan.saves[:count], covers=0, entries=[]), meta
+    return found
 
 
 def read_last(scan: Scan, name: str) -> tuple[dict[str, Any], np.ndarray[Any, Any]]:

@@ -13,15 +13,13 @@ from siag.foundations.errors import BadFile, reason_of
 from siag.foundations.types import Floats
 from siag.storage.disk import LOCAL, Disk
 from siag.storage.generations import (
-    OtherFormat,
     Scan,
     generations_in,
     good_scans,
     join_entries,
-    metas_of,
+    numbered_saves,
     read_last,
     remarks_on,
-    scan_file,
 )
 
 TRIES = 10  # looks at a folder whose files are replaced while they are read
@@ -126,18 +124,9 @@ def _newest_of_all(folder: Path, disk: Disk) -> SavedModel:
 
 
 def _numbered(folder: Path, disk: Disk) -> dict[int, Scan]:
-    """The intact saves of a shard, by the numbers that all shards know them by; each without those after it."""
-    found = {}
-    for number, path in _generations(folder, disk).items():
-        try:
-            scan = scan_file(path, number, disk)
-        except OtherFormat:
-            raise
-        except BadFile:  # another may have it
-            continue
-        for count, meta in enumerate(metas_of(scan), start=1):
-            found[int(meta["save"])] = replace(scan, saves=scan.saves[:count])
-    return found
+    """The intact saves of a shard by number."""
+    _generations(folder, disk)  # there must be one
+    return {number: scan for number, (scan, _) in numbered_saves(folder, disk).items()}
 
 
 def _model(scan: Scan, logged: int, remarks: list[str]) -> SavedModel:

@@ -115,7 +115,7 @@ class Store:
         self._owed = NONE  # rows of saves that failed
         self._error: Exception | None = None
         self._recovered = not generations_in(self._folder, disk)
-        self._keep: int | None = None  # a generation not to be deleted, nor any after it
+        self._keep: int | None = None  # a generation not to be deleted
         self._logged = self._covered = self._lost = 0  # the last entry: at all, in a save on disk, that could not be
         self._pending: list[tuple[int, bytes]] = []  # entries that are not on disk
         self._carried: list[tuple[int, bytes]] | None = None  # those that a new generation needs, too

@@ -25,8 +25,9 @@ from siag.live.ray.places import Places
 from siag.live.reasons import Ended
 from siag.live.session import Session
 from siag.live.sharding import Follower, ShardLost
-from siag.live.sharding.assembled import Followers, SplitParts
+from siag.live.sharding.assembled import SplitParts
 from siag.live.sharding.connections import LeadConnections
+from siag.live.sharding.link import Followers
 from siag.live.spec import Spec
 from siag.live.task import last_words
 from siag.live.transports.tcp.endpoint import listen
@@ -300,10 +301,9 @@ class ShardActor:
             given: ServerSpec = loaded(parcel, "the run", self._version)
             host, port = given.listening(self._k)
             with given.places(self._k) as places:
-                spec = places.spec
-                common = spec.method, spec.w0, spec.names, self._k, given.shards
-                own: dict[str, Any] = {"folder": spec.folder, "publish": places.publisher, **given.serving()}
-                follower = Follower(*common, host=host, port=port, secret=given.secrets.servers, **own)
+                own: dict[str, Any] = {"publish": places.publisher, **given.serving()}
+                own |= {"host": host, "port": port, "secret": given.secrets.servers}
+                follower = Follower(places.spec, self._k, given.shards, **own)
                 places.start()
                 self._follower = follower
                 follower.run()

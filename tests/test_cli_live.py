@@ -443,7 +443,7 @@ def test_help_says_what_the_defaults_are():
 def test_a_metrics_port_in_use_is_named_as_it_was_typed(shell):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        assert shell.mistake(f"{SERVE} --metrics {port}").startswith(f"metrics = {port}: must be a free port of")
+        assert shell.mistake(f"{SERVE} --metrics {port}").startswith(f"metrics = {port}: must be one to listen on at")
 
 
 @pytest.mark.parametrize(

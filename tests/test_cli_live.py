@@ -452,7 +452,7 @@ def test_a_metrics_port_in_use_is_named_as_it_was_typed(shell):
         ("serve --dimension 3 --eta 0.1", "workers is missing; give --workers N, or --name A"),
         (f"{SERVE} --name a", "workers = 2: must be given alone; leave out workers or names"),
         (f"{SERVE} --w0 w.npy", "dimension = 3: must be given alone; leave out dimension or w0"),
-        ("serve --name= --dimension 3 --eta 0.1", "name = '': must be not empty"),
+        ("serve --name= --dimension 3 --eta 0.1", "name = ['']: must be different texts, none empty"),
         ("work x --gradient job:gradient --stream job:ones --name=", "name = '': must be not empty"),
         (f"{SERVE} --patience 0 --port 0", "patience = 0.0: must be a finite number above 0; or leave it out"),
         (f"{SERVE} --record 0 --port 0", "record = 0: must be"),

@@ -276,7 +276,7 @@ def test_what_is_typed_reaches_python(called):
         patience=5.0,
     )
     assert (full.folder, full.until.reports, full.patience) == ("s3://bucket/state", 7, 3.0)
-    assert full.preload == ("json",)
+    assert full.preload == ["json"]
 
 
 @pytest.mark.parametrize(
@@ -353,7 +353,7 @@ def test_a_file_says_all_of_it_and_what_is_typed_overrides_it(shell, called, mon
     over, _ = called("train jobs/run.toml --seconds 1 --max-norm 3 --eta 1 --name a --name b --folder here")
     assert over.until == siag.Until(iterations=50, seconds=1)
     assert over.guard == siag.server.Guard(age=7, norm=3)
-    assert (over.step, over.names, over.folder) == (Constant(1.0), ["a", "b"], "here")
+    assert (over.step, over.names, over.folder) == (Constant(1.0), ["a", "b"], Path("here"))
     assert shell(f"train jobs/run.toml {INSTANT} --quiet --json").result["t"][-1] == 50
 
 
@@ -460,7 +460,7 @@ def test_a_contradiction_is_the_same_line_in_python_in_the_shell_and_in_a_file(c
         (f"train {DATA} --step Constant", "step.eta is missing; write Constant(eta=…)"),
         (f"train {DATA} --step Konstant", "step = 'Konstant': must be one of Constant, Harmonic"),
         (f"{TRAIN} --stream job:name", "must be a stream, not a name"),
-        (f"{TRAIN} --name=", "name = '': must be not empty"),
+        (f"{TRAIN} --name=", "name = ['']: must be 2 different texts"),
         (f"{TRAIN} --every 2 --tick 1", "tick = 1.0: must be given without --every"),
         (f"{TRAIN} --reports 0", "reports = 0: must be"),
         (f"{TRAIN} --max-age -1", "max-age = -1: must be"),

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
-import math
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from siag.cli.app import AS_JSON, NOTHING_HALF, bar, on_interrupt, siag
-from siag.cli.given import read_problem
+from siag.cli.app import AS_JSON, FILE, NOTHING_HALF, on_interrupt, siag
+from siag.cli.given import HERE
+from siag.cli.printing import bar, print_json
 from siag.foundations.errors import BadInput
 
 if TYPE_CHECKING:
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
 )
 @click.option("--claims/--no-claims", default=True, show_default=True, help="Test the claims of the methods' papers.")
 @click.option("--eta", type=float, help="The search for steps begins at a 16th to a 256th of it; 1/L by default.")
-@click.option("--out", type=click.Path(path_type=Path), default="out", show_default=True, help="Folder for the result.")
+@click.option("--out", type=FILE, default="out", show_default=True, help="Folder for the result.")
 @click.option("--details", is_flag=True, help="Print every method and activity with its parameters and steps, too.")
 @AS_JSON
 def compare(
@@ -55,13 +54,15 @@ def compare(
     from siag.experiments.comparison import compare as make
     from siag.experiments.comparison.contenders import HOMES
     from siag.experiments.comparison.contest import activities_of
+    from siag.experiments.references import problem_named
     from siag.experiments.setting import NOISE, D, P
     from siag.foundations.files import writable_folder
     from siag.problems import LeastSquares
 
     on_interrupt(NOTHING_HALF)
     writable_folder("out", out)
-    chosen = LeastSquares.random(n=n, d=D, p=P, noise=NOISE, seed=seed) if problem is None else read_problem(problem)[0]
+    chosen = None if problem is None else problem_named(problem, HERE)[0]
+    chosen = chosen or LeastSquares.random(n=n, d=D, p=P, noise=NOISE, seed=seed)
     known = activities_of(chosen) | HOMES
     names = [] if activities is None else _split(activities)
     for name in names:
@@ -81,8 +82,8 @@ def compare(
         )
     page = found.write(out)
     if as_json:
-        document = {"report": str(page), "rows": _rows(found), "compared": found.compared}
-        print(json.dumps(document, ensure_ascii=False, allow_nan=False))
+        rows = [found.row(entry) for entry in found.entries]
+        print_json({"report": str(page), "rows": rows, "compared": found.compared})
     else:
         _print(found)
         for each in found.compared.values() if details else ():
@@ -100,15 +101,6 @@ def _split(text: str) -> list[str]:
         else:
             parts[-1] += mark
     return [part.strip() for part in parts if part.strip()]
-
-
-def _rows(found: Comparison) -> list[dict[str, Any]]:
-    """The table for scripts; what is no number is null."""
-    rows = [found.row(entry) for entry in found.entries]
-    return [
-        {name: None if isinstance(value, float) and not math.isfinite(value) else value for name, value in row.items()}
-        for row in rows
-    ]
 
 
 def _print(found: Comparison) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -37,14 +37,11 @@ def compare(
     methods: tuple[str, ...],
     activities: str | None,
     n: int,
-    iterations: int,
-    repeats: int,
     seed: int,
-    claims: bool,
-    eta: float | None,
     out: Path,
     details: bool,
     as_json: bool,
+    **given: Any,
 ) -> None:
     """Compare methods on one problem, each with the best step that one rule finds for it.
 
@@ -73,11 +70,8 @@ def compare(
             chosen,
             [name for text in methods for name in _split(text)] if methods else None,
             {name: known[name] for name in names} or None,
-            iterations=iterations,
-            repeats=repeats,
             seed=seed,
-            claims=claims,
-            eta=eta,
+            **given,
             progress=show,
         )
     page = found.write(out)

@@ -247,7 +247,9 @@ class Spec:
         listed = [] if isinstance(names, str | bytes) or not isinstance(names, Iterable) else list(names)
         right = all(isinstance(name, str) and name for name in listed) and len(set(listed)) == len(listed) > 0
         if not right or (count is not None and len(listed) != count):
-            allowed = "different texts, none empty" if count is None else f"{count} different texts, one for each worker"
+            allowed = (
+                "different texts, none empty" if count is None else f"{count} different texts, one for each worker"
+            )
             raise BadInput("names", names, allowed)
         return listed
 

@@ -83,7 +83,7 @@ class View:
         """All but the workers."""
         snapshot = self.snapshot
         yield _title(snapshot, self.final)
-        yield Text("  ").join(_states(snapshot.workers, marked=True))
+        yield _states(snapshot.workers)
         yield ""
         if width < NARROW:
             yield _numbers(snapshot, self.final, width)
@@ -105,8 +105,8 @@ class View:
 
 def summary(snapshot: Snapshot) -> Text:
     """A snapshot in one line."""
-    parts = [Text(_progress(snapshot)), Text(f"{number(snapshot.rate)} updates/s{_remaining(snapshot)}")]
-    parts.append(Text(", ").join(_states(snapshot.workers)))
+    rate = Text(f"{number(snapshot.rate)} updates/s{_remaining(snapshot)}")
+    parts = [Text(_progress(snapshot)), rate, _states(snapshot.workers)]
     if snapshot.refused:
         parts.append(Text(f"{number(snapshot.refused)} reports refused"))
     if snapshot.loss is not None:
@@ -136,15 +136,11 @@ def duration(seconds: float) -> str:
     """
     if not math.isfinite(seconds):
         return "–" if math.isnan(seconds) else "never"
-    if abs(seconds) < 9.95:
-        return f"{seconds:.1f}s"
     whole = round(seconds)
-    if whole < 60:
-        return f"{whole}s"
-    for small, large, limit, names in ((1, 60, 3600, "ms"), (60, 3600, 86400, "hm")):
-        if whole < limit:
+    for large, small, names in ((86400, 3600, "dh"), (3600, 60, "hm"), (60, 1, "ms")):
+        if whole >= large:
             return f"{whole // large}{names[0]} {whole % large // small:02d}{names[1]}"
-    return f"{whole // 86400}d {whole % 86400 // 3600:02d}h"
+    return f"{seconds:.1f}s" if abs(seconds) < 9.95 else f"{whole}s"
 
 
 def number(value: float) -> str:
@@ -170,12 +166,11 @@ def _title(snapshot: Snapshot, final: bool) -> Text:
     return Text.assemble(("siag", "bold"), "  ", (word, style), (f"  {duration(snapshot.seconds)}", LABEL))
 
 
-def _states(workers: Sequence[WorkerView], marked: bool = False) -> list[Text]:
+def _states(workers: Sequence[WorkerView]) -> Text:
     """How many workers are in each state; states that no worker is in are left out."""
     count = Counter(worker.state for worker in workers)
-    looks = [(f"{mark} " if marked else "", count[state], state, style) for state, (mark, style) in LOOKS.items()]
-    shown = [Text(f"{mark}{many:,} {state}", style) for mark, many, state, style in looks if many]
-    return shown or [Text("no workers yet", LABEL)]
+    shown = [Text(f"{mark} {count[state]:,} {state}", style) for state, (mark, style) in LOOKS.items() if count[state]]
+    return Text("  ").join(shown) or Text("no workers yet", LABEL)
 
 
 def _numbers(snapshot: Snapshot, final: bool, width: int) -> Table:

@@ -142,9 +142,10 @@ class Terminal(Watcher):
     """
 
     def __init__(self, console: Console | None = None) -> None:
-        from siag.live.monitor.view import Screen
+        from siag.live.monitor import view  # here, since Rich takes long to import
 
-        self._console = Screen(stderr=True) if console is None else console
+        self._view = view
+        self._console = view.Screen(stderr=True) if console is None else console
         self._live: Live | None = None
         self._latest: Snapshot | None = None
         self._summed: Snapshot | None = None  # the last one of which a summary was printed
@@ -160,9 +161,7 @@ class Terminal(Watcher):
 
     def event(self, text: str) -> None:
         """Print it above the live view; raises nothing."""
-        from siag.live.monitor.view import remark
-
-        self._attempt(lambda: self._print(remark(text, self._latest), fold=self._console.is_interactive))
+        self._attempt(lambda: self._print(self._view.remark(text, self._latest), fold=self._console.is_interactive))
 
     def close(self) -> None:
         """Leave the last state on the screen, and the terminal as it was; raises nothing."""
@@ -176,24 +175,19 @@ class Terminal(Watcher):
     def _draw(self, snapshot: Snapshot, final: bool = False) -> None:
         from rich.live import Live
 
-        from siag.live.monitor.view import Encodable, View
-
         if self._live is None:
             beside = self._console.stderr  # then what others print there appears above the view, too
             self._live = Live(console=self._console, auto_refresh=False, redirect_stdout=False, redirect_stderr=beside)
             self._live.start()
-        self._live.update(Encodable(View(snapshot, final)), refresh=not final)  # to stop is to draw once more
+        view = self._view.Encodable(self._view.View(snapshot, final))
+        self._live.update(view, refresh=not final)  # to stop is to draw once more
 
     def _summarise(self, snapshot: Snapshot) -> None:
-        from siag.live.monitor.view import summary
-
         self._summed = snapshot
-        self._print(summary(snapshot))
+        self._print(self._view.summary(snapshot))
 
     def _print(self, text: Text, fold: bool = False) -> None:
-        from siag.live.monitor.view import Encodable
-
-        self._console.print(Encodable(text), soft_wrap=not fold)
+        self._console.print(self._view.Encodable(text), soft_wrap=not fold)
 
     def _attempt(self, draw: Callable[[], None]) -> None:
         """Draw; what cannot be drawn is left out, and a terminal that cannot be written is left alone from then on."""

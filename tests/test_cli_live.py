@@ -10,6 +10,7 @@ import socket
 import sys
 import threading
 import urllib.request
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -416,6 +417,17 @@ def test_a_file_says_where_to_listen_and_what_is_typed_overrides_it(called, shel
     assert shell.mistake("serve run.toml") == "workers = 2: must be given alone; leave out workers or names"
     Path("run.toml").write_text(FILE.replace("[network]", "streams = []\n[network]"))
     assert "step.streams" in shell.mistake("serve run.toml")
+
+
+def test_a_folder_of_the_old_layout_is_refused_with_one_line(shell):
+    from siag.storage.generations import HEADER, MAGIC
+
+    Path("state").mkdir()
+    Path("state/state-000001.siag").write_bytes(
+        HEADER.pack(MAGIC, 1, 2, zlib.crc32(b"{}", zlib.crc32(HEADER.pack(MAGIC, 1, 2, 0)))) + b"{}"
+    )
+    line = "state/state-000001.siag: of format 1, not 2; use the version of siag that wrote it"
+    assert shell.mistake(f"{SERVE} --port 0 --folder state") == shell.mistake("export state w.npy") == line
 
 
 def test_help_says_what_the_defaults_are():

@@ -457,6 +457,8 @@ def test_a_contradiction_is_the_same_line_in_python_in_the_shell_and_in_a_file(c
         (f"{TRAIN} --method job:nothing", "method = 'job:nothing': must be one of"),
         (f"{TRAIN} --method job:problem", "method = 'job:problem': must be the name of a Method"),
         (f"{TRAIN} --step Constant(1)", "step = 'Constant(1)': must be given without --eta, --beta and --gamma"),
+        (f"{TRAIN} --beta 1", "eta = 0.05: must be given without --beta and --gamma"),
+        (f"train {DATA} --beta 1", "gamma is missing; give --beta and --gamma for the step β/(t+γ), or --eta"),
         (f"train {DATA} --step Constant", "step.eta is missing; write Constant(eta=…)"),
         (f"train {DATA} --step Konstant", "step = 'Konstant': must be one of Constant, Harmonic"),
         (f"{TRAIN} --stream job:name", "must be a stream, not a name"),

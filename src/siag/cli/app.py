@@ -170,10 +170,10 @@ def _sweep(experiment: Experiment, out: Path | None, as_json: bool) -> int:
 
 
 @siag.command(epilog="Example: siag theory --n 20 --T 15 --beta 0.5")
-@click.option("--n", type=int, default=20, show_default=True, help="Workers.")
+@click.option("--n", type=int, default=20, show_default=True, help="Workers n.")
 @click.option("--T", "T", type=int, default=15, show_default=True, help="Bound on the age of a gradient.")
 @click.option("--mu", type=float, default=10.0, show_default=True, help="Strong convexity μ.")
-@click.option("--L", "L", type=float, default=10.0, show_default=True, help="Smoothness.")
+@click.option("--L", "L", type=float, default=10.0, show_default=True, help="Smoothness L.")
 @click.option("--sigma2", type=float, default=825.0, show_default=True, help="σ² of Assumption 2.")
 @click.option("--beta", type=float, help="β of Theorem 1's step β/(t+γ).  [default: 5/μ]")
 @click.option("--error0", type=float, default=5.0, show_default=True, help="E₀ = ‖w⁰ − w*‖².")

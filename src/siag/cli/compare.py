@@ -19,16 +19,18 @@ if TYPE_CHECKING:
 
 @siag.command(epilog='Example: siag compare --methods "sIAG, PIAG, FedAvg(steps=3, size=1.0)" --out compared')
 @click.option("--problem", help="A TOML file with a table [problem], or module:attribute; the paper's by default.")
-@click.option("--methods", multiple=True, help="Names, or methods as Python prints them, by commas; may come again.")
-@click.option("--activities", help="Of uniform, non-uniform, clock, everyone, in turn, one at a time; by commas.")
-@click.option("--n", type=int, default=40, show_default=True, help="Workers of the paper's problem, without --problem.")
-@click.option("--iterations", type=int, default=10_000, show_default=True, help="Of every run.")
-@click.option("--repeats", type=int, default=8, show_default=True, help="Runs of every method and activity.")
 @click.option(
-    "--seed", type=int, default=0, show_default=True, help="Of the runs; and of the problem, without --problem."
+    "--methods", multiple=True, help="By name, or as Python prints them, separated by commas; may be repeated."
 )
+@click.option(
+    "--activities", help="uniform, non-uniform, clock, everyone, in turn, one at a time; separated by commas."
+)
+@click.option("--n", type=int, default=40, show_default=True, help="Workers of the paper's problem, without --problem.")
+@click.option("--iterations", type=int, default=10_000, show_default=True, help="Iterations of every run.")
+@click.option("--repeats", type=int, default=8, show_default=True, help="Runs of every method and activity.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the runs, and of the paper's problem.")
 @click.option("--claims/--no-claims", default=True, show_default=True, help="Test the claims of the methods' papers.")
-@click.option("--eta", type=float, help="The search for steps begins at a 16th to a 256th of it; 1/L by default.")
+@click.option("--eta", type=float, help="The search for steps begins at a 16th to a 256th of this.  [default: 1/L]")
 @click.option("--out", type=FILE, default="out", show_default=True, help="Folder for the result.")
 @click.option("--details", is_flag=True, help="Print every method and activity with its parameters and steps, too.")
 @AS_JSON

@@ -26,8 +26,8 @@ def export(folder: Path, file: Path) -> None:
     FOLDER is the --folder of siag serve; the server may be at work, and w is then about a second old at most. What a
     durable server has logged since its last save is counted, but not in w.
 
-    A FILE that ends in .npy is for numpy.load, .csv has a header and a number on each line, .txt has the numbers only,
-    and so has the standard output, which is -.
+    FILE may end in .npy (for numpy.load), .csv (a header, then a number on each line) or .txt (numbers only); - prints
+    the numbers.
     """
     import numpy as np
 

@@ -132,10 +132,12 @@ class Described:
         if "step" in typed and "step" in tables:
             raise BadInput("step", typed["step"], "given without --eta, --beta and --gamma")
         if "step" in tables:
-            kinds = {("eta",): "Constant", ("beta", "gamma"): "Harmonic"}
-            if (kind := kinds.get(tuple(tables["step"]))) is None:
-                raise Missing("step", "give --eta alone, or --beta and --gamma")
-            tables["step"]["kind"] = kind
+            if len(tables["step"]) > 1 and "eta" in typed:
+                raise BadInput("eta", typed["eta"], "given without --beta and --gamma")
+            for name in ("beta", "gamma"):
+                if name not in typed and "eta" not in typed:
+                    raise Missing(name, "give --beta and --gamma for the step β/(t+γ), or --eta for a constant one")
+            tables["step"]["kind"] = "Constant" if "eta" in typed else "Harmonic"
         if "server" in tables:
             if len(tables["server"]) > 1:
                 raise BadInput("tick", typed["tick"], "given without --every")

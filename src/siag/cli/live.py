@@ -38,8 +38,8 @@ def serve(file: Path | None, out: Path | None, as_json: bool, **given: Any) -> i
     FILE is a TOML file that describes the run (see docs/experiments.md); options override what it says.
 
     With --json, a line for each look at the server ("snapshot") and each remark ("event"); the last has "result": true,
-    the curve, and w unless it has more than 1000 numbers. SIGHUP lets it read the tokens again, and workers that were
-    refused for good come again.
+    the curve, and w unless it has more than 1000 numbers. On SIGHUP it reads the tokens again, and workers that were
+    refused for good may come again.
 
     Exit status 0 at the end, and also if it is stopped with Ctrl-C or SIGTERM, which is how a server without an end is
     stopped; 1 if it diverges, if a worker has failed and no report was accepted or no worker was left at the end,
@@ -70,7 +70,7 @@ def serve(file: Path | None, out: Path | None, as_json: bool, **given: Any) -> i
 @click.option("--stream", help="module:attribute: samples, or a function that makes them.")
 @click.option("--problem", help=f"{PROBLEM}, as the server's; instead of --gradient and --stream.")
 @click.option(
-    "--seed", type=int, help="Of the problem's samples, as the server's.  [default: of the file's [run], or 0]"
+    "--seed", type=int, help="Seed of the problem's samples, as the server's.  [default: of the file's [run], or 0]"
 )
 @click.option("--name", help="Which of the server's workers this is; by default one that is free.")
 @click.option("--token", type=FILE, help="A file with this worker's secret; SIAG_TOKEN does as well.")
@@ -124,7 +124,7 @@ def work(
 @siag.command(epilog="Example: siag replay run.trace.gz --out out")
 @click.argument("trace", type=FILE)
 @click.option("--problem", help=f"{PROBLEM}, if the trace does not say enough of it.")
-@click.option("--seed", type=int, help="Of the samples.  [default: as the trace says]")
+@click.option("--seed", type=int, help="Seed of the samples.  [default: as the trace says]")
 @click.option("--out", type=FILE, help="Folder for run.npz, run.csv, run.png and run.svg.")
 @AS_JSON
 def replay(trace: Path, problem: str | None, seed: int | None, out: Path | None, as_json: bool) -> int:

@@ -357,6 +357,21 @@ def test_a_file_says_all_of_it_and_what_is_typed_overrides_it(shell, called, mon
     assert shell(f"train jobs/run.toml {INSTANT} --quiet --json").result["t"][-1] == 50
 
 
+def test_a_method_and_a_step_of_a_file_may_be_texts(called):
+    table = '[method]\nkind = "Prox"\nl1 = 0.1\nmethod = { kind = "SIAG" }\n'
+    texts = 'method = "Prox(SIAG(), l1=0.1)"\nstep = "siag.steps:Constant(eta=2.0)"\n'
+    step = '[step]\nkind = "Harmonic"\nbeta = 2.0\ngamma = 100\n'
+    Path("run.toml").write_text(texts + FILE.replace(table, "").replace(step, ""))
+    spec, _ = called("train run.toml")
+    assert (spec.method, spec.step) == (Prox(siag.methods.SIAG(), l1=0.1), Constant(2.0))
+
+
+def test_options_override_single_keys_of_the_table_ray_and_local_all_of_it(called):
+    Path("run.toml").write_text(FILE + "\n[ray]\nshards = 2\nport = 7460\n")
+    assert called("train run.toml --shards 3")[1] == Ray(shards=3, port=7460)
+    assert called("train run.toml --runtime local")[1] is None
+
+
 def test_the_example_of_a_file_runs(shell):
     for name in ("live.toml", "shops.py"):
         shutil.copy(EXAMPLES / name, name)

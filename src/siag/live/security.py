@@ -15,7 +15,8 @@ import os
 import re
 import socket
 import ssl
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -30,7 +31,6 @@ Hashes = tuple[tuple[int, bytes], ...]
 _LIMIT = 2**24  # bytes; no file read here is near it
 _TOKEN = re.compile(r"[!-~]{16,512}")
 _HASH = re.compile(r"[0-9a-f]{64}")
-_ANOTHER = ("KEY_VALUES_MISMATCH", "KEY_TYPE_MISMATCH", "NO_CERTIFICATE_ASSIGNED")  # the key is not the certificate's
 
 
 def server_context(certificate: Path, key: Path) -> ssl.SSLContext:
@@ -49,12 +49,8 @@ def server_context(certificate: Path, key: Path) -> ssl.SSLContext:
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.options |= ssl.OP_NO_RENEGOTIATION
-    try:
+    with _pem(f"{certificate}, {key}", "a certificate and its own key"):
         context.load_cert_chain(certificate, key, password=encrypted)
-    except ssl.SSLError as error:
-        if error.reason in _ANOTHER:
-            raise BadInput("key", str(key), f"the private key of {certificate}", "give the two as a pair") from None
-        raise BadFile(f"{certificate}, {key}: {_reason(error)}; give a certificate and its key in PEM form") from None
     return context
 
 
@@ -64,14 +60,10 @@ def client_context(ca: Path | None) -> ssl.SSLContext:
     Args:
         ca: PEM file with the only authorities to trust, such as `ca.pem`; None for those the system trusts.
     """
-    if ca is None:
-        context = ssl.create_default_context(ssl.Purpose.SERVER_AUTH)
-    else:
+    if ca is not None:
         _expect(ca, b"CERTIFICATE-----", "certificate")
-        try:
-            context = ssl.create_default_context(ssl.Purpose.SERVER_AUTH, cafile=ca)
-        except ssl.SSLError as error:
-            raise BadFile(f"{ca}: {_reason(error)}; give a certificate in PEM form, such as ca.pem") from None
+    with _pem(f"{ca}", "a certificate, such as ca.pem,"):
+        context = ssl.create_default_context(ssl.Purpose.SERVER_AUTH, cafile=ca)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     return context
 
@@ -81,8 +73,14 @@ def _expect(path: Path, mark: bytes, what: str) -> None:
         raise BadFile(f"{path}: holds no {what} in PEM form; give the path of one that does")
 
 
-def _reason(error: ssl.SSLError) -> str:
-    return (error.reason or "damaged").replace("_", " ").lower()
+@contextmanager
+def _pem(where: str, wanted: str) -> Iterator[None]:
+    """Say which files OpenSSL does not take, and why."""
+    try:
+        yield
+    except ssl.SSLError as error:
+        reason = (error.reason or "damaged").replace("_", " ").lower()
+        raise BadFile(f"{where}: {reason}; give {wanted} in PEM form") from None
 
 
 # Tokens, used

@@ -86,14 +86,14 @@ class View:
         yield _states(snapshot.workers)
         yield ""
         if width < NARROW:
-            yield _numbers(snapshot, self.final, width)
+            yield _numbers(snapshot, width)
             yield ""
             yield _ages(snapshot.ages, width)
         else:
             left = min(width // 2, 48)
             both = Table.grid(padding=(0, 4, 0, 0))
             both.add_column(width=left)
-            both.add_row(_numbers(snapshot, self.final, left), _ages(snapshot.ages, min(width - left - 4, 52)))
+            both.add_row(_numbers(snapshot, left), _ages(snapshot.ages, min(width - left - 4, 52)))
             yield both
         if snapshot.problems:
             yield ""
@@ -105,14 +105,8 @@ class View:
 
 def summary(snapshot: Snapshot) -> Text:
     """A snapshot in one line."""
-    rate = Text(f"{number(snapshot.rate)} updates/s{_remaining(snapshot)}")
-    parts = [Text(_progress(snapshot)), rate, _states(snapshot.workers)]
-    if snapshot.refused:
-        parts.append(Text(f"{number(snapshot.refused)} reports refused"))
-    if snapshot.loss is not None:
-        parts.append(Text.assemble("loss ", _loss(snapshot.loss)))
-    if snapshot.saved is not None:
-        parts.append(Text(f"saved {duration(snapshot.saved)} ago"))
+    parts = [Text.assemble(f"{label} ", value) for label, value in _facts(snapshot).items()]
+    parts.insert(1, _states(snapshot.workers))
     parts += [Text(f"problem: {clean(problem)}", ALARM) for problem in snapshot.problems]
     return Text(" · ").join(parts)
 
@@ -158,9 +152,7 @@ def number(value: float) -> str:
 
 def _title(snapshot: Snapshot, final: bool) -> Text:
     """What this is, how it ended, and after what time."""
-    reached = snapshot.target is not None and snapshot.version >= snapshot.target
-    all_left = {worker.state for worker in snapshot.workers} == {State.LEFT}
-    done = snapshot.done or reached or all_left
+    done = snapshot.done or {worker.state for worker in snapshot.workers} == {State.LEFT}
     word = ("done" if done else "stopped") if final else "training"
     style = "bold green" if done or not final else "bold yellow"
     return Text.assemble(("siag", "bold"), "  ", (word, style), (f"  {duration(snapshot.seconds)}", LABEL))
@@ -173,20 +165,29 @@ def _states(workers: Sequence[WorkerView]) -> Text:
     return Text("  ").join(shown) or Text("no workers yet", LABEL)
 
 
-def _numbers(snapshot: Snapshot, final: bool, width: int) -> Table:
-    """Iterations, with a bar towards the target, and what else is one number."""
+def _facts(snapshot: Snapshot) -> dict[str, Text]:
+    """What is one number."""
+    refused = Text(f", {number(snapshot.refused)} refused" if snapshot.refused else "", "red")
+    facts = {
+        "iteration": Text(_progress(snapshot), "bold"),
+        "updates": Text(f"{number(snapshot.rate)} /s{_remaining(snapshot)}"),
+        "reports": Text.assemble(number(snapshot.reports), refused),
+    }
+    if snapshot.loss is not None:
+        facts["loss"] = Text(f"{snapshot.loss:.5g}", "" if math.isfinite(snapshot.loss) else ALARM)
+    facts["saved"] = Text("no", LABEL) if snapshot.saved is None else Text(f"{duration(snapshot.saved)} ago")
+    return facts
+
+
+def _numbers(snapshot: Snapshot, width: int) -> Table:
+    """The facts below each other, with a bar towards the target."""
     grid = Table.grid(padding=(0, 2, 0, 0))
     grid.add_column(style=LABEL, no_wrap=True)
     grid.add_column(no_wrap=True, overflow="ellipsis")
-    grid.add_row("iteration", Text(_progress(snapshot), "bold"))
     if snapshot.target is not None:
         grid.add_row("", ProgressBar(max(snapshot.target, 1), snapshot.version, width=max(width - 11, 4)))
-    grid.add_row("updates", f"{number(snapshot.rate)} /s{'' if final else _remaining(snapshot)}")
-    refused = Text(f"  {number(snapshot.refused)} refused" if snapshot.refused else "", "red")
-    grid.add_row("reports", Text.assemble(number(snapshot.reports), refused))
-    if snapshot.loss is not None:
-        grid.add_row("loss", _loss(snapshot.loss))
-    grid.add_row("saved", Text("no", LABEL) if snapshot.saved is None else f"{duration(snapshot.saved)} ago")
+    for label, value in _facts(snapshot).items():
+        grid.add_row(label, value)
     return grid
 
 
@@ -194,7 +195,7 @@ def _progress(snapshot: Snapshot) -> str:
     if snapshot.target is None:
         return f"{snapshot.version:,}"
     percent = math.floor(100 * snapshot.version / max(snapshot.target, 1))
-    return f"{snapshot.version:,} of {snapshot.target:,}  {percent} %"
+    return f"{snapshot.version:,} of {snapshot.target:,}, {percent} %"
 
 
 def _remaining(snapshot: Snapshot) -> str:
@@ -202,10 +203,6 @@ def _remaining(snapshot: Snapshot) -> str:
     if snapshot.target is None or snapshot.version >= snapshot.target or not 0 < snapshot.rate < math.inf:
         return ""
     return f", {duration((snapshot.target - snapshot.version) / snapshot.rate)} left"
-
-
-def _loss(loss: float) -> Text:
-    return Text(f"{loss:.5g}", "" if math.isfinite(loss) else ALARM)
 
 
 def _bar(fraction: float, width: int, color: str = "cyan") -> Bar:
@@ -230,19 +227,12 @@ def _ages(ages: Sequence[int], width: int) -> Group:
     grid.add_column(no_wrap=True)
     grid.add_column(justify="right", no_wrap=True, style=LABEL)
     for label, (*_, count) in zip(labels, bins, strict=True):
-        grid.add_row(label, _bar(count / most, room), _share(count, total))
+        grid.add_row(label, _bar(count / most, room), f"{100 * count / total:.0f} %")
     return Group(Text("age of reports" if bins else "no reports yet", LABEL), grid)
 
 
 def _bin_name(first: int, last: int) -> str:
     return bin_label(first) if first == last else f"{bin_label(first).partition('-')[0]}-{oldest(last)}"
-
-
-def _share(count: int, total: int) -> str:
-    percent = 100 * count / total
-    if 0 < percent < 1:
-        return "<1 %"
-    return f"{'>99' if 99 < percent < 100 else round(percent)} %"
 
 
 def _workers(workers: Sequence[WorkerView], width: int, room: int) -> Iterable[RenderableType]:

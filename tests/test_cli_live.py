@@ -10,6 +10,7 @@ import socket
 import sys
 import threading
 import urllib.request
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -418,6 +419,17 @@ def test_a_file_says_where_to_listen_and_what_is_typed_overrides_it(called, shel
     assert "step.streams" in shell.mistake("serve run.toml")
 
 
+def test_a_folder_of_the_old_layout_is_refused_with_one_line(shell):
+    from siag.storage.generations import HEADER, MAGIC
+
+    Path("state").mkdir()
+    Path("state/state-000001.siag").write_bytes(
+        HEADER.pack(MAGIC, 1, 2, zlib.crc32(b"{}", zlib.crc32(HEADER.pack(MAGIC, 1, 2, 0)))) + b"{}"
+    )
+    line = "state/state-000001.siag: of format 1, not 2; use the version of siag that wrote it"
+    assert shell.mistake(f"{SERVE} --port 0 --folder state") == shell.mistake("export state w.npy") == line
+
+
 def test_help_says_what_the_defaults_are():
     import click
 
@@ -443,7 +455,7 @@ def test_help_says_what_the_defaults_are():
 def test_a_metrics_port_in_use_is_named_as_it_was_typed(shell):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        assert shell.mistake(f"{SERVE} --metrics {port}").startswith(f"metrics = {port}: must be a free port of")
+        assert shell.mistake(f"{SERVE} --metrics {port}").startswith(f"metrics = {port}: must be one to listen on at")
 
 
 @pytest.mark.parametrize(
@@ -452,7 +464,7 @@ def test_a_metrics_port_in_use_is_named_as_it_was_typed(shell):
         ("serve --dimension 3 --eta 0.1", "workers is missing; give --workers N, or --name A"),
         (f"{SERVE} --name a", "workers = 2: must be given alone; leave out workers or names"),
         (f"{SERVE} --w0 w.npy", "dimension = 3: must be given alone; leave out dimension or w0"),
-        ("serve --name= --dimension 3 --eta 0.1", "name = '': must be not empty"),
+        ("serve --name= --dimension 3 --eta 0.1", "name = ['']: must be different texts, none empty"),
         ("work x --gradient job:gradient --stream job:ones --name=", "name = '': must be not empty"),
         (f"{SERVE} --patience 0 --port 0", "patience = 0.0: must be a finite number above 0; or leave it out"),
         (f"{SERVE} --record 0 --port 0", "record = 0: must be"),

@@ -276,7 +276,7 @@ def test_what_is_typed_reaches_python(called):
         patience=5.0,
     )
     assert (full.folder, full.until.reports, full.patience) == ("s3://bucket/state", 7, 3.0)
-    assert full.preload == ("json",)
+    assert full.preload == ["json"]
 
 
 @pytest.mark.parametrize(
@@ -353,8 +353,23 @@ def test_a_file_says_all_of_it_and_what_is_typed_overrides_it(shell, called, mon
     over, _ = called("train jobs/run.toml --seconds 1 --max-norm 3 --eta 1 --name a --name b --folder here")
     assert over.until == siag.Until(iterations=50, seconds=1)
     assert over.guard == siag.server.Guard(age=7, norm=3)
-    assert (over.step, over.names, over.folder) == (Constant(1.0), ["a", "b"], "here")
+    assert (over.step, over.names, over.folder) == (Constant(1.0), ["a", "b"], Path("here"))
     assert shell(f"train jobs/run.toml {INSTANT} --quiet --json").result["t"][-1] == 50
+
+
+def test_a_method_and_a_step_of_a_file_may_be_texts(called):
+    table = '[method]\nkind = "Prox"\nl1 = 0.1\nmethod = { kind = "SIAG" }\n'
+    texts = 'method = "Prox(SIAG(), l1=0.1)"\nstep = "siag.steps:Constant(eta=2.0)"\n'
+    step = '[step]\nkind = "Harmonic"\nbeta = 2.0\ngamma = 100\n'
+    Path("run.toml").write_text(texts + FILE.replace(table, "").replace(step, ""))
+    spec, _ = called("train run.toml")
+    assert (spec.method, spec.step) == (Prox(siag.methods.SIAG(), l1=0.1), Constant(2.0))
+
+
+def test_options_override_single_keys_of_the_table_ray_and_local_all_of_it(called):
+    Path("run.toml").write_text(FILE + "\n[ray]\nshards = 2\nport = 7460\n")
+    assert called("train run.toml --shards 3")[1] == Ray(shards=3, port=7460)
+    assert called("train run.toml --runtime local")[1] is None
 
 
 def test_the_example_of_a_file_runs(shell):
@@ -457,10 +472,12 @@ def test_a_contradiction_is_the_same_line_in_python_in_the_shell_and_in_a_file(c
         (f"{TRAIN} --method job:nothing", "method = 'job:nothing': must be one of"),
         (f"{TRAIN} --method job:problem", "method = 'job:problem': must be the name of a Method"),
         (f"{TRAIN} --step Constant(1)", "step = 'Constant(1)': must be given without --eta, --beta and --gamma"),
+        (f"{TRAIN} --beta 1", "eta = 0.05: must be given without --beta and --gamma"),
+        (f"train {DATA} --beta 1", "gamma is missing; give --beta and --gamma for the step β/(t+γ), or --eta"),
         (f"train {DATA} --step Constant", "step.eta is missing; write Constant(eta=…)"),
         (f"train {DATA} --step Konstant", "step = 'Konstant': must be one of Constant, Harmonic"),
         (f"{TRAIN} --stream job:name", "must be a stream, not a name"),
-        (f"{TRAIN} --name=", "name = '': must be not empty"),
+        (f"{TRAIN} --name=", "name = ['']: must be 2 different texts"),
         (f"{TRAIN} --every 2 --tick 1", "tick = 1.0: must be given without --every"),
         (f"{TRAIN} --reports 0", "reports = 0: must be"),
         (f"{TRAIN} --max-age -1", "max-age = -1: must be"),

@@ -1,4 +1,4 @@
-"""Conformance: what any method must do, whatever it is. Run it on a method of your own.
+"""Conformance: what every method must do. Run it on a method of your own.
 
     >>> import siag.checks
     >>> siag.checks.conform(siag.methods.SIAG())

@@ -6,7 +6,6 @@ import os
 import secrets
 import sys
 import time
-from abc import ABC, abstractmethod
 from multiprocessing import process
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
@@ -21,21 +20,21 @@ from siag.live.task import Task
 from siag.simulation import Run
 
 
-class Runtime(ABC):
+class Runtime:
     """Carries a run whose session is in this process: `siag.train(…, runtime=…)`.
 
     A runtime of your own needs `carry` alone. The other methods say what it can do; by default its workers are other
     processes of this machine, to which all they need is pickled.
     """
 
-    @abstractmethod
     def carry(self, session: Session, tasks: list[Task]) -> None:
         """Let workers do their tasks, one each, and bring their reports to the session until it is over.
 
         It calls `session.begin` first and `session.finish` last.
         """
+        raise NotImplementedError(f"{type(self).__name__} needs a method carry, or another train")
 
-    def check_workers(self, workers: int) -> None:  # noqa: B027  # there need not be a limit
+    def check_workers(self, workers: int) -> None:
         """Refuse more workers than there can be."""
 
     def check_sendable(self, parameter: str, value: Any, remedy: str) -> None:

@@ -56,7 +56,7 @@ def test_a_dataset_is_split_among_the_workers_and_read_meanwhile():
     import ray
 
     target = 15.0
-    dataset = ray.data.range(32).map_batches(lambda batch: batch)
+    dataset = ray.data.range(32, override_num_blocks=2)
     run = siag.train(
         lambda w, row: w - row["id"],
         dataset,

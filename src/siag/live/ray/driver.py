@@ -6,7 +6,7 @@ import time
 import warnings
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -30,50 +30,35 @@ CROWDED = 10.0  # seconds that Ray may have no room for a server before workers 
 GRACE = 3.0  # seconds for workers to end in order
 
 
+@dataclass
 class Driver:
-    """A run, from the first actor to the last.
+    """A run, from the first actor to the last."""
 
-    Args:
-        needs: what the run asks of the cluster.
-        fewest: how many workers must be up for it to begin.
-        patience: seconds for the servers to come up, and then for the workers.
-        watcher: who is shown how it goes.
-        servers: not started yet.
-        workers: not started yet.
-        clock: seconds, from any point in time on.
-    """
-
-    def __init__(
-        self,
-        needs: Needs,
-        fewest: int,
-        patience: float,
-        watcher: Announcer,
-        servers: Servers,
-        workers: Workers,
-        *,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._needs, self._fewest, self._patience = needs, fewest, patience
-        self._watcher, self._servers, self._workers, self._clock = watcher, servers, workers, clock
-        self._why: Ended | None = None  # the run is to end
-        self._shown: Snapshot | None = None
-        self._missed = False  # whether it was said that the server is gone
-        self._unplaced: float | None = None  # since when a server has no room
+    needs: Needs
+    fewest: int  # how many workers must be up for the run to begin
+    patience: float  # seconds for the servers to come up, and then for the workers
+    watcher: Announcer
+    servers: Servers
+    workers: Workers
+    clock: Callable[[], float] = time.monotonic
+    _why: Ended | None = None  # the run is to end
+    _shown: Snapshot | None = None
+    _missed: bool = False  # whether it was said that the server is gone
+    _unplaced: float | None = None  # since when a server has no room
 
     def run(self) -> Run:
         """All of it."""
         try:
             with interruptible(self.end):
                 self._start_servers()
-                if not self._servers.over():
+                if not self.servers.over():
                     self._start_workers()
                 outcome = self._watch()
-            self._workers.finish(GRACE)
-            self._servers.finish()
+            self.workers.finish(GRACE)
+            self.servers.finish()
         finally:
-            self._workers.remove()
-            self._servers.remove()
+            self.workers.remove()
+            self.servers.remove()
         for category, text in outcome.warnings:
             warnings.warn(text, category, stacklevel=4)
         if outcome.run is None:
@@ -86,81 +71,81 @@ class Driver:
         self._why = Ended(ending, detail)
 
     def _start_servers(self) -> None:
-        servers, until = self._servers, self._clock() + self._patience
-        servers.start()
-        while not (servers.placed and self._ask()) and not servers.over(PAUSE):
+        until = self.clock() + self.patience
+        self.servers.start()
+        while not (self.servers.placed and self._ask()) and not self.servers.over(PAUSE):
             if self._why is not None:  # there is no server to be told
                 raise KeyboardInterrupt
-            if self._clock() > until:
-                what = "was not ready" if servers.placed else "could not be placed"
-                state = f"the cluster is busy ({free(self._needs.server)}); wait, or raise patience="
-                raise SiagError(f"the server {what} within {self._patience:g} seconds: {state}")
+            if self.clock() > until:
+                what = "was not ready" if self.servers.placed else "could not be placed"
+                state = f"the cluster is busy ({free(self.needs.server)}); wait, or raise patience="
+                raise SiagError(f"the server {what} within {self.patience:g} seconds: {state}")
 
     def _start_workers(self) -> None:
-        workers, n, until = self._workers, self._needs.workers, self._clock() + self._patience
+        workers, n = self.workers, self.needs.workers
+        until = self.clock() + self.patience
         workers.keep(self._room())
-        while len(workers.up) < self._fewest and self._why is None and not self._servers.over():
-            if self._clock() > until:
+        while len(workers.up) < self.fewest and self._why is None and not self.servers.over():
+            if self.clock() > until:
                 up = len(workers.up)
-                what = f"{up} of {n} workers were there after {self._patience:g} seconds"
+                what = f"{up} of {n} workers were there after {self.patience:g} seconds"
                 remedy = f"wait, ask for less with resources=, or start with some by fewest={max(up, 1)}"
-                raise SiagError(f"{what}: the cluster is busy ({free(self._needs.worker)}); {remedy}")
+                raise SiagError(f"{what}: the cluster is busy ({free(self.needs.worker)}); {remedy}")
             workers.look(LOOK)
             self._ask()
         if len(workers.up) < n:
-            self._watcher.event(f"{len(workers.up)} of {n} workers are there; the others wait for room")
-        workers.work(self._servers.first)
+            self.watcher.event(f"{len(workers.up)} of {n} workers are there; the others wait for room")
+        workers.work(self.servers.first)
 
     def _watch(self) -> Outcome:
         """Until the run is over: pass on what the server says, and tell it what it cannot know."""
-        while not self._servers.over(LOOK):
-            self._workers.look()
+        while not self.servers.over(LOOK):
+            self.workers.look()
             self._ask()
             self._make_room()
-        outcome = self._servers.outcome()
+        outcome = self.servers.outcome()
         with suppress(SiagError):  # the outcome is here, whatever has become of the server since
             self._ask()
         return outcome
 
     def _ask(self) -> bool:
         """Look at the server, tell it what it cannot know, and show what is to be seen; whether it listens."""
-        look = self._servers.look(self._why, self._workers.gone)
+        look = self.servers.look(self._why, self.workers.gone)
         if look is None:
-            if self._servers.missed:
+            if self.servers.missed:
                 self._note_missed()
             return False
         self._missed = False
         for problem, text in look.lines:
-            (self._watcher.alarm if problem else self._watcher.event)(text)
+            (self.watcher.alarm if problem else self.watcher.event)(text)
         if look.snapshot is not None and look.snapshot != self._shown:
             self._shown = look.snapshot
-            self._watcher.show(look.snapshot)
+            self.watcher.show(look.snapshot)
         return look.ready
 
     def _note_missed(self) -> None:
         """Say once that the server is gone; a run that is to end does not wait until it is back."""
         if self._why is not None:
             what = f"{self._why.text} while the server is away"
-            self._watcher.alarm(f"problem: {what}: the run ends at once; its last save is kept")
+            self.watcher.alarm(f"problem: {what}: the run ends at once; its last save is kept")
             raise KeyboardInterrupt
         if not self._missed:
             self._missed = True
-            self._watcher.alarm("problem: the server is gone; Ray restarts it, from its last save")
+            self.watcher.alarm("problem: the server is gone; Ray restarts it, from its last save")
 
     def _room(self) -> int:
         """How many workers to start: all, which Ray places as it can; with Datasets as many as leave a CPU to read."""
-        needs = self._needs
-        return needs.room(installed().cluster_resources()) if needs.reads else needs.workers
+        return self.needs.room(installed().cluster_resources()) if self.needs.reads else self.needs.workers
 
     def _make_room(self) -> None:
         """If Ray has had no room for a server for a while, end all workers until it has.
 
         Ray never ends one actor for another. Workers can do nothing without the servers, so nothing is lost.
         """
-        if self._servers.placed:
+        if self.servers.placed:
             self._unplaced = None
-            self._workers.keep(self._room())
+            self.workers.keep(self._room())
         elif self._unplaced is None:
-            self._unplaced = self._clock()
-        elif self._clock() - self._unplaced >= CROWDED and self._workers.keep(0):
-            self._watcher.alarm("problem: there is no room for a server; the workers make room until it has some")
+            self._unplaced = self.clock()
+        elif self.clock() - self._unplaced >= CROWDED and self.workers.keep(0):
+            self.watcher.alarm("problem: there is no room for a server; the workers make room until it has some")

@@ -40,6 +40,9 @@ class FakeRay:
         self.kinds.append(kind.__name__)
         return FakeHandle(self)
 
+    def available_resources(self):
+        return {}
+
     def put(self, content):
         return content
 
@@ -85,7 +88,6 @@ def ray(monkeypatch):
     fake = FakeRay()
     for module in (cluster, driver, servers, workers):
         monkeypatch.setattr(module, "installed", lambda: fake)
-    monkeypatch.setattr(driver, "free", lambda resources: "free: 0 CPU")
     return fake
 
 
@@ -425,7 +427,7 @@ def test_how_many_workers_a_cluster_has_room_for(server, worker, reads, room):
 
 def test_what_does_not_fit_is_refused_with_what_the_cluster_has():
     needs = Needs(ONE_CPU, 2, {"CPU": 0.5}, 4, True)
-    said = r"^fewest = 3: must be at most 2: the cluster has 4 CPU, 1 GPU, servers and reading need 3 CPU, each worker "
+    said = r"^fewest = 3: must be at most 2: the cluster has 4 CPU, servers and reading need 3 CPU, each worker "
     with pytest.raises(siag.BadInput, match=said + r"0.5 CPU; ask for less with resources=, add nodes, or .*fewest=2$"):
         needs.check(CLUSTER, 3)
 

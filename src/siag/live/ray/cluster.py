@@ -75,8 +75,10 @@ def _init(ray: Any, given: dict[str, Any]) -> None:
         terminated = error.code == signal.SIGTERM
         raise
     except Exception as error:  # Ray has many kinds
-        what = "left out where Ray starts" if given["address"] == "local" else "that of a Ray cluster"
-        raise BadInput("address", given["address"], f"{what} ({reason_of(error)[:LONGEST]})", REMEDY) from None
+        reason = reason_of(error)[:LONGEST]
+        if given["address"] == "local":
+            raise SiagError(f"Ray does not start on this machine: {reason}; give the address of a cluster") from None
+        raise BadInput("address", given["address"], f"that of a Ray cluster ({reason})", REMEDY) from None
     finally:
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, usual)

@@ -15,7 +15,7 @@ from siag.foundations.errors import SiagError
 from siag.live.announcer import Announcer
 from siag.live.interrupt import interruptible
 from siag.live.ray.cluster import installed
-from siag.live.ray.resources import Needs, free
+from siag.live.ray.resources import Needs
 from siag.live.ray.server_actor import Outcome
 from siag.live.ray.servers import Servers
 from siag.live.ray.workers import Workers
@@ -78,8 +78,7 @@ class Driver:
                 raise KeyboardInterrupt
             if self.clock() > until:
                 what = "was not ready" if self.servers.placed else "could not be placed"
-                state = f"the cluster is busy ({free(self.needs.server)}); wait, or raise patience="
-                raise SiagError(f"the server {what} within {self.patience:g} seconds: {state}")
+                raise SiagError(f"the server {what} within {self._state()}; wait, or raise patience=")
 
     def _start_workers(self) -> None:
         workers, n = self.workers, self.needs.workers
@@ -88,14 +87,17 @@ class Driver:
         while len(workers.up) < self.fewest and self._why is None and not self.servers.over():
             if self.clock() > until:
                 up = len(workers.up)
-                what = f"{up} of {n} workers were there after {self.patience:g} seconds"
                 remedy = f"wait, ask for less with resources=, or start with some by fewest={max(up, 1)}"
-                raise SiagError(f"{what}: the cluster is busy ({free(self.needs.worker)}); {remedy}")
+                raise SiagError(f"{up} of {n} workers were there after {self._state()}; {remedy}")
             workers.look(LOOK)
             self._ask()
         if len(workers.up) < n:
             self.watcher.event(f"{len(workers.up)} of {n} workers are there; the others wait for room")
         workers.work(self.servers.first)
+
+    def _state(self) -> str:
+        free = self.needs.part_of(installed().available_resources())
+        return f"{self.patience:g} seconds: the cluster is busy (free: {free})"
 
     def _watch(self) -> Outcome:
         """Until the run is over: pass on what the server says, and tell it what it cannot know."""

@@ -18,21 +18,13 @@ OPTIONS = {"CPU": "num_cpus", "GPU": "num_gpus", "memory": "memory"}  # of an ac
 
 @dataclass(frozen=True)
 class Needs:
-    """What a run asks of a cluster. Only sums are compared here: which node has room for what, Ray finds out.
+    """What a run asks of a cluster. Only sums are compared here: which node has room for what, Ray finds out."""
 
-    Args:
-        server: what each server needs.
-        shards: how many servers there are.
-        worker: what each worker needs.
-        workers: how many workers there are.
-        reads: whether Ray Data reads Datasets meanwhile, by tasks that need a CPU that no worker holds.
-    """
-
-    server: Amounts
-    shards: int
-    worker: Amounts
-    workers: int
-    reads: bool
+    server: Amounts  # of each
+    shards: int  # how many servers
+    worker: Amounts  # of each
+    workers: int  # how many
+    reads: bool  # whether Ray Data reads Datasets meanwhile, by tasks that need a CPU that no worker holds
 
     def total(self, workers: int) -> dict[str, float]:
         """What servers, reading and so many workers need together."""
@@ -47,13 +39,17 @@ class Needs:
         often = [math.floor(left[what] / amount + TINY) for what, amount in self.worker.items() if amount]
         return max(0, min([self.workers, *often]))
 
+    def part_of(self, cluster: Amounts) -> str:
+        """What a cluster has of the kinds that are needed, in words."""
+        return in_words({what: cluster.get(what, 0.0) for what in self.total(0)})
+
     def check(self, cluster: Amounts, fewest: int | None) -> None:
         """Refuse what can never fit, since the cluster has less in all."""
         room, asked = self.room(cluster), fewest or self.workers
         if room < asked:
-            has = {what: n for what, n in sorted(cluster.items()) if "node:" not in what and "memory" not in what}
-            first = f"servers{' and reading' * self.reads} need {in_words(self.total(0))}"
-            allowed = f"at most {room}: the cluster has {in_words(has)}, {first}, each worker {in_words(self.worker)}"
+            first = {what: amount for what, amount in self.total(0).items() if amount}
+            needed = f"servers{' and reading' * self.reads} need {in_words(first)}, each worker {in_words(self.worker)}"
+            allowed = f"at most {room}: the cluster has {self.part_of(cluster)}, {needed}"
             remedy = f"ask for less with resources=, add nodes{f', or start with fewest={room}' * (room > 0)}"
             raise BadInput("fewest" if fewest else "workers", asked, allowed, remedy)
 
@@ -63,15 +59,6 @@ def as_options(amounts: Amounts) -> dict[str, Any]:
     usual = {OPTIONS[name]: amount for name, amount in amounts.items() if name in OPTIONS}
     own = {name: amount for name, amount in amounts.items() if name not in OPTIONS}
     return {"num_cpus": 0, **usual, "resources": own}
-
-
-def free(resources: Amounts) -> str:
-    """What nobody in the cluster uses, in words: CPUs, GPUs, and the other kinds among these resources."""
-    import ray
-
-    left = ray.available_resources()
-    names = ("CPU", *(["GPU"] if "GPU" in left else []), *(name for name in resources if name not in OPTIONS))
-    return "free: " + in_words({name: left.get(name, 0) for name in names})
 
 
 def in_words(amounts: Amounts) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import Any
 
 from siag.foundations.errors import SiagError
@@ -19,30 +20,26 @@ TIMEOUT = 2.0  # seconds for an actor to answer
 TOGETHER = 8  # calls that a server's actor answers at a time, one of them being its work
 
 
+@dataclass
 class Servers:
     """Starts the servers, and asks the first of them, which is the lead of several, how things stand.
 
     Ray keeps a bundle of a placement group for each server. If its node is lost, Ray looks for room elsewhere and
     restarts the server there, before any worker gets that room.
-
-    Args:
-        given: what each server is given.
-        resources: what each server needs.
-        name: of the run.
-
-    Attributes:
-        missed: whether the server does not answer because it is being restarted.
     """
 
-    def __init__(self, given: ServerSpec, resources: Amounts, name: str) -> None:
+    given: ServerSpec  # to each
+    resources: Amounts  # of each
+    name: str  # of the run
+    missed: bool = False  # whether the first does not answer because it is being restarted
+    _group: Any = None
+    _actors: list[Any] = field(default_factory=list)
+    _work: Any = None  # the call of the first one
+    _place: tuple[str, int] | None = None  # up to where its remarks are known
+
+    def __post_init__(self) -> None:
         self._ray = installed()
-        self._given, self._resources, self._name = given, dict(resources), name
-        self._restarts = -1 if given.spec.folder is not None else 0  # without one there is nothing to go on from
-        self._group: Any = None
-        self._actors: list[Any] = []
-        self._work: Any = None  # the call of the first one
-        self._place: tuple[str, int] | None = None  # up to where its remarks are known
-        self.missed = False
+        self._restarts = -1 if self.given.spec.folder is not None else 0  # without one there is nothing to go on from
 
     @property
     def first(self) -> Any:
@@ -53,11 +50,11 @@ class Servers:
         """Have Ray start all."""
         from ray.util import placement_group
 
-        if bundle := {what: amount for what, amount in self._resources.items() if amount}:  # Ray refuses empty ones
-            self._group = placement_group([bundle] * self._given.shards, strategy="SPREAD", name=f"siag {self._name}")
+        if bundle := {what: amount for what, amount in self.resources.items() if amount}:  # Ray refuses empty ones
+            self._group = placement_group([bundle] * self.given.shards, strategy="SPREAD", name=f"siag {self.name}")
         first = self._actor(ServerActor, 0, "server")
-        others = [self._actor(ShardActor, k, f"shard {k}", k) for k in range(1, self._given.shards)]
-        self._actors, given = [first, *others], parcel(self._given)
+        others = [self._actor(ShardActor, k, f"shard {k}", k) for k in range(1, self.given.shards)]
+        self._actors, given = [first, *others], parcel(self.given)
         for shard in others:
             shard.run.options(max_task_retries=self._restarts).remote(given)
         self._work = first.run.options(max_task_retries=self._restarts).remote(given, others)
@@ -66,10 +63,10 @@ class Servers:
         """Have Ray start the server of shard k."""
         from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
-        how = {**as_options(self._resources), "max_restarts": self._restarts, "max_concurrency": TOGETHER}
+        how = {**as_options(self.resources), "max_restarts": self._restarts, "max_concurrency": TOGETHER}
         if self._group is not None:
             how["scheduling_strategy"] = PlacementGroupSchedulingStrategy(self._group, placement_group_bundle_index=k)
-        return self._ray.remote(kind).options(**how, name=f"siag {what} {self._name}").remote(__version__, *more)
+        return self._ray.remote(kind).options(**how, name=f"siag {what} {self.name}").remote(__version__, *more)
 
     def over(self, patience: float = 0.0) -> bool:
         """Whether the run has ended, or does within so many seconds."""

@@ -61,7 +61,7 @@ class Workers:
             self._put_to_work(row)
 
     def look(self, patience: float = 0.0) -> None:
-        """See which workers have come up, for the first of which to wait so many seconds, and which have ended."""
+        """See which workers have come up, or do within so many seconds, and which have ended."""
         for call in self._answered(self._starts, patience):
             row = self._starts.pop(call)
             failed = self._result(call)
@@ -110,6 +110,5 @@ class Workers:
             return Gone(Failure.GAVE_UP, why_lost(error))
 
     def _answered(self, calls: dict[Any, int], patience: float = 0.0) -> list[Any]:
-        """The calls that have been answered; wait so many seconds for the first of them."""
-        found = self._ray.wait(list(calls), timeout=patience)[0] if calls else []
-        return self._ray.wait(list(calls), num_returns=len(calls), timeout=0)[0] if found else []
+        """The calls that have been answered, or are within so many seconds."""
+        return self._ray.wait(list(calls), num_returns=len(calls), timeout=patience)[0] if calls else []

@@ -106,18 +106,6 @@ def test_a_problem_is_replayed_from_the_trace_bit_for_bit(shell):
     assert w.any()
 
 
-@pytest.mark.ray
-def test_the_same_on_a_ray_cluster_that_the_command_starts(desk, monkeypatch):
-    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
-    monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    more = ("--runtime", "ray", "--workers", 2, "--resources", "CPU=0.5", "--folder", "state")
-    trained = desk.siag(*POSED.split(), *more)
-    assert trained.end() == 0, trained.err
-    result = trained.documents()[-1]
-    assert (result["result"], result["seed"], result["samples"][-1]) == (True, 4, 300)
-    assert "2 workers on Ray" in result["activity"]
-
-
 def test_the_same_command_goes_on_from_its_folder(shell):
     words = f"train --problem problem.toml --eta 0.05 --folder state --json {INSTANT}"
     assert shell(f"{words} --iterations 200").status == 0

@@ -74,20 +74,12 @@ class ServerSpec:
         return Places(self.spec, k if self.shards > 1 else None, identity)
 
 
-class Orders(NamedTuple):
-    """What the driver knows and the server cannot; sent whole with each question, so that none can be lost."""
-
-    why: Ended | None = None  # the run is to end
-    gone: dict[int, Gone] = {}  # noqa: RUF012  # never changed: workers that are gone for good, by row
-
-
 class Look(NamedTuple):
     """How things stand: the server's answer to the driver."""
 
-    life: str  # another one after each restart
     ready: bool  # whether it listens
-    told: int  # how many remarks there were
-    lines: list[tuple[bool, str]]  # the latest of them, and whether each is a problem
+    lines: list[tuple[bool, str]]  # remarks that the driver does not know, and whether each is a problem
+    place: tuple[str, int]  # up to where it knows them now: which life of the server, and how many
     snapshot: Snapshot | None
 
 
@@ -142,7 +134,8 @@ class ServerActor:
         self._addresses: list[Address] | None = None
         self._session: Session | None = None
         self._places: Places | None = None
-        self._orders = Orders()
+        self._why: Ended | None = None  # what the driver knows: the run is to end,
+        self._gone: dict[int, Gone] = {}  # and these workers are gone for good
         self._obeyed: set[int] = set()  # rows of workers that the session knows to be gone for good
         self._came: dict[int, tuple[int, int]] = {}  # how often a worker came again after so many reports
 
@@ -160,17 +153,17 @@ class ServerActor:
         self._came[row] = (count + 1 if reports == before else 1), reports
         return self._came[row][0]
 
-    def look(self, life: str, known: int, orders: Orders) -> Look:
-        """How things stand, to a driver that knows so many of the remarks of some life."""
-        self._orders = orders
+    def look(self, place: tuple[str, int] | None, why: Ended | None, gone: dict[int, Gone]) -> Look:
+        """How things stand; the driver says up to where it knows the remarks, and each time all that it knows."""
+        self._why, self._gone = why, gone
         if self._session is not None:
             self._session.soon(self._obey)
         news = None if self._places is None else self._places.news()
         if news is not None:
             self._relay.problem(news)
-        told, lines = self._relay.after(known if life == self._life else 0)
+        told, lines = self._relay.after(place[1] if place is not None and place[0] == self._life else 0)
         named = [(problem, self._named(text)) for problem, text in lines]
-        return Look(self._life, self._addresses is not None, told, named, self._relay.snapshot)
+        return Look(self._addresses is not None, named, (self._life, told), self._relay.snapshot)
 
     def _named(self, text: str) -> str:
         return text if self._places is None else self._places.named(text)
@@ -255,8 +248,8 @@ class ServerActor:
                 found = [None]
             if None not in found:
                 return found
-            if self._orders.why is not None:
-                raise SiagError(f"{self._orders.why.text} while a server of the split model was not there")
+            if self._why is not None:
+                raise SiagError(f"{self._why.text} while a server of the split model was not there")
             if not missed and self._session is not None:
                 missed = True
                 self._relay.problem("problem: a server of the split model is not there; waiting until Ray restarts it")
@@ -264,11 +257,11 @@ class ServerActor:
 
     def _obey(self) -> None:
         """Tell the session what the driver knows; called by the thread that serves."""
-        session, orders = self._session, self._orders
+        session, ended, gone = self._session, self._why, self._gone
         if session is None or session.over:
             return
         members, known = session.server.members, {(failure.row, failure.kind) for failure in session.failures}
-        for row, (failure, why) in orders.gone.items():
+        for row, (failure, why) in gone.items():
             if row in self._obeyed or members[row].state in GONE:
                 continue
             self._obeyed.add(row)
@@ -276,8 +269,9 @@ class ServerActor:
                 session.left(row, time.monotonic(), why)
             elif (row, failure) not in known:  # else the worker itself has said so
                 session.failed(row, why, failure)
-        nobody = session.whereabouts() if len(orders.gone) == len(members) else None
-        if (ended := orders.why or nobody) is not None:
+        if ended is None and len(gone) == len(members):
+            ended = session.whereabouts()
+        if ended is not None:
             session.end(ended.ending, ended.detail)
 
 

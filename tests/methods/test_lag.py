@@ -15,7 +15,7 @@ from siag.methods.lag import LAG
 from siag.problems import Ridge
 
 BOWL = Bowl(np.random.default_rng(4).random((4, 3)), np.array([0.5, 1.0, 2.0]))
-RIDGE = Ridge.random(n=4, d=3, m=20, tilt=0.5, regularization=0.1, seed=1)  # compiled for a test of `replay` too
+RIDGE = Ridge.random(n=4, d=3, m=20, tilt=0.5, regularization=0.1, seed=1)
 RNG = np.zeros(2, np.uint64)
 BOTH = [LAG(), LAG(trigger="server", smoothness=2.0)]
 

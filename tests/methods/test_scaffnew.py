@@ -54,10 +54,10 @@ def algorithm_2(problem, method, count, seed=0):
 
 
 @siag.compiled
-def round_of_all(oracle, memory, state, rng, message):
+def round_of_all(oracle, memory, state, model, rng, message):
     """Everyone takes its local steps, and the server takes the mean."""
     for i in range(state.n):
-        if compute(memory, oracle, rng, i, shown(state), message):
+        if compute(memory, oracle, rng, i, model, message):
             receive(state, i, message, 0)
     advance(state, 1.0)
 
@@ -71,7 +71,7 @@ class Federation:
 
     def run(self, count):
         for _ in range(count):
-            round_of_all(PROBLEM.oracle(), self.memory, self.state, blank(), np.empty(D))
+            round_of_all(PROBLEM.oracle(), self.memory, self.state, shown(self.state), blank(), np.empty(D))
 
     @property
     def error(self):
@@ -197,9 +197,8 @@ def test_parameters_of_no_meaning_are_refused(wrong):
 
 
 def test_with_certain_communication_it_conforms_in_everything():
-    conform(
-        Scaffnew(p=1.0, size=0.1, gradients="sample"), skip=["departures_are_obeyed"]
-    )  # nobody can leave rounds that need everybody
+    # nobody can leave rounds that need everybody
+    conform(Scaffnew(p=1.0, size=0.1, gradients="sample"), skip=["departures_are_obeyed"])
 
 
 def test_it_conforms_except_that_local_steps_are_not_gradient_descent():

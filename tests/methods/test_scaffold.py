@@ -62,11 +62,11 @@ def algorithm_1(problem, method, trace, eta, seed=0, crashes=()):
 
 
 @siag.compiled
-def rounds(oracle, memory, state, rng, workers, message, count):
+def rounds(oracle, memory, state, model, rng, workers, message, count):
     """So many rounds in which all of these workers take part, with the server's step 1."""
     for _ in range(count):
         for i in workers:
-            if compute(memory, oracle, rng, i, shown(state), message):
+            if compute(memory, oracle, rng, i, model, message):
                 receive(state, i, message, 0)
         advance(state, 1.0)
 
@@ -82,7 +82,8 @@ class Federation:
 
     def run(self, count, workers=None):
         workers = np.arange(self.problem.n) if workers is None else np.array(workers, int)
-        rounds(self.problem.oracle(), self.memory, self.state, blank(), workers, self.message, count)
+        model, rng = shown(self.state), blank()
+        rounds(self.problem.oracle(), self.memory, self.state, model, rng, workers, self.message, count)
 
     @property
     def error(self):

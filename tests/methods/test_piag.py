@@ -15,9 +15,9 @@ PROBLEM = Ridge.random(n=10, d=10, m=20, spread=0.3, tilt=0.3, seed=1)
 STEP = siag.steps.Constant(1.0 / (6.0 * PROBLEM.smoothness.max()))
 
 
-def run(method, activity=None, step=STEP, iterations=2000, compiled=True):
+def run(method, activity=None, step=STEP, iterations=2000):
     activity = activity or siag.activity.Uniform(5)
-    return siag.simulate(PROBLEM, method, activity, step, iterations=iterations, record=2, seed=2, compiled=compiled)
+    return siag.simulate(PROBLEM, method, activity, step, iterations=iterations, record=2, seed=2)
 
 
 def test_it_conforms_in_all_respects_without_r():

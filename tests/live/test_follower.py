@@ -5,11 +5,12 @@ import pytest
 from pair import Desk
 from tests.specs import spec_of
 
+from siag.foundations.errors import BadFile
 from siag.live import wire
 from siag.live.connection import Limits
 from siag.live.security import Tokens
 from siag.live.sharding.follower_connections import BEAT, FollowerConnections
-from siag.live.sharding.orders import NOTE, Answer, Move, Save, Take, frames, pack
+from siag.live.sharding.orders import NOTE, Answer, GoBack, Move, Save, Take, frames, pack
 from siag.live.sharding.slices import Shard
 from siag.methods import SGD
 
@@ -27,8 +28,11 @@ class Slow:
         return [1, 2], 2
 
     def save_as(self, number, common, arrays, rows, meta):
-        self.busy = True
-        return True
+        free, self.busy = not self.busy, True
+        return free
+
+    def go_back(self, number, arrays):
+        raise BadFile(f"there is no save {number}")
 
     def close(self):
         self.busy = False
@@ -63,6 +67,10 @@ class Following(Desk):
         length = wire.HEADER.unpack_from(self.lead.sent)[0] + wire.HEADER.size
         frame, self.lead.sent = self.lead.sent[:length], self.lead.sent[length:]
         return frame
+
+    def told(self):
+        """What the lead is told next, as JSON."""
+        return wire.parse_text(self.said()[wire.HEADER.size :])
 
 
 def test_each_worker_is_sent_the_slice_of_its_own_version_though_orders_come_together():
@@ -146,8 +154,37 @@ def test_the_lead_hears_of_a_save_that_takes_long_and_of_its_end():
     assert follower.lead.sent == b""
     follower.now = BEAT + 1.0
     follower.flush()
-    assert wire.parse_text(follower.said()[24:]) == {"saving": 3}
+    assert follower.told() == {"saving": 3}
     follower.store.busy = False
     follower.flush()
-    assert wire.parse_text(follower.said()[24:]) == {"saved": 3, "problem": None}
+    assert follower.told() == {"saved": 3, "problem": None}
     assert not follower.connections.pending
+
+
+def test_a_save_or_a_way_back_that_cannot_be_is_told_with_the_reason():
+    follower = Following()
+    follower.order(Save(3, 2))
+    assert follower.told() == {"saved": 3, "problem": "it has nothing to save"}
+    follower.order(GoBack(0))
+    assert follower.told() == {"saved": 0, "problem": None}
+    follower = Following(Slow())
+    follower.order(GoBack(7))
+    assert follower.told() == {"saved": 7, "problem": "there is no save 7"}
+    follower.order(Save(8, 0), Save(9, 0))
+    assert follower.told() == {"saved": 9, "problem": "it is still at the save before"}
+
+
+def test_a_row_that_another_connection_has_taken_over_is_no_longer_the_first_ones():
+    follower = Following()
+    first, other = follower.guest(11, 0), follower.guest(22, 1)
+    assert first.report([1.0, 2.0]) is None
+    follower.said()
+    second = follower.guest(33, 0)
+    assert "taken over" in first.frame()[2]["reason"]
+    assert first.closed
+    assert follower.connections.server.pending == {}
+    assert second.report([3.0, 4.0]) is None
+    assert wire.HEADER.unpack_from(follower.said())[3] == 33
+    follower.order(Answer(0, 1, 22))
+    kind, _, content = other.frame()
+    assert (kind, content) == (wire.REFUSAL, {"reason": "this is another worker's row", "final": True})

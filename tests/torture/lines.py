@@ -13,7 +13,7 @@ from siag.foundations.types import Floats
 from siag.live import wire
 from siag.live.frame_reader import FrameReader
 from siag.live.sharding.worker_slices import VISITS, Slices, ToServer, ToWorker
-from siag.live.worker import Actions
+from siag.live.worker import Action, Actions
 
 if TYPE_CHECKING:
     from tests.torture.followers import Follower
@@ -35,7 +35,8 @@ class End:
 
     def feed(self, reader: FrameReader, content: wire.Raw, now: float) -> Actions:
         """These bytes have come."""
-        link, actions = self._link, Actions()
+        link = self._link
+        actions: list[Action] = []
         reader.expected = self.expected
         for head, payload in reader.feed(content):
             model = head.kind == wire.MODEL

@@ -73,7 +73,7 @@ def wakeable(wanted: Callable[[], bool]) -> Iterator[Callable[[], None]]:
 
 @contextmanager
 def on_hangup(act: Callable[[], None]) -> Iterator[None]:
-    """Let SIGHUP mean this for a while; only the main thread can have it so, and not every system has it."""
+    """Do this on SIGHUP for a while; only in the main thread, and only on systems with that signal."""
     if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "SIGHUP"):
         yield
         return

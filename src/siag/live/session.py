@@ -33,7 +33,7 @@ PATIENCE = 60.0  # seconds for a first report to come, before the time of `Until
 
 
 class Session:
-    """What happens around a server: curve, views, saves, ends. It has no clock: whoever calls says what time it is.
+    """What happens around a server: curve, views, saves, ends. It has no clock: the caller says what time it is.
 
     Args:
         server: the parameter server.
@@ -77,7 +77,7 @@ class Session:
         self._departures = Departures(server.members, linger, forget)
         self._ticks = Ticks(server.pace.seconds if isinstance(server.pace, Tick) else math.inf)
         self._lingers = linger is not None
-        self._remarks: list[str] = []  # for whoever watches, once it begins
+        self._remarks: list[str] = []  # told when it begins
         self._asked: deque[Callable[[], None]] = deque()
         self._shown = 0.0
         self._due = 0.0  # nothing needs to be looked after before
@@ -103,7 +103,7 @@ class Session:
 
     @property
     def failures(self) -> list[WorkerFailure]:
-        """Who is gone without having left, and why; whoever has reported since is not among them."""
+        """Which workers are gone without having left, and have not reported since."""
         return self._departures.failures
 
     @property
@@ -116,7 +116,7 @@ class Session:
         return self._departures.whereabouts()
 
     def snapshot(self, now: float) -> Snapshot:
-        """How things stand, for whoever watches."""
+        """How things stand, for the watcher."""
         return replace(
             self.server.snapshot(now),
             target=self.until.iterations,
@@ -223,7 +223,7 @@ class Session:
         self._saves.give_up(new=not self.recovered)
 
     def save(self, now: float, wait: bool = False) -> None:
-        """Save what has changed, unless w is no use: then what was saved before is worth more."""
+        """Save what has changed; if w has overflowed, the last good checkpoint is kept."""
         if self.store is not None and not self.diverged():
             self._saves.save(now, {"curve": self.curve.saved(), "run": self.run_id}, wait)
 

@@ -54,7 +54,7 @@ class Refused(SiagError):
     """A report, or a worker, was refused; nothing has changed.
 
     Args:
-        reason: in one line, for the worker and for whoever watches.
+        reason: in one line, for the worker and for watchers.
         final: whether the worker is to be disconnected.
         blame: whether it is the worker's fault; slowness is not.
         why: the verdict; `None` if it is not a report that was refused.

@@ -58,14 +58,6 @@ def test_until_refuses_what_is_no_end(wrong):
         siag.Until(**wrong)
 
 
-def test_the_first_of_several_ends_counts():
-    until = siag.Until(iterations=10, reports=20, seconds=5)
-    assert not until.reached(9, 19, 4.9)
-    assert until.reached(10, 0, 0)
-    assert until.reached(0, 20, 0)
-    assert until.reached(0, 0, 5.0)
-
-
 def test_the_points_of_a_run_with_a_known_end_are_those_of_a_simulation():
     run = curve_of(siag.Until(iterations=1000), 1000, record=30)
     assert run.t.tolist() == siag.foundations.schedule.points(1000, 30).tolist()

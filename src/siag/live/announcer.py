@@ -1,4 +1,4 @@
-"""What a run has to say while it goes on: to whoever watches it, and to the log named `siag`."""
+"""What a run has to say while it goes on: to its watcher, and to the log named `siag`."""
 
 from __future__ import annotations
 

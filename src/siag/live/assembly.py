@@ -81,7 +81,7 @@ class Assembly:
             self._curve.note(self.server, 0.0)
 
     def close(self) -> None:
-        """Close everything, the session having been carried by somebody else, or not at all."""
+        """Close everything, for those that do not call `run`."""
         self._stack.close()
 
     def run(self, carry: Callable[[Session], None], fruitful: bool = False) -> Run:

@@ -19,7 +19,7 @@ from siag.simulation import Run
 
 GROWTH = 1.05  # without a last iteration to aim at, the next point of the curve is so much further, at first
 FURTHEST = 100.0  # and no further than this in the end
-REFRESH = 1.0  # seconds after which w is measured again, for whoever watches
+REFRESH = 1.0  # seconds after which w is measured again, for watchers
 SHARE = 0.01  # of all time that may take
 
 
@@ -139,7 +139,7 @@ class Curve:
         self._cost = self._clock() - began
 
     def run(self, w: Floats, diverged: int, about: dict[str, Any], gradients: int = 1) -> Run:
-        """The curve as a run, a report being made of so many gradients."""
+        """The curve as a run, of reports that took `gradients` each."""
         t, value, reports, seconds, skips = zip(*self._points, strict=True)
         accepted = np.array([reports], np.int64)
         return Run(

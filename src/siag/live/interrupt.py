@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from types import FrameType
 
 from siag.live.reasons import Ending
@@ -28,15 +28,12 @@ def interruptible(end: End) -> Iterator[None]:
         if not end_in_order(Ending.INTERRUPTED):
             signal.default_int_handler(number, frame)
 
-    usual = signal.getsignal(signal.SIGINT)
-    if usual is signal.default_int_handler:
-        signal.signal(signal.SIGINT, interrupt)
+    usual = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     _running.append(end)
     try:
-        yield
+        with _handled(signal.SIGINT, interrupt) if usual else nullcontext():
+            yield
     finally:
-        if usual is signal.default_int_handler:
-            signal.signal(signal.SIGINT, usual)
         if end in _running:
             _running.remove(end)
 
@@ -70,24 +67,28 @@ def wakeable(wanted: Callable[[], bool]) -> Iterator[Callable[[], None]]:
             signal.signal(number, before)
             signal.raise_signal(number)
 
-    signal.signal(signal.SIGINT, interrupt)
-    try:
+    with _handled(signal.SIGINT, interrupt):
         yield wake
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 @contextmanager
 def on_hangup(act: Callable[[], None]) -> Iterator[None]:
-    """Let SIGHUP mean this for a while; only the main thread can have it so, and not every system has it."""
+    """Do this on SIGHUP for a while; only in the main thread, and only on systems with that signal."""
     if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "SIGHUP"):
         yield
         return
-    usual = signal.signal(signal.SIGHUP, lambda *_: act())
+    with _handled(signal.SIGHUP, lambda *_: act()):
+        yield
+
+
+@contextmanager
+def _handled(number: signal.Signals, handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+    """Handle a signal so for a while."""
+    usual = signal.signal(number, handler)
     try:
         yield
     finally:
-        signal.signal(signal.SIGHUP, usual)
+        signal.signal(number, usual)
 
 
 def end_in_order(ending: Ending, detail: str = "") -> bool:

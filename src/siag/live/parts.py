@@ -33,7 +33,7 @@ class Parts:
         publish: makes a save known elsewhere, before it counts as one.
         disk: where folder and trace are.
         background: makes, given a name, what writes while training goes on.
-        entropy: random bytes, so many.
+        entropy: given a number, that many random bytes.
         clock: what time it is, in seconds since any moment; the loss is timed by it, too.
     """
 

@@ -32,7 +32,7 @@ class Ending(StrEnum):
 
     @property
     def deserted(self) -> bool:
-        """Whether it ended for want of workers, not all of which had left in order."""
+        """Whether it ended because no worker was there, though not all had left in order."""
         return self in (Ending.NOBODY, Ending.LINGERED)
 
 
@@ -72,7 +72,7 @@ class Failure(StrEnum):
 
     OWN_CODE = "own code"  # its gradient or its stream raised an error
     REFUSED = "refused"  # the server refused its reports for good
-    GAVE_UP = "gave up"  # whoever starts its process again does so no more
+    GAVE_UP = "gave up"  # its process is not restarted any more
     GONE = "gone"  # its process or its connection ended without a word
 
     @property
@@ -89,7 +89,7 @@ class WorkerFailure:
     name: str
     kind: Failure
     reason: str
-    reports: int  # of its, accepted by then
+    reports: int  # how many of its reports had been accepted
 
     @property
     def text(self) -> str:

@@ -49,7 +49,7 @@ class Runtime:
         return Parts(spec)
 
     def describe(self, workers: int) -> str:
-        """Where so many workers run, in words."""
+        """Where the workers run, in words."""
         return f"live, {workers} worker{'s' * (workers > 1)}"
 
     def train(self, spec: Spec) -> Run:

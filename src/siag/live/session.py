@@ -33,7 +33,7 @@ PATIENCE = 60.0  # seconds for a first report to come, before the time of `Until
 
 
 class Session:
-    """What happens around a server: curve, views, saves, ends. It has no clock: whoever calls says what time it is.
+    """What happens around a server: curve, views, saves, ends. It has no clock: the caller says what time it is.
 
     Args:
         server: the parameter server.
@@ -77,7 +77,7 @@ class Session:
         self._departures = Departures(server.members, linger, forget)
         self._ticks = Ticks(server.pace.seconds if isinstance(server.pace, Tick) else math.inf)
         self._lingers = linger is not None
-        self._remarks: list[str] = []  # for whoever watches, once it begins
+        self._remarks: list[str] = []  # told when it begins
         self._asked: deque[Callable[[], None]] = deque()
         self._shown = 0.0
         self._due = 0.0  # nothing needs to be looked after before
@@ -103,7 +103,7 @@ class Session:
 
     @property
     def failures(self) -> list[WorkerFailure]:
-        """Who is gone without having left, and why; whoever has reported since is not among them."""
+        """Which workers are gone without having left, and have not reported since."""
         return self._departures.failures
 
     @property
@@ -116,7 +116,7 @@ class Session:
         return self._departures.whereabouts()
 
     def snapshot(self, now: float) -> Snapshot:
-        """How things stand, for whoever watches."""
+        """How things stand, for the watcher."""
         return replace(
             self.server.snapshot(now),
             target=self.until.iterations,
@@ -179,7 +179,7 @@ class Session:
         # What is logged follows a save; and a save has the run's id, by which it will know a trace with reports.
         if self.durable or (self.trace is not None and not self.recovered and not self._saves.ever):
             self.save(now, wait=True)
-        if self.until.reached(server.version, server.reports, 0.0):
+        if server.version >= self._last_version or server.reports >= self._last_report:
             self.end(Ending.REACHED_BEFORE)
 
     def look_after(self, now: float) -> None:
@@ -223,7 +223,7 @@ class Session:
         self._saves.give_up(new=not self.recovered)
 
     def save(self, now: float, wait: bool = False) -> None:
-        """Save what has changed, unless w is no use: then what was saved before is worth more."""
+        """Save what has changed; if w has overflowed, the last good checkpoint is kept."""
         if self.store is not None and not self.diverged():
             self._saves.save(now, {"curve": self.curve.saved(), "run": self.run_id}, wait)
 
@@ -244,32 +244,29 @@ class Session:
         self._log_loss(row, now, before)
         return ticket
 
-    def push(self, row: int, stamp: int, message: Floats, sample: int, now: float, square: float | None = None) -> None:
-        """A report; see `ParameterServer.push`."""
+    def push(
+        self, row: int, stamp: int, message: Floats | None, sample: int, now: float, square: float | None = None
+    ) -> None:
+        """A report, or `None` if there is nothing to send; see `ParameterServer.push` and `skip`."""
         server, before, reports = self.server, self.server.fades, self.server.reports
         try:
-            server.push(row, stamp, message, sample, now, square)
+            if message is None:
+                server.skip(row, stamp, sample, now)
+            else:
+                server.push(row, stamp, message, sample, now, square)
         except Diverged as error:
             self._diverge(error, accepted=server.reports > reports)
         except Refused:
             self._log_loss(row, now, before)
             raise
         if self.durable:
-            self._saves.log(REPORTED, row, stamp, sample, now, message.data.cast("B"))
+            numbers = () if message is None else (message.data.cast("B"),)
+            self._saves.log(SKIPPED if message is None else REPORTED, row, stamp, sample, now, *numbers)
         self._moved(now)
 
     def skip(self, row: int, stamp: int, sample: int, now: float) -> None:
-        """A report that there is nothing to send; see `ParameterServer.skip`."""
-        before, reports = self.server.fades, self.server.reports
-        try:
-            self.server.skip(row, stamp, sample, now)
-        except Diverged as error:
-            self._diverge(error, accepted=self.server.reports > reports)
-        except Refused:
-            self._log_loss(row, now, before)
-            raise
-        self._saves.log(SKIPPED, row, stamp, sample, now)
-        self._moved(now)
+        """A report that there is nothing to send."""
+        self.push(row, stamp, None, sample, now)
 
     def push_many(self, rows: Integers, messages: Floats, notes: Integers, squares: Floats, now: float) -> int:
         """Take the first of these reports at once; return how many. See `ParameterServer.push_many`."""
@@ -362,7 +359,7 @@ class Session:
         waited = server.seconds(now) - self._seconds0
         if server.reports == self.before:
             waited = now - self._awaited - PATIENCE
-        if self.until.reached(0, 0, waited):
+        if self.until.seconds is not None and waited >= self.until.seconds:
             self.end(Ending.TIME, f"{self.until.seconds:g}")
         for row in self._departures.forget(now):
             self._depart(row, now, f"not heard of for {self._departures.forget_after:g} seconds")

@@ -270,7 +270,7 @@ def _checked(method: Method | None, step: Step | None) -> tuple[Method, Step]:
         if not isinstance(value, kind):
             remedy = f"make one: {value.__name__}(…)" if isinstance(value, type) and issubclass(value, kind) else ""
             raise BadInput(parameter, value, f"a {kind.__name__}", remedy)
-    method.serve()  # before its step: another would be of no use
+    method.serve()  # before its step: another step would not help
     method.pair(step)
     return method, step
 

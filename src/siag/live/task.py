@@ -39,7 +39,7 @@ class Task(Protocol):
     """What a worker does; it is sent to the worker's process before it begins."""
 
     def begin(self, row: int, n: int, d: int, samples: int) -> None:
-        """Get ready, `samples` of this worker's samples having been drawn before."""
+        """Get ready to go on after the first `samples` samples of this worker."""
 
     def compute(self, w: Floats, out: Floats) -> bool:
         """Draw the next sample, write the message for this w to `out`, and return whether to send it."""
@@ -48,7 +48,7 @@ class Task(Protocol):
         """What was sent was refused, or may never have arrived: remember nothing of it; whether there was anything."""
 
     def stop(self) -> None:
-        """Let whoever waits for a sample wait no longer, if that can be; from any thread."""
+        """Stop waiting for a sample, if it can be stopped; called from any thread."""
 
     @property
     def sample(self) -> int:
@@ -257,7 +257,7 @@ class Source:
 
 
 def _read_only(size: int) -> Floats:
-    """So many zeros, which are read-only, as w of the workers is."""
+    """Zeros that are read-only, as the w of workers is."""
     w = np.zeros(size)
     w.setflags(write=False)
     return w

@@ -80,8 +80,8 @@ def train(
             fails, a disk that is full. All of it also goes to the logger named `siag`.
         patience: seconds without a report after which a worker is shown as stalled.
         forget: seconds after which a worker that is gone counts as one that has left, see `departed`; by default never.
-        preload: names of modules such as "torch" that take long to import: they are imported once, before the worker
-            processes start, each of which then has them.
+        preload: names of modules such as "torch" that take long to import: they are imported once, before the
+            worker processes start.
         runtime: where the workers are: processes of this machine by default, or `siag.runtimes.Ray()`: on a Ray
             cluster, where gradients may be lambdas, and `folder` and `trace` may be URLs, too; or any other `Runtime`.
 

@@ -33,14 +33,6 @@ class Until:
         if self.seconds is not None:
             object.__setattr__(self, "seconds", check.real("seconds", self.seconds, above=0))
 
-    def reached(self, version: int, reports: int, seconds: float) -> bool:
-        """Whether it is time to end."""
-        return (
-            (self.iterations is not None and version >= self.iterations)
-            or (self.reports is not None and reports >= self.reports)
-            or (self.seconds is not None and seconds >= self.seconds)
-        )
-
 
 def until_of(value: Until | int | None, streams: bool) -> Until:
     """What the user gave: an `Until`, a number of iterations, or nothing if the streams have an end."""

@@ -71,21 +71,9 @@ def admit_all(
 ) -> int:
     """Take the reports of these rows, as `admit` does, up to the first that is not accepted; return how many.
 
-    Args:
-        state: the method's.
-        lines: the ledger.
-        ages: the histogram.
-        bounds: of the guard.
-        rows: whose reports have come, in order; what is no row ends it.
-        messages: (n, their length) the reports.
-        notes: (n, 2) their stamps and samples.
-        squares: (n,) their squared norms.
-        version: of w.
-        now: the time.
-        arrived: reports since the last step.
-        k: step after so many.
-        sizes: of the steps.
-        first: which of them is next.
+    `rows` says whose reports have come, in order; what is no row ends it. Of the workers, by row, there are `messages`
+    (n, their length), `notes` (n, 2), which are stamps and samples, and `squares` (n,), the squared norms. The server
+    steps after `k` reports, `arrived` of which have come before, and `sizes[first]` is the size of its next step.
     """
     taken, everybody = 0, lines[lines.shape[0] - 1]
     for i in rows:

@@ -54,7 +54,7 @@ class Refused(SiagError):
     """A report, or a worker, was refused; nothing has changed.
 
     Args:
-        reason: in one line, for the worker and for whoever watches.
+        reason: in one line, for the worker and for watchers.
         final: whether the worker is to be disconnected.
         blame: whether it is the worker's fault; slowness is not.
         why: the verdict; `None` if it is not a report that was refused.
@@ -109,16 +109,9 @@ class Guard:
 
 @compiled
 def judge(line: Floats, everybody: Floats, bounds: Bounds, version: int, stamp: int, sample: int, square: float) -> int:
-    """The verdict on a report, as a number.
+    """The verdict, as a number, on a report of this sample, computed from w of version `stamp`, with ‖message‖².
 
-    Args:
-        line: the worker's, of the ledger.
-        everybody: the ledger's last line.
-        bounds: of the guard.
-        version: of the server's w.
-        stamp: the version of the w the report was computed from.
-        sample: its number.
-        square: ‖message‖².
+    `line` is the worker's, of the ledger, and `everybody` the ledger's last; `version` is that of the server's w.
     """
     norm = math.sqrt(square) if 0.0 <= square < math.inf else math.inf
     usual = line[LARGEST] if line[REPORTS] >= KNOWN_AFTER else everybody[LARGEST]

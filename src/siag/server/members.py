@@ -42,7 +42,7 @@ class Departed:
 
     @property
     def every(self) -> int:
-        """The row is faded after every so many iterations."""
+        """The number of iterations after which the row is faded again."""
         return max(1, math.ceil(self.half_life / 8)) if 0 < self.half_life < math.inf else 1
 
     @property
@@ -133,7 +133,7 @@ class Member:
         self.heard = self.since = now
 
     def welcome(self) -> None:
-        """Nothing is wrong with a report of its: it is here, and in good standing."""
+        """One of its reports is right: it is here, and in good standing."""
         self.state, self.strikes = State.WORKING, 0
 
     def go_away(self, reason: str) -> None:
@@ -180,7 +180,7 @@ class Member:
         }
 
     def restore(self, saved: Mapping[str, Any]) -> None:
-        """Take over what an earlier server knew; whoever was there is away now, and who was refused has another try."""
+        """Take over what an earlier server knew; a worker that was there is away now, a refused one may try again."""
         self.name = str(saved["name"])
         for name in SAVED:
             setattr(self, name, saved[name])

@@ -1,6 +1,6 @@
 """The parameter server without I/O: Fig. 1. Runtimes carry messages to it and ask it for w; it does the rest.
 
-It has one writer, the thread that calls it, and no clock of its own: whoever calls says what time it is.
+It has one writer, the thread that calls it, and no clock of its own: the caller says what time it is.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class ParameterServer:
         self.sizes, self.fading = Sizes(step, self.n), Fading(departed)
         self._k = server.k if isinstance(server, EveryArrivals) else sys.maxsize
         self._limit = limit_of(w0)
-        self._look = max(64, w0.size // 1000)  # whether w is still finite is looked at after so many versions
+        self._look = max(64, w0.size // 1000)  # versions between two looks at whether w is still finite
         self._started: float | None = None  # when the first report came
         self._rate = Rate(over=1.0, at_once=True)
         self._begin_with(method.init(w0, self.n), trace)
@@ -206,7 +206,7 @@ class ParameterServer:
             self._stepped(now)
 
     def skip(self, row: int, stamp: int, sample: int, now: float) -> None:
-        """Worker `row` has nothing to send, of its `sample`-th sample at w of version `stamp`: a report all the same.
+        """Worker `row` has nothing to send after its `sample`-th sample at w of version `stamp`: a report all the same.
 
         Raises `Refused` as `push` does.
         """
@@ -261,7 +261,7 @@ class ParameterServer:
         return self.version
 
     def tick(self, now: float) -> None:
-        """With `Tick` as pace: it is time to step, whoever has arrived."""
+        """With `Tick` as pace: it is time to step."""
         if self._started is None:
             self.begin(now)
         self._move(self.sizes.at(self.version))
@@ -309,7 +309,7 @@ class ParameterServer:
         }
 
     def restore(self, meta: Mapping[str, Any], now: float) -> None:
-        """Go on where another server was, its arrays having been put in place."""
+        """Go on where another server was, after its arrays were put in place."""
         for count in COUNTS:
             setattr(self, count, int(meta[count]))
         self.fading.restore(meta["fading"])

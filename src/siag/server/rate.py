@@ -11,7 +11,7 @@ class Rate:
     """Events per second, averaged over the last seconds with weights that fall exponentially.
 
     Args:
-        over: so many seconds.
+        over: the number of seconds.
         at_once: whether the first events count in full, instead of leading slowly away from 0.
     """
 

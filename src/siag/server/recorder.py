@@ -1,4 +1,4 @@
-"""What a server tells whoever records its run."""
+"""What a server tells the recorder of its run."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Protocol
 
 
 class Recorder(Protocol):
-    """Whoever writes down who reported when: a trace."""
+    """Writes down who reported when: a trace."""
 
     def report(self, version: int, worker: int, stamp: int, sample: int, seconds: float) -> None:
         """Worker's `sample`-th sample, computed from w of version `stamp`, arrived at `version`."""

@@ -138,5 +138,5 @@ def _banned(member: Member) -> Refused:
 
 
 def unknown_row(row: int, n: int) -> Refused:
-    """What is told to whoever reports for a row there is not."""
+    """What is told to a worker that reports for a row that does not exist."""
     return Refused(f"row {row}: there are rows 0 to {n - 1}", final=True, why=Verdict.UNKNOWN)

@@ -5,6 +5,7 @@ The command is in this process, and the other side in a thread, unless processes
 
 import inspect
 import json
+import os
 import signal
 import socket
 import sys
@@ -113,29 +114,14 @@ def work(port, gradient=pull, stream=None, **given):
 # In terminals
 
 
-def test_a_server_and_two_workers_in_three_terminals(desk):
-    server = desk.serve("--workers", 2, "--iterations", 500, "--out", "out", "--trace", "run.trace", "--metrics", 0)
+def test_a_server_and_two_workers_in_three_terminals_killed_and_terminated(desk, shell):
+    words = "--name edge --method SGD --folder state"
+    more = ("--out", "out", "--trace", "run.trace", "--metrics", 0)
+    server = desk.serve(*words.split(), *more, model=("--dimension", 20), eta=1)
     place = json.loads(server.says("metrics at", server.out))["event"].split()[-1]
     wait_for(server, lambda snapshot: True)
     with urllib.request.urlopen(place, timeout=PATIENCE) as answer:
-        assert 'siag_worker_reports_total{worker="0"}' in answer.read().decode()
-    one, three = desk.work(server, stream="job:slow_ones"), desk.work(server, stream="job:slow_threes")
-    assert [each.end() for each in (server, one, three)] == [0, 0, 0], server.err + one.err + three.err
-    assert one.out == three.out == []
-    assert "joined as worker" in one.err[0]
-    *lines, result = server.documents()
-    assert all(set(line) in ({"seconds", "event"}, {"seconds", "snapshot"}) for line in lines)
-    assert (result["result"], result["ending"], result["t"][-1]) == (True, Ending.REACHED, 500)
-    assert one.err[-1] == f"siag: {result['ended']}\n"
-    assert result["w"] == np.load(desk.folder / "out" / "w.npy").tolist()
-    assert np.abs(np.array(result["w"]) - 2.0).max() < 0.5
-    assert siag.load(desk.folder / "out" / "run.npz").t[-1] == 500
-    assert (desk.folder / "run.trace").read_text().endswith("# end 500\n")
-
-
-def test_what_is_killed_or_terminated_goes_on_and_no_sample_counts_twice(desk):
-    words = ("--name", "edge", "--method", "SGD", "--folder", "state", "--out", "out")
-    server = desk.serve(*words, model=("--dimension", 20), eta=1)
+        assert 'siag_worker_reports_total{worker="edge"}' in answer.read().decode()
     for k in range(2):
         with open(desk.folder / "readings.csv", "a") as file:
             file.writelines(f"{10 * k + j}\n" for j in range(10))
@@ -143,33 +129,46 @@ def test_what_is_killed_or_terminated_goes_on_and_no_sample_counts_twice(desk):
         wait_for(server, lambda snapshot, seen=10 * k + 10: snapshot["reports"] >= seen)
         worker.process.send_signal(signal.SIGKILL if k == 0 else signal.SIGTERM)
         assert worker.end() == (-signal.SIGKILL if k == 0 else 143)
+    assert (worker.out, "joined as worker" in worker.err[0]) == ([], True)
     assert worker.err[-1] == "siag: ended by SIGTERM; what was reported stays with the server\n"
     server.says("worker edge failed: it was interrupted", server.out)
     server.process.send_signal(signal.SIGTERM)
     assert server.end() == 0
-    assert (snapshots(server)[-1]["reports"], server.documents()[-1]["ended"]) == (20, "stopped by SIGTERM")
-    assert np.array_equal(np.load(desk.folder / "out" / "w.npy"), np.ones(20))
-    again = desk.serve(*words, model=("--dimension", 20), eta=1)
-    again.says("went on from version 20, 20 reports", again.out)
-    again.process.send_signal(signal.SIGINT)
-    assert again.end() == 0
+    *lines, result = server.documents()
+    assert all(set(line) in ({"seconds", "event"}, {"seconds", "snapshot"}) for line in lines)
+    assert (result["result"], result["ending"], result["ended"]) == (True, Ending.STOPPED, "stopped by SIGTERM")
+    assert snapshots(server)[-1]["reports"] == result["t"][-1] == 20
+    assert result["w"] == np.load("out/w.npy").tolist() == [1.0] * 20  # no sample was counted twice
+    assert siag.load("out/run.npz").t[-1] == 20
+    assert Path("run.trace").read_text().endswith("# end 20\n")
+    again = shell(f"serve --dimension 20 --eta 1 --port 0 --json --linger 0 {words}")
+    assert "went on from version 20, 20 reports" in again.events
 
 
-def test_sighup_lets_a_server_read_its_tokens_again(desk, shell):
+def test_sighup_lets_a_server_read_its_tokens_again(shell, port):
     pytest.importorskip("cryptography")
     assert shell("certs old --name centre --name village").status == 0
     assert shell("certs new --name centre --name village").status == 0
     Path("tokens.json").write_bytes(Path("old/tokens.json").read_bytes())
-    server = desk.serve("--name", "centre", "--name", "village", "--tokens", "tokens.json")
-    token = ("--token", "new/village.token")
-    refused = desk.work(server, *token, stream="job:few")
-    assert refused.end() == 2
-    Path("tokens.json").write_bytes(Path("new/tokens.json").read_bytes())
-    server.process.send_signal(signal.SIGHUP)
-    server.says("the tokens were read again", server.out)
-    admitted = desk.work(server, *token, stream="job:few")
-    assert admitted.end() == 0, admitted.err
-    assert "joined as worker village" in admitted.err[0]
+    given = {"gradient": pull, "stream": [np.ones(3)] * 5, "token": "new/village.token"}
+    refusals = []
+
+    def come():
+        while True:
+            try:
+                return siag.work(f"127.0.0.1:{port}", **given)
+            except siag.SiagError as error:
+                if not refusals:
+                    Path("tokens.json").write_bytes(Path("new/tokens.json").read_bytes())
+                    os.kill(os.getpid(), signal.SIGHUP)
+                refusals.append(str(error))
+
+    worker = Aside(come)
+    words = "--name centre --name village --tokens tokens.json --reports 5 --linger 10"
+    ended = shell(f"serve {words} --dimension 3 --eta 0.1 --port {port} --json")
+    assert worker.end().reports == 5
+    assert set(refusals) == {"the server refused: the token is not one of this server's"}
+    assert "the tokens were read again" in ended.events
 
 
 # siag serve

@@ -23,6 +23,13 @@ def hopeless(w):
     raise KeyError("no data")
 
 
+def interrupts(w, sample):
+    import signal
+
+    signal.raise_signal(signal.SIGINT)
+    return w - sample
+
+
 def explodes(w, sample):
     return -w - sample
 
@@ -85,12 +92,10 @@ def test_processes_of_this_machine_and_a_signal_that_stops_them_in_order(desk):
     assert trained.err == []
 
 
-def test_ctrl_c_stops_it_in_order(desk):
-    trained = desk.siag("train", "--problem", "problem.toml", "--eta", 0.05, "--seconds", 50, "--json")
-    wait_for(trained, lambda snapshot: snapshot["reports"] > 20)
-    trained.process.send_signal(signal.SIGINT)
-    assert trained.end() == 0, trained.err
-    assert trained.documents()[-1]["ending"] == Ending.INTERRUPTED
+def test_ctrl_c_stops_it_in_order(shell):
+    ended = shell(f"train --gradient job:interrupts --stream job:ones --dimension 3 --eta 0.05 --json {INSTANT}")
+    assert (ended.status, ended.err) == (0, [])
+    assert ended.result["ending"] == Ending.INTERRUPTED
 
 
 def test_a_problem_is_replayed_from_the_trace_bit_for_bit(shell):

@@ -543,9 +543,7 @@ def test_another_seed_is_another_problem_and_the_help_says_so(tmp_path):
     words = ("--methods", "SGD", "--activities", "uniform", "--repeats", "2", "--out", str(tmp_path), "--seed", "3")
     cli(*words)
     assert "seed=3" in (tmp_path / "compare.md").read_text().splitlines()[0]
-    assert "and of the problem, without --problem" in " ".join(
-        CliRunner().invoke(group, ["compare", "--help"]).output.split()
-    )
+    assert "and of the paper's problem" in " ".join(CliRunner().invoke(group, ["compare", "--help"]).output.split())
 
 
 def test_the_documents_words_on_who_takes_part_are_true():

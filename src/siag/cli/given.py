@@ -47,11 +47,10 @@ class Described:
     """
 
     def __init__(self, given: dict[str, Any], file: Path | None, serving: bool = False) -> None:
-        left_out = (None, False, ())
         self._typed: dict[str, Any] = {
             name: list(value) if isinstance(value, tuple) else value
             for name, value in given.items()
-            if not any(value is each for each in left_out)
+            if value is not None and value is not False and value != ()
         }
         self._file, self._serving, self._places = file, serving, places(serving)
 
@@ -60,9 +59,10 @@ class Described:
         """Let mistakes in what was typed have the names that were typed."""
         from siag.live.spec import renamed
 
-        other = {"names": "names", "workers": "names", "streams": "streams", "dimension": "w0"}
-        shown = {"names": "name", "streams": "stream"}
-        names = {field: shown.get(typed, typed) for typed, field in other.items() if typed in self._typed}
+        names = {"names": "name", "streams": "stream"}
+        names = {field: option for field, option in names.items() if field in self._typed}
+        names |= {"w0": "dimension"} if "dimension" in self._typed else {}
+        names |= {"names": "workers"} if "workers" in self._typed and self._serving else {}
         with renamed(names, MISSING if self._file is None else IN_FILE):
             yield
 
@@ -129,15 +129,8 @@ class Described:
         for option, (table, key) in self._places.items():
             if option in typed:
                 tables.setdefault(table, {})[key] = typed[option]
-        if "step" in typed and "step" in tables:
-            raise BadInput("step", typed["step"], "given without --eta, --beta and --gamma")
         if "step" in tables:
-            if len(tables["step"]) > 1 and "eta" in typed:
-                raise BadInput("eta", typed["eta"], "given without --beta and --gamma")
-            for name in ("beta", "gamma"):
-                if name not in typed and "eta" not in typed:
-                    raise Missing(name, "give --beta and --gamma for the step β/(t+γ), or --eta for a constant one")
-            tables["step"]["kind"] = "Constant" if "eta" in typed else "Harmonic"
+            tables["step"]["kind"] = _kind_of_step(typed)
         if "server" in tables:
             if len(tables["server"]) > 1:
                 raise BadInput("tick", typed["tick"], "given without --every")
@@ -145,6 +138,19 @@ class Described:
         for name in {"resources", "server_resources"} & tables.get("ray", {}).keys():
             tables["ray"][name] = _resources(name.replace("_", "-"), typed[name])
         return tables | {name: value for name, value in typed.items() if name in known and name not in self._places}
+
+
+def _kind_of_step(typed: dict[str, Any]) -> str:
+    """The step that --eta, or --beta and --gamma, stand for."""
+    if "step" in typed:
+        raise BadInput("step", typed["step"], "given without --eta, --beta and --gamma")
+    if "eta" not in typed:
+        for name in {"beta", "gamma"} - typed.keys():
+            raise Missing(name, "give --beta and --gamma for the step β/(t+γ), or --eta for a constant one")
+        return "Harmonic"
+    if typed.keys() & {"beta", "gamma"}:
+        raise BadInput("eta", typed["eta"], "given without --beta and --gamma")
+    return "Constant"
 
 
 def _resources(parameter: str, text: str) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""The commands of the live server: `siag serve`, `siag work`, `siag replay`, `siag certs`."""
+"""The commands of live runs: `siag serve`, `siag train`, `siag work`, `siag replay`, `siag certs`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from siag.cli.app import AS_JSON, FAILED, FILE, NOTHING_HALF, on_interrupt, siag
 from siag.cli.early import Terminated
 from siag.cli.files import deliver, folder_for
 from siag.cli.given import HERE, Described
-from siag.cli.options import PROBLEM, LiveCommand, serve_options
+from siag.cli.options import PROBLEM, LiveCommand, serve_options, train_options
 from siag.cli.printing import stop, tell
 from siag.cli.running import conduct, reachable, terminable
 from siag.foundations.errors import BadInput, Missing, SiagError
@@ -62,6 +62,32 @@ def serve(file: Path | None, out: Path | None, as_json: bool, **given: Any) -> i
             return serve_spec(spec, network, ready)
 
         return conduct(spec, start, out, as_json, given | {"insecure": network.insecure})
+
+
+@siag.command(
+    cls=LiveCommand,
+    more=train_options,
+    epilog="Example: siag train --gradient job:gradient --stream job:ones --dimension 3 --eta 0.05",
+)
+@click.argument("file", type=FILE, required=False)
+def train(file: Path | None, out: Path | None, as_json: bool, **given: Any) -> int:
+    """Train from many streams, each read by a worker of its own.
+
+    FILE is a TOML file that describes the run (see docs/experiments.md); options override what it says.
+
+    The workers are processes of this machine, or with --runtime ray of a cluster. What is shown and printed is as with
+    siag serve.
+
+    Exit status 0 at the end, and also if it is stopped with Ctrl-C or SIGTERM, which end it in order; 1 if it diverges
+    or fails, if it ends because no worker is there and one has failed, or if a file cannot be written; 2 if there is a
+    mistake.
+    """
+    from siag.live.train import run_spec
+
+    run = Described(given, file)
+    with run.checked():
+        spec, runtime = run.spec, run.runtime
+        return conduct(spec, lambda shown, _: run_spec(shown, runtime), out, as_json, given)
 
 
 @siag.command(epilog="Example: siag work 192.168.0.7:7460 --gradient job:gradient --stream job:stream")

@@ -142,12 +142,10 @@ class Tokens:
 
 def _hashes_in(path: Path) -> dict[str, bytes]:
     """The hashes of a `tokens.json`, by the names of the workers."""
-    remedy = "make it with siag certs"
+    remedy, (content, _) = "make it with siag certs", _read(path)
     try:
-        document = json.loads(_read(path)[0], object_pairs_hook=tuple)  # pairs, so that none is lost to another
-    except (ValueError, RecursionError) as error:
-        if isinstance(error, BadFile):
-            raise
+        document = json.loads(content, object_pairs_hook=tuple)  # pairs, so that none is lost to another
+    except (ValueError, RecursionError):
         raise BadFile(f"{path}: not JSON; {remedy}") from None
     fields = dict(document) if isinstance(document, tuple) else {}
     known = fields.get("sha256")

@@ -26,7 +26,7 @@ layers: install
 	$(BIN)/lint-imports
 
 pytest: install  # those on Ray, which mostly wait, run beside the others, and are shown after them
-	@log=$$(mktemp); $(BIN)/python -m pytest -m ray > $$log 2>&1 & ray=$$!; \
+	@log=$$(mktemp); $(BIN)/python -m pytest -m ray tests > $$log 2>&1 & ray=$$!; \
 	$(BIN)/python -m pytest -m 'not ray' -n auto --dist loadfile --no-loadscope-reorder; others=$$?; \
 	wait $$ray; ray=$$?; cat $$log; rm $$log; exit $$((others | ray))
 

@@ -198,10 +198,8 @@ def test_parameters_of_no_meaning_are_refused(wrong):
 
 def test_with_certain_communication_it_conforms_in_everything():
     # nobody can leave rounds that need everybody
-    conform(Scaffnew(p=1.0, size=0.1, gradients="sample"), skip=["departures_are_obeyed"])
+    conform(Scaffnew(p=1.0, size=0.1), skip=["departures_are_obeyed"])
 
 
 def test_it_conforms_except_that_local_steps_are_not_gradient_descent():
-    conform(
-        Scaffnew(p=0.3, size=0.1, gradients="sample"), skip=["all_active_is_gradient_descent", "departures_are_obeyed"]
-    )
+    conform(Scaffnew(p=0.3, size=0.1), skip=["all_active_is_gradient_descent", "departures_are_obeyed"])

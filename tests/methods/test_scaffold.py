@@ -229,12 +229,13 @@ def test_a_proximal_step_behind_local_steps_is_refused():
 
 @options
 def test_one_local_step_conforms_in_everything(option):
-    conform(SCAFFOLD(steps=1, size=1.0, option=option))
+    conform(SCAFFOLD(steps=1, size=1.0, gradients="exact", option=option))
 
 
 @options
 def test_local_steps_conform_except_that_they_are_not_gradient_descent(option):
-    conform(SCAFFOLD(steps=3, size=0.05, option=option), skip=["all_active_is_gradient_descent"])
+    method = SCAFFOLD(steps=3, size=0.05, gradients="exact", option=option)
+    conform(method, skip=["all_active_is_gradient_descent"])
 
 
 def test_a_live_server_can_run_it():

@@ -41,7 +41,7 @@ class Secrets:
 
     @classmethod
     def new(cls, workers: int, tls: bool) -> Self:
-        """For a run of so many workers."""
+        """For a run with this number of workers."""
         tokens = tuple(secrets.token_urlsafe(32) for _ in range(workers))
         authority, *pair = certify_run() if tls else (None,)
         return cls(tokens, secrets.token_urlsafe(32), authority, b"".join(pair))

@@ -34,7 +34,7 @@ def installed() -> Any:
 
 @contextmanager
 def connected(address: str | None, wanted: Amounts) -> Iterator[bool]:
-    """Be connected to a cluster; whether it was started for this.
+    """Connect to a cluster, if this process is not connected; yield whether the cluster was started for this.
 
     Args:
         address: of the cluster; `None`: the one this process is connected to, that of RAY_ADDRESS, or else a new one.
@@ -67,7 +67,7 @@ def connected(address: str | None, wanted: Amounts) -> Iterator[bool]:
 
 
 def _init(ray: Any, given: dict[str, Any]) -> None:
-    """Call `ray.init`; the program's handler of SIGTERM, which that replaces by one that exits, is kept."""
+    """Call `ray.init`, and put the program's handler of SIGTERM back, which Ray replaces by one that exits."""
     usual, terminated = signal.getsignal(signal.SIGTERM), False
     try:
         ray.init(**given)

@@ -47,7 +47,7 @@ class Driver:
     _unplaced: float | None = None  # since when a server has no room
 
     def run(self) -> Run:
-        """All of it."""
+        """Start, watch and remove all actors; return the run, or raise what the server raised."""
         try:
             with interruptible(self.end):
                 self._start_servers()
@@ -111,7 +111,7 @@ class Driver:
         return outcome
 
     def _ask(self) -> bool:
-        """Look at the server, tell it what it cannot know, and show what is to be seen; whether it listens."""
+        """Ask the server how things stand, and show that; tell it what it cannot know. Return whether it listens."""
         look = self.servers.look(self._why, self.workers.gone)
         if look is None:
             if self.servers.missed:

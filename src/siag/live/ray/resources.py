@@ -20,20 +20,20 @@ OPTIONS = {"CPU": "num_cpus", "GPU": "num_gpus", "memory": "memory"}  # of an ac
 class Needs:
     """What a run asks of a cluster. Only sums are compared here: which node has room for what, Ray finds out."""
 
-    server: Amounts  # of each
-    shards: int  # how many servers
-    worker: Amounts  # of each
-    workers: int  # how many
+    server: Amounts  # for each server
+    shards: int  # the number of servers
+    worker: Amounts  # for each worker
+    workers: int  # the number of workers
     reads: bool  # whether Ray Data reads Datasets meanwhile, by tasks that need a CPU that no worker holds
 
     def total(self, workers: int) -> dict[str, float]:
-        """What servers, reading and so many workers need together."""
+        """What the servers, reading, and this number of workers need together."""
         found = {what: amount * self.shards for what, amount in self.server.items()}
         found["CPU"] = found.get("CPU", 0.0) + self.reads
         return found | {what: found.get(what, 0.0) + amount * workers for what, amount in self.worker.items()}
 
     def room(self, cluster: Amounts) -> int:
-        """How many of the workers such a cluster has room for."""
+        """How many workers have room in such a cluster, beside the servers and reading; at most all of them."""
         first = self.total(0)
         left = {what: cluster.get(what, 0.0) - first[what] for what in self.worker}
         often = [math.floor(left[what] / amount + TINY) for what, amount in self.worker.items() if amount]
@@ -44,7 +44,7 @@ class Needs:
         return in_words({what: cluster.get(what, 0.0) for what in self.total(0)})
 
     def check(self, cluster: Amounts, fewest: int | None) -> None:
-        """Refuse what can never fit, since the cluster has less in all."""
+        """Refuse a run that can never begin: it needs more than all nodes have together."""
         room, asked = self.room(cluster), fewest or self.workers
         if room < asked:
             first = {what: amount for what, amount in self.total(0).items() if amount}

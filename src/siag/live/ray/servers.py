@@ -28,8 +28,8 @@ class Servers:
     restarts the server there, before any worker gets that room.
     """
 
-    given: ServerSpec  # to each
-    resources: Amounts  # of each
+    given: ServerSpec  # to each server
+    resources: Amounts  # for each server
     name: str  # of the run
     missed: bool = False  # whether the first does not answer because it is being restarted
     _group: Any = None
@@ -69,7 +69,7 @@ class Servers:
         return self._ray.remote(kind).options(**how, name=f"siag {what} {self.name}").remote(__version__, *more)
 
     def over(self, patience: float = 0.0) -> bool:
-        """Whether the run has ended, or does within so many seconds."""
+        """Wait up to `patience` seconds for the run to end; return whether it has."""
         return bool(self._ray.wait([self._work], timeout=patience)[0])
 
     @property

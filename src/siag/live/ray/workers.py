@@ -25,8 +25,8 @@ class Workers:
         name: of the run.
 
     Attributes:
-        up: rows of those that are up.
-        gone: those that have ended for good, by row.
+        up: rows of the workers that are up.
+        gone: why the workers that are gone for good have ended, by row.
     """
 
     def __init__(self, spec: Spec, secrets: Secrets, resources: Amounts, name: str) -> None:
@@ -37,7 +37,7 @@ class Workers:
         self._how = {**as_options(resources), "max_restarts": -1, "max_task_retries": -1}
         self._name = name
         self._server: Any = None  # the server's actor, once they are to work
-        self._waiting = list(range(spec.n))  # rows of those that are not started
+        self._waiting = list(range(spec.n))  # rows of workers that are not started
         self._actors: dict[int, Any] = {}
         self._starts: dict[Any, int] = {}  # calls, each with the row of its worker
         self._runs: dict[Any, int] = {}
@@ -45,7 +45,7 @@ class Workers:
         self.gone: dict[int, Gone] = {}
 
     def keep(self, most: int) -> bool:
-        """Start those that wait, but have at most so many: end others, which then wait; return whether some were."""
+        """Let `most` workers run: start some that wait, or end some, which wait then; return whether any was ended."""
         surplus = sorted(self._actors)[most:]
         for row in surplus:
             self._stop(row)
@@ -55,13 +55,13 @@ class Workers:
         return bool(surplus)
 
     def work(self, server: Any) -> None:
-        """Let all work for this server's actor, also those that are started later."""
+        """Let the workers work for this server's actor; workers that are started later begin at once."""
         self._server = server
         for row in self._actors:
             self._put_to_work(row)
 
     def look(self, patience: float = 0.0) -> None:
-        """See which workers have come up, or do within so many seconds, and which have ended."""
+        """Wait up to `patience` seconds for workers to come up; note who is up, and who has ended."""
         for call in self._answered(self._starts, patience):
             row = self._starts.pop(call)
             failed = self._result(call)
@@ -75,7 +75,7 @@ class Workers:
             self._stop(row)
 
     def finish(self, patience: float) -> None:
-        """Let those that are up end in order."""
+        """Wait up to `patience` seconds for the workers that are up to end by themselves."""
         if there := [call for call, row in self._runs.items() if row in self.up]:
             self._ray.wait(there, num_returns=len(there), timeout=patience)
 
@@ -110,5 +110,5 @@ class Workers:
             return Gone(Failure.GAVE_UP, why_lost(error))
 
     def _answered(self, calls: dict[Any, int], patience: float = 0.0) -> list[Any]:
-        """The calls that have been answered, or are within so many seconds."""
+        """The calls that have an answer; wait up to `patience` seconds for all of them."""
         return self._ray.wait(list(calls), num_returns=len(calls), timeout=patience)[0] if calls else []

@@ -33,7 +33,6 @@ def test_a_run_outlives_a_worker_a_shard_and_the_lead_and_ctrl_c_ends_it_in_orde
     plan = [
         (jobs.reported(more_than=20), clusters.kill("siag worker 0")),
         (jobs.in_state("0", "away"), lambda: None),
-        (jobs.grown("0", 20), lambda: None),
         (lambda snapshot: snapshot.saved is not None, clusters.kill("siag shard 1")),
         (gone_on(1), lambda: None),
         (jobs.grown("0", 20), clusters.kill("siag server")),

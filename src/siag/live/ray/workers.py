@@ -45,7 +45,7 @@ class Workers:
         self.gone: dict[int, Gone] = {}
 
     def keep(self, most: int) -> bool:
-        """Start waiting workers until `most` are started; end those above it, which then wait. Return whether any was."""
+        """Let `most` workers run: start some that wait, or end some, which wait then; return whether any was ended."""
         surplus = sorted(self._actors)[most:]
         for row in surplus:
             self._stop(row)

@@ -49,7 +49,6 @@ class Split(InThread):
         secret=SECRET,
         about=None,
         share=False,
-        publish=None,
         **options,
     ):
         self.notes = Notes()
@@ -65,7 +64,6 @@ class Split(InThread):
                 "context": context,
                 "folder": options.get("folder"),
                 "share": share,
-                "publish": publish,
             }
             self.followers = [
                 Running(Follower(self.method, self.w0, self.names, k, shards, **given)) for k in range(1, shards)

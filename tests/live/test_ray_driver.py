@@ -13,12 +13,9 @@ from siag.live.announcer import Announcer
 from siag.live.ray import actors, cluster, driver, server_actor
 from siag.live.ray.actors import Gone, WorkerActor
 from siag.live.ray.driver import CROWDED, Driver
-from siag.live.ray.places import STALE
 from siag.live.ray.resources import room_for
 from siag.live.ray.server_actor import Look, Orders, Outcome, ServerActor
-from siag.live.ray.servers import Servers
 from siag.live.reasons import Ended, Ending, Failure
-from siag.live.spec import Spec
 from siag.runtimes import Ray
 
 pytestmark = pytest.mark.ray
@@ -195,23 +192,6 @@ def test_more_processes_than_cores_are_mentioned(monkeypatch, ours, workers, sai
     notes = jobs.Notes()
     Ray()._mention_size(SimpleNamespace(n=workers, w0=SimpleNamespace(size=3)), Announcer(notes), ours)
     assert notes.heard("81 processes share the 4 cores of this machine", "memory of its own; use fewer workers") is said
-
-
-def broken(ref, timeout=None):
-    from ray.exceptions import RayActorError
-
-    raise RayActorError
-
-
-@pytest.mark.parametrize("get", [lambda stop: STALE, broken])
-def test_a_shard_whose_last_copy_failed_is_warned_of(monkeypatch, get):
-    import ray
-
-    found = Servers(SimpleNamespace(spec=Spec(), shards=2), {}, "name")
-    monkeypatch.setattr(ray, "get", get)
-    found._actors = [None, SimpleNamespace(stop=SimpleNamespace(remote=lambda: "stop"))]
-    with pytest.warns(RuntimeWarning, match="shard 1: what is at the URL is older than this run's end"):
-        found.finish()
 
 
 @pytest.fixture

@@ -495,21 +495,6 @@ def test_entries_that_cannot_be_written_are_not_acknowledged_until_a_save_has_th
     assert same(other.arrays, server.arrays)
 
 
-def test_what_is_done_after_a_save_may_fail_and_the_save_counts_as_failed():
-    disk, server, errors = a_disk(), Server(), [RuntimeError("no answer"), None]
-
-    def publish():
-        if error := errors.pop(0):
-            raise error
-
-    with a_store(disk, publish=publish) as store:
-        server.update(0, 1.0)
-        assert not server.save(store, wait=True)
-        assert store.problem == "no answer"
-        assert server.save(store, wait=True)
-        assert store.problem is None
-
-
 def test_a_file_system_without_locks_serves_all_the_same(tmp_path, monkeypatch):
     def unable(file, blocking):
         raise OSError(errno.ENOTSUP, os.strerror(errno.ENOTSUP))

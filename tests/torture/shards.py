@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from contextlib import suppress
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from tests.torture.followers import SECRET, Follower, Strict
@@ -320,7 +319,7 @@ class _SplitParts(SplitParts):
         super().__init__(spec, Followers(addresses, SECRET, None, connect), clock=lambda: torture.now, **writing)
         self._torture = torture
 
-    def make_store(self, folder: Path, server: LeadServer, **given: Any) -> LeadStore:
+    def make_store(self, folder: str, server: LeadServer, **given: Any) -> LeadStore:
         """A store that tells which version is on disk."""
         torture = self._torture
         identity, spare = self.spec.identity, torture.options.spare

@@ -124,12 +124,7 @@ def finish(result: Run, folder: Path | None, as_json: bool, state: str | PathLik
 
 def _elsewhere(state: str | PathLike[str] | None) -> list[str]:
     """Where the model is beside, in a line; none if it is nowhere."""
-    from siag.storage.mirror import is_url
-
-    if state is None:
-        return []
-    copied = "copy it here first" if is_url(state) else f"siag export {state} w.npy"
-    return [f"{state}: siag export reads the model from it: {copied}"]
+    return [] if state is None else [f"{state}: siag export reads the model from it: siag export {state} w.npy"]
 
 
 def document(result: Run) -> dict[str, Any]:

@@ -17,13 +17,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from io import BufferedIOBase
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from siag.foundations.errors import BadFile, reason_of, shorten
-from siag.storage.disk import LOCAL, Disk
+from siag.storage.disk import LOCAL, Disk, Place
 from siag.storage.records import (
     CHANGE,
     CHECKSUM,
@@ -56,7 +55,7 @@ class Scan:
     """What one generation holds, verified, large content left on disk."""
 
     disk: Disk
-    path: Path
+    path: str
     number: int
     header: dict[str, Any]
     salt: int
@@ -69,14 +68,14 @@ class Scan:
     written: float = 0.0  # when the file was last written to, in seconds since 1970
 
 
-def generations_in(folder: Path, disk: Disk = LOCAL) -> dict[int, Path]:
+def generations_in(folder: Place, disk: Disk = LOCAL) -> dict[int, str]:
     """The files of the folder by number."""
     found = ((NAME.fullmatch(name), name) for name in disk.names(folder))
-    return {int(match[1]): folder / name for match, name in found if match}
+    return {int(match[1]): f"{os.fspath(folder)}/{name}" for match, name in found if match}
 
 
 def good_scans(
-    generations: Mapping[int, Path], disk: Disk, check: Callable[[Scan], None], remedy: str
+    generations: Mapping[int, str], disk: Disk, check: Callable[[Scan], None], remedy: str
 ) -> tuple[list[Scan], list[str]]:
     """The generations from the newest back to the first with an intact save, and why those after it have none.
 
@@ -113,7 +112,7 @@ def remarks_on(scan: Scan, refused: Sequence[str]) -> list[str]:
 
 
 @contextmanager
-def _opened(disk: Disk, path: Path) -> Iterator[BufferedIOBase]:
+def _opened(disk: Disk, path: str) -> Iterator[BufferedIOBase]:
     """A generation to be read; `BadFile` if it cannot be."""
     try:
         with disk.read(path) as stream:
@@ -122,7 +121,7 @@ def _opened(disk: Disk, path: Path) -> Iterator[BufferedIOBase]:
         raise BadFile(f"{path}: cannot be read: {reason_of(error)}") from None
 
 
-def scan_file(path: Path, number: int, disk: Disk = LOCAL) -> Scan:
+def scan_file(path: str, number: int, disk: Disk = LOCAL) -> Scan:
     """Read and verify a generation; `BadFile` if not even its header is right."""
     with _opened(disk, path) as stream:
         size = stream.seek(0, os.SEEK_END)
@@ -135,7 +134,7 @@ def scan_file(path: Path, number: int, disk: Disk = LOCAL) -> Scan:
     return scan
 
 
-def read_header(stream: BufferedIOBase, path: Path, size: int) -> tuple[dict[str, Any], int]:
+def read_header(stream: BufferedIOBase, path: str, size: int) -> tuple[dict[str, Any], int]:
     """The header of a generation, if it is one, and the number that ties records to it."""
     start = stream.read(HEADER.size)
     if not start.startswith(MAGIC[: len(start)]):
@@ -190,7 +189,7 @@ def checksum_of(stream: BufferedIOBase, length: int, checksum: int) -> int:
     return checksum
 
 
-def compare(path: Path, header: dict[str, Any], identity: dict[str, Any], layout: Layout) -> None:
+def compare(path: str, header: dict[str, Any], identity: dict[str, Any], layout: Layout) -> None:
     """Refuse the state of another server."""
     for what, there, here in (("", header["identity"], identity), ("array ", header["arrays"], layout)):
         for key in sorted({*there, *here}):

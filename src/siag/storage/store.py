@@ -16,7 +16,6 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,7 +24,7 @@ from siag.foundations.errors import BadFile, BadInput, SiagError, reason_of
 from siag.foundations.types import Integers
 from siag.storage.background import Background, Thread
 from siag.storage.checkpoint_writer import CheckpointWriter
-from siag.storage.disk import LOCAL, Disk, File
+from siag.storage.disk import LOCAL, Disk, File, Place
 from siag.storage.generations import Scan, compare, fill_arrays, generations_in, good_scans, join_entries, remarks_on
 from siag.storage.records import (
     CHANGE,
@@ -39,6 +38,7 @@ from siag.storage.records import (
     saved_by_rows,
 )
 
+LOCK = "lock"  # the name of the file that is locked while a server has the folder
 NONE: Integers = np.empty(0, np.int64)
 NO_SAVE = "there is no save yet that entries could follow; save first"
 
@@ -82,7 +82,6 @@ class Store:
             of two or more dimensions and n rows are saved by rows, all others whole.
         durable: whether entries are to be logged between saves.
         spare: a new generation begins when the file exceeds twice the state and so many bytes.
-        publish: called in the background after each save, which counts as done when this returns.
         disk: where the folder is.
         background: who writes; by default a thread.
         entropy: random bytes, so many; they tell a file from any other.
@@ -90,12 +89,11 @@ class Store:
 
     def __init__(
         self,
-        folder: str | os.PathLike[str],
+        folder: Place,
         identity: dict[str, Any],
         *,
         durable: bool = False,
         spare: int = 4 << 20,
-        publish: Callable[[], None] | None = None,
         disk: Disk = LOCAL,
         background: Background | None = None,
         entropy: Callable[[int], bytes] = os.urandom,
@@ -104,17 +102,22 @@ class Store:
             self._identity: dict[str, Any] = json.loads(json.dumps(identity))
         except (TypeError, ValueError):
             raise BadInput("identity", identity, "numbers and text that JSON can hold") from None
-        self._folder, self._disk = Path(folder), disk
-        self._durable, self._publish = durable, publish
-        self._guard: File | None = _take(self._folder, disk)
+        self._folder, self._disk, self._durable = os.fspath(folder), disk, durable
+        self._guard: File | None = None
+        try:
+            self._guard = _take(self._folder, disk)
+            self._writer = CheckpointWriter(disk, self._folder, self._identity, spare, entropy)
+            self._recovered = not generations_in(self._folder, disk)
+        except OSError as error:
+            if self._guard is not None:
+                self._guard.close()
+            raise BadInput("folder", self._folder, "a folder that can be written", reason_of(error)) from None
         self._background = Thread("siag-store") if background is None else background
-        self._writer = CheckpointWriter(disk, self._folder, self._identity, spare, entropy)
         self._layout: Layout | None = None
         self._saves = 0
         self._ever = False
         self._owed = NONE  # rows of saves that failed
         self._error: Exception | None = None
-        self._recovered = not generations_in(self._folder, disk)
         self._keep: int | None = None  # a generation not to be deleted, nor any after it
         self._logged = self._covered = self._lost = 0  # the last entry: at all, in a save on disk, that could not be
         self._pending: list[tuple[int, bytes]] = []  # entries that are not on disk
@@ -135,6 +138,11 @@ class Store:
     def busy(self) -> bool:
         """Whether a save is under way."""
         return self._background.busy
+
+    @property
+    def rested(self) -> bool:
+        """Whether it is time for another save that nobody waits for."""
+        return self._disk.rested
 
     @property
     def ever(self) -> bool:
@@ -288,8 +296,6 @@ class Store:
                 self._begin(save)
             else:
                 self._append(save)
-            if self._publish is not None:
-                self._publish()
             save.done, self._ever, self._error, self._owed = True, True, None, NONE
         except Exception as error:
             self._error, self._owed = error, save.rows
@@ -319,14 +325,16 @@ def _records(entries: list[tuple[int, bytes]], salt: int) -> list[Part]:
     return [part for sequence, entry in entries for part in make_record(ENTRY, sequence, [entry], salt)]
 
 
-def _take(folder: Path, disk: Disk) -> File:
+def _take(folder: str, disk: Disk) -> File:
     """Make and lock the folder, or say that another has it."""
+    disk.make_folder(folder)
+    guard = disk.append(f"{folder}/{LOCK}")
     try:
-        disk.make_folder(folder)
-        guard = disk.append(folder / "lock")
-    except OSError as error:
-        raise BadInput("folder", os.fspath(folder), "a folder that can be written", reason_of(error)) from None
-    if not guard.lock():
+        mine = guard.lock()
+    except OSError:
+        guard.close()
+        raise
+    if not mine:
         guard.close()
         raise BadFile(f"{folder}: in use by another server; stop that one, or choose another folder")
     return guard

@@ -12,7 +12,6 @@ import os
 import zlib
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,11 +19,11 @@ import numpy as np
 from siag.activity.trace import BLOCK, COLUMNS, FORGOTTEN, FORMAT, GZIP
 from siag.foundations.errors import BadFile, BadInput, reason_of, shorten
 from siag.storage.background import Background, Thread
-from siag.storage.disk import LOCAL, Disk, File
+from siag.storage.disk import DRAFT, LOCAL, Disk, File, Place
 from siag.storage.records import put
 from siag.storage.trace_file import check_new, kept_lines
 
-TAIL = 1 << 20  # characters that a save of the state may carry for a trace
+TAIL = 16 << 20  # characters that a save of the state may carry for a trace
 ROOM = 64 << 20  # characters kept for a disk that does not take them; with more, the trace is given up
 
 
@@ -64,7 +63,7 @@ class TraceWriter(TraceLines):
 
     def __init__(
         self,
-        path: str | os.PathLike[str],
+        path: Place,
         about: Mapping[str, Any],
         keep: int = 0,
         fades: int = 0,
@@ -75,10 +74,10 @@ class TraceWriter(TraceLines):
         background: Background | None = None,
     ) -> None:
         super().__init__()
-        self._path, self._disk = Path(path), disk
+        self._path, self._disk = os.fspath(path), disk
         facts = json.dumps(dict(about), default=_plain)
         head = f"# {FORMAT} {facts}\n{COLUMNS}\n"
-        packed = self._path.suffix == ".gz"
+        packed = self._path.endswith(".gz")
         self._safe: int  # bytes that are on disk for certain
         self._texts: list[str] = []  # flushed, and not yet known to be on disk
         self._size = 0  # of these
@@ -134,7 +133,8 @@ class TraceWriter(TraceLines):
         if wait:
             self._background.wait()
         self._hand_over()
-        self._force()
+        if wait or self._disk.rested:
+            self._force()
         if wait:
             self._background.wait()
             self._settle()
@@ -171,7 +171,7 @@ class TraceWriter(TraceLines):
 
     def _replaced(self, content: bytes) -> tuple[File, int]:
         """Put a file with this content in its place: a trace is never without a head. The file, and its size."""
-        part = self._path.with_name(f".{self._path.name}.part")
+        part = f"{self._path}{DRAFT}"
         file = self._disk.append(part)
         try:
             if not file.lock() or not file.is_at(part):
@@ -181,7 +181,7 @@ class TraceWriter(TraceLines):
                 size = put(file, content)
                 file.force()
                 self._disk.replace(part, self._path)
-                self._disk.force_folder(self._path.parent)
+                self._disk.force_folder(os.path.dirname(self._path) or os.curdir)
             except BaseException:
                 with suppress(OSError):
                     self._disk.remove(part)
@@ -271,7 +271,7 @@ class _Forcing:
         self.done = True
 
 
-def _own_file(path: Path, disk: Disk) -> File | None:
+def _own_file(path: str, disk: Disk) -> File | None:
     """A trace that is there, if no other run writes to it."""
     try:
         file = disk.append(path, create=False)
@@ -283,7 +283,7 @@ def _own_file(path: Path, disk: Disk) -> File | None:
     return file
 
 
-def _taken(path: Path) -> BadInput:
+def _taken(path: str) -> BadInput:
     return BadInput("trace", os.fspath(path), "a file that no other run writes to", "give another path")
 
 

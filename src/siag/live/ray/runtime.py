@@ -29,7 +29,7 @@ from siag.live.spec import Spec
 from siag.live.task import Task
 from siag.live.wire import LARGEST
 from siag.simulation import Run
-from siag.storage.mirror import check_url, is_url
+from siag.storage.urls import check_url, is_url
 from siag.streams import Part, Rows, split
 from siag.streams.parts import dismiss
 from siag.streams.rows import is_streamed
@@ -139,9 +139,6 @@ class Ray(Runtime):
             else:
                 found[name] = os.path.abspath(text)
         durable = check.truth("durable", spec.durable)
-        if durable and is_url(spec.folder):
-            allowed = "False with a folder at a URL, to which it is copied every few seconds"
-            raise BadInput("durable", True, allowed, "give the path of a folder on storage that all nodes see")
         if durable and self.shards > 1:
             raise BadInput("durable", True, f"False with {self.shards} shards", "use shards=1")
         return replace(spec, **found)

@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from siag.foundations.errors import BadFile, BadInput
@@ -44,7 +43,6 @@ class SplitParts(Parts):
     Args:
         spec: what to run, validated.
         followers: the other servers.
-        publish: as for `Parts`.
         clock: what time it is, in seconds since any moment.
         given: as for `Parts`.
     """
@@ -53,12 +51,11 @@ class SplitParts(Parts):
         self,
         spec: Spec,
         followers: Followers,
-        publish: Callable[[], None] | None = None,
         *,
         clock: Callable[[], float] = time.monotonic,
         **given: Any,
     ) -> None:
-        super().__init__(spec, publish, **given)
+        super().__init__(spec, **given)
         self._followers, self._shards, self._clock = followers, len(followers.addresses) + 1, clock
         if spec.durable:
             raise BadInput("durable", True, "False for a model that is split", "or use one server")
@@ -97,6 +94,6 @@ class SplitParts(Parts):
         stack.callback(store.close)
         return store
 
-    def make_store(self, folder: Path, server: LeadServer, **given: Any) -> LeadStore:
+    def make_store(self, folder: str, server: LeadServer, **given: Any) -> LeadStore:
         """The lead's store."""
         return LeadStore(folder, self.spec.identity, server, self._clock, **given)

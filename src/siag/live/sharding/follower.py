@@ -6,9 +6,9 @@ import asyncio
 import os
 import ssl
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from pathlib import Path
+from functools import partial
 
 from siag.foundations import check
 from siag.foundations.errors import BadInput
@@ -22,6 +22,8 @@ from siag.live.sharding.slice_server import SliceServer
 from siag.live.sharding.slices import bounds, check_slice, check_split
 from siag.live.transports.tcp.endpoint import Endpoint, listen
 from siag.methods import Method
+from siag.storage.disk import Disk
+from siag.storage.urls import writable
 
 PAUSE = 0.01  # seconds between two looks at saves under way, and at who is too slow
 
@@ -46,7 +48,7 @@ class Follower:
         limits: on connections.
         folder: where the run is saved; this shard uses a folder in it.
         share: whether workers on this machine, all trusted, may share memory with it.
-        publish: as for `Store`.
+        run: as for `siag.storage.remote_disk.RemoteDisk`.
 
     Attributes:
         address: where it listens.
@@ -68,7 +70,7 @@ class Follower:
         limits: Limits | None = None,
         folder: str | os.PathLike[str] | None = None,
         share: bool = False,
-        publish: Callable[[], None] | None = None,
+        run: str | None = None,
     ) -> None:
         shards = check.integer("shards", shards, low=2)
         k = check.integer("k", k, low=1, high=shards - 1)
@@ -81,9 +83,7 @@ class Follower:
         check_slice(method, w0, n, shards, k)
         SliceServer.warm_up(method)
         facts = {"shard": k, "shards": shards, **agreed(method, w0, n)}
-
-        def opened(run: str) -> ShardStore:
-            return ShardStore(Path(folder or ""), {"n": n, "run": run}, k, shards, publish=publish)
+        store = None if folder is None else partial(_store, *writable("folder", folder, run=run), n, k, shards)
 
         self._stopped = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -96,9 +96,7 @@ class Follower:
             tokens,
             secret,
             Limits(connections=max(Limits.connections, 2 * n)) if limits is None else limits,
-            None
-            if folder is None
-            else lambda run: ShardStore(Path(folder), {"n": n, "run": run}, k, shards, publish=publish),
+            store,
             share,
         )
         self._context, self._over = context, False
@@ -135,6 +133,6 @@ class Follower:
             self._connections.close_store()
 
 
-def _store(folder: Path, n: int, k: int, shards: int, publish: Callable[[], None] | None, run: str) -> ShardStore:
+def _store(disk: Disk, folder: str, n: int, k: int, shards: int, run: str) -> ShardStore:
     """Where shard k saves, given what the lead says the run is."""
-    return ShardStore(folder, {"n": n, "run": run}, k, shards, publish=publish)
+    return ShardStore(folder, {"n": n, "run": run}, k, shards, disk=disk)

@@ -6,16 +6,17 @@ to it is kept until then: after a crash all shards go back to the newest that is
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from siag.foundations.errors import BadFile, reason_of
 from siag.live.sharding.lead import LeadServer
+from siag.storage.disk import Place
 from siag.storage.generations import OtherFormat, Scan, compare, generations_in, metas_of, scan_file
 from siag.storage.records import Arrays, layout_of
 from siag.storage.store import Recovery, Store
@@ -37,8 +38,8 @@ class ShardStore(Store):
         given: as for `Store`.
     """
 
-    def __init__(self, folder: Path, identity: Mapping[str, Any], k: int, shards: int, **given: Any) -> None:
-        super().__init__(folder / f"shard-{k}", {**identity, "shard": k, "shards": shards}, **given)
+    def __init__(self, folder: Place, identity: Mapping[str, Any], k: int, shards: int, **given: Any) -> None:
+        super().__init__(f"{os.fspath(folder)}/shard-{k}", {**identity, "shard": k, "shards": shards}, **given)
         self._found: dict[int, Scan] = {}  # by number: where it is; later saves of the same file left out
         self._places: dict[int, int] = {}  # the generations of saves, by number
         self._tried = 0
@@ -100,7 +101,7 @@ class LeadStore(ShardStore):
 
     def __init__(
         self,
-        folder: Path,
+        folder: Place,
         identity: Mapping[str, Any],
         server: LeadServer,
         clock: Callable[[], float] = time.monotonic,
@@ -138,7 +139,7 @@ class LeadStore(ShardStore):
             if once:
                 which = ", ".join(str(k) for k, (saves, _) in enumerate(known) if once not in saves)
                 remedy = "put back a copy of all shards' folders, or move them all away to start afresh"
-                raise BadFile(f"{self._folder.parent}: save {once} is missing in shard {which}; {remedy}")
+                raise BadFile(f"{os.path.dirname(self._folder)}: save {once} is missing in shard {which}; {remedy}")
             self.begin_afresh()
             for link in self._links:
                 link.ask("afresh")

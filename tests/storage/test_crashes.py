@@ -5,12 +5,11 @@ from pathlib import Path
 
 import pytest
 from states import IDENTITY, Server, same
+from tests.torture.disk import Deferred, DiskFaults, SimulatedDisk, SimulatedFile
 
 from siag.activity.trace import good_lines, text_in
 from siag.foundations.errors import BadFile, BadInput
-from siag.storage.background import Deferred
 from siag.storage.disk import Disk, File
-from siag.storage.simulated_disk import DiskFaults, SimulatedDisk, SimulatedFile
 from siag.storage.store import Store
 from siag.storage.trace_writer import TraceWriter
 

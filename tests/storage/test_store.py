@@ -13,12 +13,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from states import IDENTITY, D, N, Server, a_disk, content_of, files, overwrite, recovered, same
+from tests.torture.disk import Deferred, DiskFaults, SimulatedDisk
 
 from siag.foundations.errors import BadFile, BadInput, SiagError
-from siag.storage.background import Deferred, Inline
+from siag.storage.background import Inline
 from siag.storage.disk import LocalDisk
 from siag.storage.records import HEADER, MAGIC
-from siag.storage.simulated_disk import DiskFaults, SimulatedDisk
 from siag.storage.store import Store
 
 FOLDER = Path("state")

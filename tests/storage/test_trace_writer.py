@@ -11,13 +11,13 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from tests.activity.trace_cases import HEAD, N, histories, lines_of, put, texts
+from tests.torture.disk import Deferred, DiskFaults, SimulatedDisk
 
 from siag.activity import Trace
 from siag.activity.trace import COLUMNS, FORMAT
 from siag.foundations.errors import BadFile, BadInput
 from siag.storage import trace_writer
-from siag.storage.background import Deferred, Inline
-from siag.storage.simulated_disk import DiskFaults, SimulatedDisk
+from siag.storage.background import Inline
 from siag.storage.trace_writer import TraceWriter
 
 quick = settings(deadline=None, max_examples=60)

@@ -9,6 +9,7 @@ from typing import Any
 from unittest import mock
 
 import numpy as np
+from tests.torture.disk import SimulatedDisk
 from tests.torture.observed import Watched
 from tests.torture.options import Options
 from tests.torture.shard_bugs import SHARD_BUGS
@@ -24,7 +25,6 @@ from siag.server import ParameterServer
 from siag.server.ledger import SAMPLES
 from siag.storage import generations
 from siag.storage.disk import Place
-from siag.storage.simulated_disk import SimulatedDisk
 
 
 @dataclass(frozen=True)

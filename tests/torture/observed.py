@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tests.torture.disk import Deferred
 from tests.torture.shadow import Shadow
 
 from siag.live import wire
@@ -13,7 +14,6 @@ from siag.live.spec import Spec
 from siag.live.task import FromProblem, StreamEnded
 from siag.live.worker import Phase, Worker
 from siag.server import ParameterServer
-from siag.storage.background import Deferred
 from siag.storage.store import Store
 
 if TYPE_CHECKING:

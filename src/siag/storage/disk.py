@@ -1,8 +1,8 @@
 """The disk as an argument: the few things that storage asks of one, and the real member of this interface.
 
 What is written is in the hands of the operating system; it is on disk once it was forced there. The same holds for the
-names in a folder. `siag.storage.simulated_disk` has a member that loses what was not forced, and
-`siag.storage.remote_disk` one whose files are at a URL. A place is a path or, on such a disk, a URL.
+names in a folder. The torture tests have a member that loses what was not forced, and `siag.storage.remote_disk` has
+one whose files are at a URL. A place is a path or, on such a disk, a URL.
 """
 
 from __future__ import annotations

@@ -14,10 +14,13 @@ import errno
 import io
 import os
 import random
+from collections import deque
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from siag.storage.background import Job
 from siag.storage.disk import Place, Stat
 
 SECTOR = 512  # bytes that a disk writes whole or not at all
@@ -312,3 +315,41 @@ class SimulatedDisk:
             number = errno.EISDIR if Path(place) in self._folders else errno.ENOENT
             raise OSError(number, os.strerror(number))
         return found
+
+
+class Deferred:
+    """Does a job when the simulator says so, or when somebody waits for it."""
+
+    def __init__(self) -> None:
+        self.turn: AbstractContextManager[object] = nullcontext()
+        self._jobs: deque[Job] = deque()
+
+    def submit(self, job: Job) -> None:
+        """Have a job done after those before it."""
+        self._jobs.append(job)
+
+    @property
+    def busy(self) -> bool:
+        """Whether a job is not done yet."""
+        return bool(self._jobs)
+
+    def step(self) -> bool:
+        """Do the next job; False if there is none."""
+        if self._jobs:
+            self._jobs[0]()
+            self._jobs.popleft()
+            return True
+        return False
+
+    def wait(self) -> None:
+        """Do all jobs."""
+        while self.step():
+            pass
+
+    def drop(self) -> None:
+        """Do none of them: the process dies."""
+        self._jobs.clear()
+
+    def close(self) -> None:
+        """Do all jobs."""
+        self.wait()

@@ -100,7 +100,7 @@ class TraceOnADisk:
             assert found == self.lines[: len(found)] or self.path.suffix == ".gz"  # which may unpack garbage
         count, tail = self.saved
         self.background = Deferred()
-        options = {"keep": count, "again": self.again, "tail": tail.splitlines(keepends=True)}
+        options = {"keep": count if self.again else None, "tail": tail.splitlines(keepends=True)}
         self.writer = TraceWriter(self.path, {"run": "a"}, **options, disk=self.disk, background=self.background)
         del self.lines[count:]
         if self.again:

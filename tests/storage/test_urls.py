@@ -230,7 +230,7 @@ def test_a_run_that_is_alive_keeps_its_url(kind, what):
                 Training(url, run="two")
         else:
             with pytest.raises(BadInput, match=rf"^trace = '{url}/trace.csv': must be a file that no other run writes"):
-                TraceWriter(f"{url}/trace.csv", {"run": "two"}, again=True, disk=RemoteDisk())
+                TraceWriter(f"{url}/trace.csv", {"run": "two"}, keep=0, disk=RemoteDisk())
         first.report()
         assert not first.save()
         first.close()
@@ -341,11 +341,11 @@ def test_a_url_that_does_not_keep_what_is_written_or_is_a_folder_is_refused():
     ):
         check_url("folder", "objects://run")
     with pytest.raises(BadInput, match=r"^trace = 'objects://run/': must be the URL of a file; it must not end in /$"):
-        check_url("trace", "objects://run/", file=True)
+        check_url("trace", "objects://run/")
 
 
 def test_a_check_leaves_nothing_behind():
     check_url("folder", "files://run/state")
-    check_url("trace", "objects://run/trace.csv", file=True)
+    check_url("trace", "objects://run/trace.csv")
     assert not Files.store
     assert not Objects.store

@@ -18,7 +18,7 @@ from siag.storage.generations import generations_in
 from siag.storage.store import Store
 from siag.storage.trace_file import check_new
 from siag.storage.trace_writer import TraceWriter
-from siag.storage.urls import writable
+from siag.storage.urls import check_url, disk_of
 
 SPLIT = "holds the state of a model that was split over several servers"
 REMEDY = "choose another folder, or run what was saved in this one"
@@ -48,9 +48,11 @@ class Parts:
         self.folder: str | None = None
         self.disk = self._trace_disk = disk
         if spec.folder is not None:
-            self.disk, self.folder = writable("folder", spec.folder, disk, run)
+            check_url("folder", spec.folder)
+            self.disk, self.folder = disk_of("folder", spec.folder, disk, run)
         if spec.trace is not None:
-            self._trace_disk, self._trace = writable("trace", spec.trace, disk, run)
+            check_url("trace", spec.trace)
+            self._trace_disk, self._trace = disk_of("trace", spec.trace, disk, run)
         self.remarks: list[str] = []
 
     @property
@@ -111,9 +113,7 @@ class Parts:
         trace = TraceWriter(
             path,
             {**about, "run": session.run_id},
-            keep=reports,
-            fades=session.server.fades,
-            again=session.recovered,
+            keep=reports + session.server.fades if session.recovered else None,
             tail=tail or (),
             disk=self._trace_disk,
             background=self.background("siag-trace"),

@@ -31,11 +31,7 @@ class CheckpointWriter:
     """Writes the generations of one folder; whoever calls sees to it that one thread at a time does.
 
     Args:
-        disk: where the folder is.
-        folder: of the state.
-        identity: what the state is of; every header has it.
-        spare: the file is full when it exceeds twice the state and so many bytes.
-        entropy: random bytes, so many; they tell a file from any other.
+        disk, folder, identity, spare, entropy: as for `Store`.
 
     Attributes:
         salt: the number that ties records to the file in use.

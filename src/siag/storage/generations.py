@@ -15,7 +15,7 @@ import re
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from io import BufferedIOBase
 from typing import Any
 
@@ -248,8 +248,21 @@ def metas_of(scan: Scan) -> list[dict[str, Any]]:
         return [_begin_save(stream, place)[0] for _, place in scan.saves]
 
 
-def read_last(scan: Scan, name: str) -> tuple[dict[str, Any], np.ndarray[Any, Any]]:
-    """What was saved with the last save of a verified file, and one array of it; what is saved by rows stays there."""
+def all_saves(folder: Place, disk: Disk) -> Iterator[tuple[Scan, dict[str, Any]]]:
+    """The intact saves of a folder, the oldest first: a file without what comes after, and what was saved with it."""
+    for number, path in sorted(generations_in(folder, disk).items()):
+        try:
+            scan = scan_file(path, number, disk)
+        except OtherFormat:
+            raise
+        except BadFile:  # another file may have the save
+            continue
+        for count, meta in enumerate(metas_of(scan), start=1):
+            yield replace(scan, saves=scan.saves[:count], covers=0, entries=[]), meta
+
+
+def read_array(scan: Scan, name: str) -> np.ndarray[Any, Any]:
+    """One array of the last save of a verified file; what is saved by rows stays there."""
     forms = {other: form_of(text) for other, text in scan.header["arrays"].items()}
     rowwise = saved_by_rows({other: shape for other, (_, shape) in forms.items()}, scan.header["identity"].get("n"))
     if name not in forms or name in rowwise:
@@ -259,10 +272,10 @@ def read_last(scan: Scan, name: str) -> tuple[dict[str, Any], np.ndarray[Any, An
     kind, shape = forms[name]
     array = np.empty(shape, kind)
     with _opened(scan.disk, scan.path) as stream:
-        meta, _ = _begin_save(stream, scan.saves[-1][1])
+        _begin_save(stream, scan.saves[-1][1])
         stream.seek(skipped, os.SEEK_CUR)
         read_into(stream, array)
-    return meta, array
+    return array
 
 
 def form_of(text: str) -> tuple[np.dtype[Any], tuple[int, ...]]:

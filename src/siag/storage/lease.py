@@ -13,9 +13,6 @@ import secrets
 import threading
 import time
 from contextlib import suppress
-from typing import TypeAlias
-
-Seen: TypeAlias = tuple[bytes, bytes | None]  # a mark, and the pulse beside it
 
 PULSE = 4.0  # seconds between two signs of life
 PULSES = 3  # how many of them must be missing before a run counts as dead
@@ -77,8 +74,8 @@ class Lease:
             self._system.rm_file(self._mark)
             self._system.rm_file(self._pulse)
 
-    def _look(self) -> Seen | None:
-        """What shows another run, if there is one."""
+    def _look(self) -> tuple[bytes, bytes | None] | None:
+        """Another run's mark and pulse, if there is one."""
         mark = self._content(self._mark)
         if mark is None or mark.decode(errors="replace").rpartition(" ")[0] == self._run:
             return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,15 +11,14 @@ from siag.foundations.errors import BadFile, reason_of
 from siag.foundations.types import Floats
 from siag.storage.disk import LOCAL, Disk, Place
 from siag.storage.generations import (
-    OtherFormat,
     Scan,
+    all_saves,
     generations_in,
     good_scans,
     join_entries,
     metas_of,
-    read_last,
+    read_array,
     remarks_on,
-    scan_file,
 )
 from siag.storage.store import LOCK
 from siag.storage.urls import disk_of
@@ -108,7 +107,7 @@ def _generations(folder: str, disk: Disk) -> dict[int, str]:
 def _newest(folder: str, disk: Disk) -> SavedModel:
     """The newest good save."""
     scans, refused = good_scans(_generations(folder, disk), disk, lambda scan: None, REMEDY)
-    return _model(scans[-1], len(join_entries(scans)[0]), remarks_on(scans[-1], refused))
+    return _model(scans[-1:], len(join_entries(scans)[0]), remarks_on(scans[-1], refused))
 
 
 def _newest_of_all(folder: str, disk: Disk) -> SavedModel:
@@ -119,36 +118,23 @@ def _newest_of_all(folder: str, disk: Disk) -> SavedModel:
     whole = set.intersection(*(set(saves) for saves in shards))
     if not whole:
         raise BadFile(f"{folder}: no save is intact in all {count} shards; {REMEDY}")
-    parts = [saves[max(whole)] for saves in shards]
-    model = _model(parts[0], 0, [])
-    name = str(read_last(parts[0], "w")[0].get("answer", "w"))
-    return replace(model, w=np.concatenate([read_last(part, name)[1] for part in parts]))
+    return _model([saves[max(whole)] for saves in shards], 0, [])
 
 
 def _numbered(folder: str, disk: Disk) -> dict[int, Scan]:
-    """The intact saves of a shard, by the numbers that all shards know them by; each without those after it."""
-    found = {}
-    for number, path in _generations(folder, disk).items():
-        try:
-            scan = scan_file(path, number, disk)
-        except OtherFormat:
-            raise
-        except BadFile:  # another may have it
-            continue
-        for count, meta in enumerate(metas_of(scan), start=1):
-            found[int(meta["save"])] = replace(scan, saves=scan.saves[:count])
-    return found
+    """The intact saves of a shard, by the numbers that all shards know them by."""
+    _generations(folder, disk)
+    return {int(meta["save"]): scan for scan, meta in all_saves(folder, disk)}
 
 
-def _model(scan: Scan, logged: int, remarks: list[str]) -> SavedModel:
-    """The last save of a file."""
+def _model(parts: list[Scan], logged: int, remarks: list[str]) -> SavedModel:
+    """The last save of a file, or of one for each shard."""
+    scan = parts[0]
     try:
-        meta, w = read_last(scan, "w")
-        result = str(meta.get("answer", "w"))  # some methods' is not the w that workers read
-        if result != "w":
-            w = read_last(scan, result)[1]
+        meta = metas_of(scan)[-1]
+        name = str(meta.get("answer", "w"))  # some methods' is not the w that workers read
         return SavedModel(
-            w=w,
+            w=np.concatenate([read_array(part, name) for part in parts]),
             version=int(meta["version"]),
             reports=int(meta["reports"]),
             seconds=float(meta["seconds"]),
@@ -158,7 +144,7 @@ def _model(scan: Scan, logged: int, remarks: list[str]) -> SavedModel:
             logged=logged,
             remarks=tuple(remarks),
         )
-    except (KeyError, TypeError, ValueError) as error:
-        if isinstance(error, BadFile):
-            raise
+    except BadFile:
+        raise
+    except (KeyError, TypeError, ValueError):
         raise BadFile(f"{scan.path}: is not the state of a live run") from None

@@ -58,7 +58,7 @@ class RemoteFile:
     def force(self) -> None:
         """Send it."""
         if not self.url.endswith(DRAFT):
-            self._disk.send(self)
+            self._disk.upload(self, self.url)
 
     def truncate(self, size: int) -> None:
         """Cut what is kept here."""
@@ -119,10 +119,9 @@ class RemoteDisk:
     def names(self, folder: Place) -> list[str]:
         """The names in a folder; none if there is no such folder, since object stores have none."""
         try:
-            found: list[str] = self._call(folder, lambda system, path: _fresh(system).ls(path, detail=False))
+            return self._call(folder, _names)
         except FileNotFoundError:
             return []
-        return [name.rstrip("/").rpartition("/")[2] for name in found]
 
     def stat(self, place: Place) -> Stat | None:
         """What is there; `None` if nothing is."""
@@ -147,7 +146,7 @@ class RemoteDisk:
     def replace(self, source: Place, target: Place) -> None:
         """Send a draft under its final name."""
         file = self._drafts[os.fspath(source)]
-        self._upload(os.fspath(target), file)
+        self.upload(file, os.fspath(target))
         file.url = os.fspath(target)
         del self._drafts[os.fspath(source)]
 
@@ -163,9 +162,14 @@ class RemoteDisk:
     def force_folder(self, folder: Place) -> None:
         """Nothing to do: a name is there when this is known of its file."""
 
-    def send(self, file: RemoteFile) -> None:
-        """Put what is in a file at its URL."""
-        self._upload(file.url, file)
+    def upload(self, file: RemoteFile, url: str) -> None:
+        """Put what is in a file at a URL."""
+        began, self._due, pause = time.monotonic(), math.inf, EVERY
+        try:
+            self._call(url, partial(self._send, file))
+            pause = max(EVERY, REST * (time.monotonic() - began))
+        finally:
+            self._due = time.monotonic() + pause
 
     def hold(self, mark: str) -> bool:
         """Take a lease, or share one that this disk has; False if another run has it."""
@@ -187,18 +191,6 @@ class RemoteDisk:
             del self._leases[mark]
             with suppress(OSError):  # it did not answer
                 self._call(mark, lambda *_: lease.release())
-
-    def try_out(self, folder: str) -> None:
-        """Raise `OSError` if a folder cannot be written; nothing is left there."""
-        self._call(folder, _try_out)
-
-    def _upload(self, url: str, file: RemoteFile) -> None:
-        began, self._due, pause = time.monotonic(), math.inf, EVERY
-        try:
-            self._call(url, partial(self._send, file))
-            pause = max(EVERY, REST * (time.monotonic() - began))
-        finally:
-            self._due = time.monotonic() + pause
 
     def _send(self, file: RemoteFile, system: Any, path: str) -> None:
         self._check_leases()
@@ -267,14 +259,14 @@ def _appears_whole(system: Any) -> bool:
     return bool(names & OBJECT_STORES)
 
 
-def _fresh(system: Any) -> Any:
-    """A file system that remembers nothing of what it has seen."""
+def _names(system: Any, path: str) -> list[str]:
     system.invalidate_cache()
-    return system
+    return [name.rstrip("/").rpartition("/")[2] for name in system.ls(path, detail=False)]
 
 
 def _stat(system: Any, path: str) -> Stat:
-    found = _fresh(system).info(path)
+    system.invalidate_cache()
+    found = system.info(path)
     modified = 0.0
     with suppress(Exception):  # not every driver knows
         modified = system.modified(path).timestamp()
@@ -284,15 +276,3 @@ def _stat(system: Any, path: str) -> Stat:
 def _make_folder(system: Any, path: str) -> None:
     if not _appears_whole(system):  # there a bucket must exist, and folders do not
         system.makedirs(path, exist_ok=True)
-
-
-def _try_out(system: Any, path: str) -> None:
-    _make_folder(system, path)
-    name = f"{path}/.siag-check-{secrets.token_hex(8)}"
-    try:
-        for content in (b"1", b"2"):
-            system.pipe_file(name, content)
-        if system.cat_file(name) != b"2":
-            raise OSError("what was written there is not what is read back")
-    finally:
-        system.rm_file(name)

@@ -249,9 +249,7 @@ class Store:
             return
         self._pending.clear()
         self._lost = self._logged
-        if isinstance(self._error, OSError):
-            raise OSError(self._error.errno or errno.EIO, self._error.strerror or self.problem)
-        raise OSError(errno.EIO, self.problem or NO_SAVE)
+        raise OSError(getattr(self._error, "errno", None) or errno.EIO, self.problem or NO_SAVE)
 
     def close(self) -> None:
         """Wait for what is being written and release the folder; what was logged is written too, if possible."""

@@ -7,11 +7,13 @@ is kept here, so that a full disk costs nothing once there is room again; what i
 from __future__ import annotations
 
 import errno
+import gzip
 import json
 import os
 import zlib
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -53,9 +55,8 @@ class TraceWriter(TraceLines):
         path: of the file; one that exists is not overwritten, unless it is the trace of the run that goes on, or one
             without a report that nobody writes to.
         about: what was run, kept in the first line; its "run" is the id of the run, by which it knows its trace.
-        keep: how many reports of an existing file belong to the run that goes on; those after them were lost.
-        fades: how many of its other lines do.
-        again: whether a run goes on at all, be it from its very start: then an existing file may be its own.
+        keep: how many lines belong to the run that goes on, be it from its very start: an existing file may be its own,
+            and what comes after these lines was lost. `None` for a new run.
         tail: the last lines of the run that goes on, as far as they are known; the file may lack them.
         disk: where the file is.
         background: who forces it to disk; by default a thread.
@@ -65,9 +66,7 @@ class TraceWriter(TraceLines):
         self,
         path: Place,
         about: Mapping[str, Any],
-        keep: int = 0,
-        fades: int = 0,
-        again: bool = False,
+        keep: int | None = None,
         tail: Sequence[str] = (),
         *,
         disk: Disk = LOCAL,
@@ -90,17 +89,16 @@ class TraceWriter(TraceLines):
         self._trouble: OSError | None = None  # why the disk did not keep what the system had taken
         self._given_up: OSError | None = None
         self._file: File | None
-        again = again or keep + fades > 0
-        if not again:
+        if keep is None:
             check_new(self._path, disk)
         try:
             old = _own_file(self._path, disk)
             try:
-                if not again:
+                if keep is None:
                     check_new(self._path, disk)  # its writer may have gone on until now
-                kept = kept_lines(self._path, disk, json.loads(facts), keep + fades, tail) if again else []
+                kept = [] if keep is None else kept_lines(self._path, disk, json.loads(facts), keep, tail)
                 content = "".join([head, *kept]).encode()
-                self._file, self._safe = self._replaced(_packed(content) if packed else content)
+                self._file, self._safe = self._replaced(gzip.compress(content, mtime=0) if packed else content)
             finally:
                 if old is not None:
                     old.close()
@@ -255,17 +253,19 @@ class TraceWriter(TraceLines):
         self._texts, self._size, self._doubtful, self._written = [], 0, bytearray(), 0
 
 
+@dataclass
 class _Forcing:
     """Forces a file to disk, up to so many texts and bytes."""
 
-    def __init__(self, file: File, texts: int, size: int) -> None:
-        self._file, self.texts, self.size = file, texts, size
-        self.error: OSError | None = None
-        self.done = False
+    file: File
+    texts: int
+    size: int
+    error: OSError | None = None
+    done: bool = False
 
     def run(self) -> None:
         try:
-            self._file.force()
+            self.file.force()
         except OSError as error:
             self.error = error
         self.done = True
@@ -290,9 +290,3 @@ def _taken(path: str) -> BadInput:
 def _plain(value: Any) -> Any:
     """What JSON does not know, as something it does: NumPy's numbers as numbers, all else in words."""
     return value.item() if isinstance(value, np.generic) else shorten(value)
-
-
-def _packed(content: bytes) -> bytes:
-    """A whole part of a gzip file; more may follow it."""
-    pack = zlib.compressobj(wbits=GZIP)
-    return pack.compress(content) + pack.flush()

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
+import secrets
+from contextlib import closing
 from pathlib import Path
 
 from siag.foundations.errors import BadInput, reason_of
@@ -34,35 +37,40 @@ def disk_of(parameter: str, place: Place, disk: Disk = LOCAL, run: str | None = 
     """
     if not isinstance(place, str) or not is_url(place):
         return disk, os.fspath(Path(place))
-    _check_driver(parameter, place)
+    check_driver(parameter, place)
     return RemoteDisk(run), place.rstrip("/")
 
 
-def writable(parameter: str, place: Place, disk: Disk = LOCAL, run: str | None = None) -> tuple[Disk, str]:
-    """The same, where a run is to be written; a URL that cannot be is refused."""
-    if isinstance(place, str) and is_url(place):
-        check_url(parameter, place, file=parameter == "trace")
-    return disk_of(parameter, place, disk, run)
-
-
-def check_url(parameter: str, url: str, *, file: bool = False) -> None:
-    """Refuse a URL that cannot be written, by a small write there.
-
-    Args:
-        parameter: what the user calls it.
-        url: of a folder, or of a file.
-        file: whether it is that of a file.
-    """
-    _check_driver(parameter, url)
+def check_url(parameter: str, url: object) -> None:
+    """Refuse the URL of a folder, or of a trace, that cannot be written, by a small write there; a path may be any."""
+    if not isinstance(url, str) or not is_url(url):
+        return
+    check_driver(parameter, url)
+    file = parameter == "trace"
     if file and url.endswith("/"):
         raise BadInput(parameter, url, "the URL of a file", "it must not end in /")
     try:
-        RemoteDisk().try_out(url.rpartition("/")[0] if file else url.rstrip("/"))
+        _try_out(RemoteDisk(), url.rpartition("/")[0] if file else url.rstrip("/"))
     except OSError as error:
         raise BadInput(parameter, url, "a URL that can be written", reason_of(error)) from None
 
 
-def _check_driver(parameter: str, url: str) -> None:
+def _try_out(disk: RemoteDisk, folder: str) -> None:
+    """Write a file twice, read it, and remove it."""
+    name = f"{folder}/.siag-check-{secrets.token_hex(8)}"
+    disk.make_folder(folder)
+    with closing(disk.append(name)) as file:
+        for part in (b"1", b"2"):
+            file.write(part)
+            file.force()
+    with disk.read(name) as stream:
+        content = stream.read()
+    disk.remove(name)
+    if content != b"12":
+        raise OSError(errno.EIO, "what was written there is not what is read back")
+
+
+def check_driver(parameter: str, url: str) -> None:
     """Refuse a kind of URL that is unknown, or whose driver is not installed."""
     try:
         from fsspec import get_filesystem_class

@@ -135,7 +135,7 @@ class Ray(Runtime):
                 if text.startswith("memory:"):
                     allowed = "storage that all nodes see, not the memory of one process"
                     raise BadInput(name, text, allowed, "give a path, or a URL of object storage")
-                check_url(name, text, file=name == "trace")
+                check_url(name, text)
             else:
                 found[name] = os.path.abspath(text)
         durable = check.truth("durable", spec.durable)

@@ -23,7 +23,7 @@ from siag.live.sharding.slices import bounds, check_slice, check_split
 from siag.live.transports.tcp.endpoint import Endpoint, listen
 from siag.methods import Method
 from siag.storage.disk import Disk
-from siag.storage.urls import writable
+from siag.storage.urls import disk_of
 
 PAUSE = 0.01  # seconds between two looks at saves under way, and at who is too slow
 
@@ -83,7 +83,7 @@ class Follower:
         check_slice(method, w0, n, shards, k)
         SliceServer.warm_up(method)
         facts = {"shard": k, "shards": shards, **agreed(method, w0, n)}
-        store = None if folder is None else partial(_store, *writable("folder", folder, run=run), n, k, shards)
+        store = None if folder is None else partial(_store, *disk_of("folder", folder, run=run), n, k, shards)
 
         self._stopped = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,7 @@ import numpy as np
 from siag.foundations.errors import BadFile, reason_of
 from siag.live.sharding.lead import LeadServer
 from siag.storage.disk import Place
-from siag.storage.generations import OtherFormat, Scan, compare, generations_in, metas_of, scan_file
+from siag.storage.generations import Scan, all_saves, compare
 from siag.storage.records import Arrays, layout_of
 from siag.storage.store import Recovery, Store
 
@@ -48,17 +47,10 @@ class ShardStore(Store):
         """The numbers of all saves that are intact, and the last that was once known to be whole."""
         layout, common = layout_of(arrays), 0
         self._found.clear()
-        for number, path in sorted(generations_in(self._folder, self._disk).items()):
-            try:
-                scan = scan_file(path, number, self._disk)
-            except OtherFormat:
-                raise
-            except BadFile:
-                continue
+        for scan, meta in all_saves(self._folder, self._disk):
             compare(scan.path, scan.header, self._identity, layout)
-            for count, meta in enumerate(metas_of(scan), start=1):
-                self._found[int(meta[NUMBER])] = replace(scan, saves=scan.saves[:count], covers=0, entries=[])
-                common = max(common, int(meta[COMMON]))
+            self._found[int(meta[NUMBER])] = scan
+            common = max(common, int(meta[COMMON]))
         return sorted(self._found)[-MOST:], common
 
     def recover_at(self, number: int, arrays: Arrays) -> Recovery:

@@ -15,7 +15,7 @@ import pytest
 from states import IDENTITY, D, N, Server, a_disk, content_of, files, overwrite, recovered, same
 from tests.torture.disk import Deferred, DiskFaults, SimulatedDisk
 
-from siag.foundations.errors import BadFile, BadInput, SiagError
+from siag.foundations.errors import BadFile, BadInput
 from siag.storage.background import Inline
 from siag.storage.disk import LocalDisk
 from siag.storage.records import HEADER, MAGIC
@@ -341,8 +341,6 @@ def test_mistakes_are_told(tmp_path):
     for folder in (tmp_path / "file", tmp_path / "file" / "below"):
         with pytest.raises(BadInput, match=r"folder = .*must be a folder that can be written"):
             Store(folder, IDENTITY)
-    with pytest.raises(BadInput, match="identity"):
-        Store(tmp_path, {"n": object()})
     server = Server()
     with a_store(a_disk()) as store:
         with pytest.raises(BadInput, match="durable"):
@@ -354,10 +352,6 @@ def test_mistakes_are_told(tmp_path):
             store.save({"w": np.zeros(2)}, np.arange(0), {})
         with pytest.raises(IndexError):
             store.save(server.arrays, np.array([N]), {})
-        with pytest.raises(SiagError, match="recover comes before"):
-            store.recover(server.arrays)
-    with pytest.raises(SiagError, match="closed"):
-        server.save(store)
     store.close()
 
 
@@ -459,7 +453,7 @@ def test_a_folder_that_cannot_be_forced_to_disk_does_not_hide_later_entries():
         assert not server.save(store, wait=True)
         disk.faults = DiskFaults()
         store.log(b"not to be acknowledged")
-        with pytest.raises(OSError, match="(?i)input/output error"):
+        with pytest.raises(OSError, match=r"(?i)input/output error"):
             store.sync()
         assert files(FOLDER, disk) == ["state-000001.siag"]
         assert server.save(store, wait=True)

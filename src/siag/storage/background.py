@@ -35,11 +35,7 @@ class Background(Protocol):
 
 
 class Thread:
-    """One thread, started with the first job.
-
-    Args:
-        name: of the thread.
-    """
+    """One thread, started with the first job."""
 
     def __init__(self, name: str) -> None:
         self.turn: AbstractContextManager[object] = threading.Lock()

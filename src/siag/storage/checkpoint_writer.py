@@ -65,12 +65,11 @@ class CheckpointWriter:
 
     def go_on(self, scan: Scan) -> None:
         """Append to the file that was read, without the torn record at its end."""
-        if self._file is None:
-            self._disk.force_folder(self._folder)  # whoever wrote it may have been killed before that
-            self._file, self._path = self._disk.append(scan.path, create=False), scan.path
-            self._file.truncate(scan.end)
-            self._file.force()
-            self.salt, self._end, self._sound = scan.salt, scan.end, True
+        self._disk.force_folder(self._folder)  # its writer may have been killed before that
+        self._file, self._path = self._disk.append(scan.path, create=False), scan.path
+        self._file.truncate(scan.end)
+        self._file.force()
+        self.salt, self._end, self._sound = scan.salt, scan.end, True
 
     def extend(self, parts: Iterable[Part]) -> None:
         """Add to the file in use and force it to disk, or leave it as it was; it must be `ready`."""

@@ -74,13 +74,7 @@ class Disk(Protocol):
         """Open a file to read it; it can be sought in."""
 
     def append(self, place: Place, *, truncate: bool = False, create: bool = True) -> File:
-        """Open a file to append to it.
-
-        Args:
-            place: of the file.
-            truncate: empty it first.
-            create: make it if it is not there.
-        """
+        """Open a file to append to it; `truncate` empties it first, `create` makes it if it is not there."""
 
     def replace(self, source: Place, target: Place) -> None:
         """Rename a file, in place of another if there is one."""

@@ -79,11 +79,7 @@ def good_scans(
 ) -> tuple[list[Scan], list[str]]:
     """The generations from the newest back to the first with an intact save, and why those after it have none.
 
-    Args:
-        generations: the files by number.
-        disk: where they are.
-        check: raises `BadFile` if a generation is of no use here, though not damaged.
-        remedy: what to do if none is good.
+    `check` raises `BadFile` if a generation is of no use here, though not damaged; `remedy` helps if none is good.
     """
     scans: list[Scan] = []
     refused: list[str] = []

@@ -13,14 +13,14 @@ import errno
 import json
 import os
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from siag.foundations.errors import BadFile, BadInput, SiagError, reason_of
+from siag.foundations.errors import BadFile, BadInput, reason_of
 from siag.foundations.types import Integers
 from siag.storage.background import Background, Thread
 from siag.storage.checkpoint_writer import CheckpointWriter
@@ -85,6 +85,9 @@ class Store:
         disk: where the folder is.
         background: who writes; by default a thread.
         entropy: random bytes, so many; they tell a file from any other.
+
+    Attributes:
+        logged: how many entries were logged since the state was first saved.
     """
 
     def __init__(
@@ -98,10 +101,7 @@ class Store:
         background: Background | None = None,
         entropy: Callable[[int], bytes] = os.urandom,
     ) -> None:
-        try:
-            self._identity: dict[str, Any] = json.loads(json.dumps(identity))
-        except (TypeError, ValueError):
-            raise BadInput("identity", identity, "numbers and text that JSON can hold") from None
+        self._identity: dict[str, Any] = json.loads(json.dumps(identity))
         self._folder, self._disk, self._durable = os.fspath(folder), disk, durable
         self._guard: File | None = None
         try:
@@ -114,12 +114,11 @@ class Store:
             raise BadInput("folder", self._folder, "a folder that can be written", reason_of(error)) from None
         self._background = Thread("siag-store") if background is None else background
         self._layout: Layout | None = None
-        self._saves = 0
         self._ever = False
         self._owed = NONE  # rows of saves that failed
         self._error: Exception | None = None
         self._keep: int | None = None  # a generation not to be deleted, nor any after it
-        self._logged = self._covered = self._lost = 0  # the last entry: at all, in a save on disk, that could not be
+        self.logged = self._covered = self._lost = 0  # the last entry: at all, in a save on disk, that could not be
         self._pending: list[tuple[int, bytes]] = []  # entries that are not on disk
         self._carried: list[tuple[int, bytes]] | None = None  # those that a new generation needs, too
 
@@ -149,19 +148,11 @@ class Store:
         """Whether a save is on disk, one that was recovered or a later one."""
         return self._ever
 
-    @property
-    def logged(self) -> int:
-        """How many entries were logged since the state was first saved."""
-        return self._logged
-
     def recover(self, arrays: Arrays) -> Recovery | None:
         """Fill the arrays from the newest good save; None if nothing was ever saved here.
 
         Raises `BadFile`, having touched no array, if what is there is of another server or damaged throughout.
         """
-        self._check_open()
-        if self._saves:
-            raise SiagError(f"{self._folder}: recover comes before the first save")
         generations = generations_in(self._folder, self._disk)
         if not generations:
             return None
@@ -188,7 +179,7 @@ class Store:
     def _go_on(self, scan: Scan, entries: int, arrays: Arrays) -> dict[str, Any]:
         """Fill the arrays, and write on after what they were filled from; what was saved with them."""
         meta = fill_arrays(scan, arrays, self._rowwise(arrays))
-        self._logged, self._covered = scan.covers + entries, scan.covers
+        self.logged, self._covered = scan.covers + entries, scan.covers
         self._writer.current = scan.number
         self._recovered = self._ever = True
         return meta
@@ -204,7 +195,6 @@ class Store:
             meta: what else there is to save, ready for JSON.
             wait: wait for the disk, then say whether it is there.
         """
-        self._check_open()
         if not self._recovered:
             raise BadFile(f"{self._folder}: holds a saved state; recover it, or choose another folder")
         if wait:
@@ -217,9 +207,8 @@ class Store:
         full = self._writer.full
         rows = np.union1d(self._owed, np.asarray(changed, dtype=np.int64))
         parts = make_content(arrays, self._rowwise(arrays), None if full else rows, meta)
-        save = _Save(full, self._logged, rows, parts, layout)
+        save = _Save(full, self.logged, rows, parts, layout)
         self._layout = layout
-        self._saves += 1
         self._carried = [] if full else None
         self._background.submit(partial(self._write, save))
         if wait:
@@ -229,11 +218,10 @@ class Store:
 
     def log(self, *parts: bytes | memoryview) -> None:
         """Add an entry, made of some parts; it is on disk after the next `sync`."""
-        self._check_open()
         if not self._durable:
             raise BadInput("durable", False, "True to log entries")
-        self._logged += 1
-        self._pending.append((self._logged, b"".join(parts)))
+        self.logged += 1
+        self._pending.append((self.logged, b"".join(parts)))
 
     def sync(self) -> None:
         """Return when all that was logged is on disk.
@@ -241,14 +229,13 @@ class Store:
         Raises `OSError` if it cannot be. The entries are then given up: this fails until a save has succeeded, which
         has them in it, so what they report must not be acknowledged before.
         """
-        self._check_open()
         if self._flushed():
             return
         self._background.wait()  # a save under way may mend it
         if self._flushed():
             return
         self._pending.clear()
-        self._lost = self._logged
+        self._lost = self.logged
         raise OSError(getattr(self._error, "errno", None) or errno.EIO, self.problem or NO_SAVE)
 
     def close(self) -> None:
@@ -261,10 +248,6 @@ class Store:
         self._writer.close()
         self._guard.close()
         self._guard = None
-
-    def _check_open(self) -> None:
-        if self._guard is None:
-            raise SiagError(f"{self._folder}: this store is closed")
 
     def _rowwise(self, arrays: Arrays) -> set[str]:
         """The names of the arrays that are saved by rows."""
@@ -327,12 +310,9 @@ def _take(folder: str, disk: Disk) -> File:
     """Make and lock the folder, or say that another has it."""
     disk.make_folder(folder)
     guard = disk.append(f"{folder}/{LOCK}")
-    try:
-        mine = guard.lock()
-    except OSError:
-        guard.close()
-        raise
-    if not mine:
-        guard.close()
-        raise BadFile(f"{folder}: in use by another server; stop that one, or choose another folder")
+    with ExitStack() as stack:
+        stack.callback(guard.close)
+        if not guard.lock():
+            raise BadFile(f"{folder}: in use by another server; stop that one, or choose another folder")
+        stack.pop_all()
     return guard

@@ -145,10 +145,10 @@ class TraceWriter(TraceLines):
         try:
             if self._given_up is None:
                 self.lines.append(f"# end {version}\n")
-                self.sync(wait=True)
+                self._hand_over()
                 if self._pack is not None:
                     self._doubtful += self._pack.flush()
-                    self.sync(wait=True)
+                self.sync(wait=True)
         finally:
             self._close()
 

@@ -27,14 +27,7 @@ def is_url(place: object) -> bool:
 
 
 def disk_of(parameter: str, place: Place, disk: Disk = LOCAL, run: str | None = None) -> tuple[Disk, str]:
-    """The disk on which a folder or file is, and its name there.
-
-    Args:
-        parameter: what the user calls it.
-        place: a path or a URL.
-        disk: for a path.
-        run: as for `RemoteDisk`.
-    """
+    """The disk on which a folder or file is, be it given as a path or a URL, and its name there; `disk` has paths."""
     if not isinstance(place, str) or not is_url(place):
         return disk, os.fspath(Path(place))
     check_driver(parameter, place)

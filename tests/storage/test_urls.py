@@ -85,8 +85,8 @@ class Training:
     def kill(self):
         """Write nothing more, and leave the marks, as a kill does."""
         for disk in (self.session.store._disk, getattr(self.server.trace, "_disk", None)):
-            for each in [] if disk is None else disk._leases.values():
-                each._lost = True
+            if disk is not None and disk._lease is not None:
+                disk._lease._lost = True
         self.session.store.close()
         if self.server.trace is not None:
             self.server.trace._close()

@@ -38,9 +38,9 @@ from siag.storage.records import (
     SIZES,
     Arrays,
     Layout,
+    by_rows,
     in_order,
     raw_bytes,
-    saved_by_rows,
 )
 
 NAME = re.compile(r"state-(\d{6,})\.siag")
@@ -77,7 +77,7 @@ def generations_in(folder: Place, disk: Disk = LOCAL) -> dict[int, str]:
 def good_scans(
     generations: Mapping[int, str], disk: Disk, check: Callable[[Scan], None], remedy: str
 ) -> tuple[list[Scan], list[str]]:
-    """The generations from the newest back to the first with an intact save, and why those after it have none.
+    """The generations from the newest back to the first with an intact save, and what was damaged, a line each.
 
     `check` raises `BadFile` if a generation is of no use here, though not damaged; `remedy` helps if none is good.
     """
@@ -94,17 +94,12 @@ def good_scans(
         check(scan)
         scans.append(scan)
         if scan.saves:
-            return scans, refused
+            remarks = [f"{reason}; used generation {number}" for reason in refused]
+            if scan.damage:
+                remarks.append(f"generation {number} is {scan.damage}; used what is intact of it")
+            return scans, remarks
         refused.append(f"{path}: {scan.damage or 'cut short'}, no save in it is intact")
     raise BadFile(f"{'; '.join(refused)}; {remedy}")
-
-
-def remarks_on(scan: Scan, refused: Sequence[str]) -> list[str]:
-    """What was damaged, and what was used instead, one line each."""
-    remarks = [f"{reason}; used generation {scan.number}" for reason in refused]
-    if scan.damage:
-        remarks.append(f"generation {scan.number} is {scan.damage}; used what is intact of it")
-    return remarks
 
 
 @contextmanager
@@ -260,7 +255,7 @@ def all_saves(folder: Place, disk: Disk) -> Iterator[tuple[Scan, dict[str, Any]]
 def read_array(scan: Scan, name: str) -> np.ndarray[Any, Any]:
     """One array of the last save of a verified file; what is saved by rows stays there."""
     forms = {other: form_of(text) for other, text in scan.header["arrays"].items()}
-    rowwise = saved_by_rows({other: shape for other, (_, shape) in forms.items()}, scan.header["identity"].get("n"))
+    rowwise = by_rows({other: shape for other, (_, shape) in forms.items()}, scan.header["identity"].get("n"))
     if name not in forms or name in rowwise:
         raise BadFile(f"{scan.path}: holds no {name}")
     before = itertools.takewhile(lambda other: other != name, in_order(forms, rowwise))

@@ -27,9 +27,6 @@ class Lease:
         mark: the URL of the mark.
         run: a name that no other run has; the mark of the same name, left by the same run's server before it was
             started again, is taken over without a look whether it is alive.
-
-    Attributes:
-        holders: how many open files rely on it.
     """
 
     def __init__(self, mark: str, run: str) -> None:
@@ -44,7 +41,6 @@ class Lease:
             threading.Thread(target=self._live, name="siag-pulse", daemon=True),
         )
         self._lost = False
-        self.holders = 0
 
     def take(self) -> bool:
         """Mark the URL, once nobody else is seen to be alive there; False if somebody is."""

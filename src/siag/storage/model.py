@@ -10,16 +10,7 @@ import numpy as np
 from siag.foundations.errors import BadFile, reason_of
 from siag.foundations.types import Floats
 from siag.storage.disk import LOCAL, Disk, Place
-from siag.storage.generations import (
-    Scan,
-    all_saves,
-    generations_in,
-    good_scans,
-    join_entries,
-    metas_of,
-    read_array,
-    remarks_on,
-)
+from siag.storage.generations import Scan, all_saves, generations_in, good_scans, join_entries, metas_of, read_array
 from siag.storage.store import LOCK
 from siag.storage.urls import disk_of
 
@@ -106,8 +97,8 @@ def _generations(folder: str, disk: Disk) -> dict[int, str]:
 
 def _newest(folder: str, disk: Disk) -> SavedModel:
     """The newest good save."""
-    scans, refused = good_scans(_generations(folder, disk), disk, lambda scan: None, REMEDY)
-    return _model(scans[-1:], len(join_entries(scans)[0]), remarks_on(scans[-1], refused))
+    scans, remarks = good_scans(_generations(folder, disk), disk, lambda scan: None, REMEDY)
+    return _model(scans[-1:], len(join_entries(scans)[0]), remarks)
 
 
 def _newest_of_all(folder: str, disk: Disk) -> SavedModel:

@@ -45,7 +45,7 @@ class RemoteFile:
 
     def __init__(self, disk: RemoteDisk, url: str) -> None:
         self.url = url
-        self._disk, self._lease = disk, ""
+        self._disk, self._mark = disk, ""
         self._content = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115  # closed by `close`
         self._turn = threading.Lock()  # it may grow while it is sent
 
@@ -68,9 +68,8 @@ class RemoteFile:
     def lock(self) -> bool:
         """Take the lease of its final name."""
         mark = f"{self.url.removesuffix(DRAFT)}.owner"
-        if self._disk.hold(mark):
-            self._lease = mark
-        return bool(self._lease)
+        self._mark = mark if self._disk.hold(mark) else ""
+        return bool(self._mark)
 
     def is_at(self, place: Place) -> bool:
         """Compare the names."""
@@ -79,9 +78,9 @@ class RemoteFile:
     def close(self) -> None:
         """Drop what is kept here, and its lease."""
         self._content.close()
-        if self._lease:
-            self._disk.let_go(self._lease)
-        self._lease = ""
+        if self._mark:
+            self._disk.let_go(self._mark)
+        self._mark = ""
 
     def parts(self) -> Iterator[bytes]:
         """What is in it now, a part at a time."""
@@ -95,7 +94,7 @@ class RemoteFile:
 
 
 class RemoteDisk:
-    """Where files are that have URLs.
+    """Where the files of one folder, or one file, are that have URLs; one lease guards them.
 
     Calls to the driver are made one at a time, each in a thread that is given up when it makes no progress.
 
@@ -107,7 +106,8 @@ class RemoteDisk:
     def __init__(self, run: str | None = None) -> None:
         self._run = run or secrets.token_hex(16)
         self._drafts: dict[str, RemoteFile] = {}
-        self._leases: dict[str, Lease] = {}
+        self._lease: Lease | None = None
+        self._holders = 0  # open files that rely on it
         self._turn = threading.Lock()
         self._moved = self._due = 0.0  # when there was progress last, and when the next upload may begin
 
@@ -172,28 +172,26 @@ class RemoteDisk:
             self._due = time.monotonic() + pause
 
     def hold(self, mark: str) -> bool:
-        """Take a lease, or share one that this disk has; False if another run has it."""
-        lease = self._leases.get(mark)
-        if lease is None:
+        """Take the lease, or share the one that this disk has; False if another run has it."""
+        if self._lease is None:
             self.make_folder(mark.rpartition("/")[0])
             lease = Lease(mark, self._run)
             if not self._call(mark, lambda *_: lease.take()):
                 return False
-            self._leases[mark] = lease
-        lease.holders += 1
+            self._lease = lease
+        self._holders += 1
         return True
 
     def let_go(self, mark: str) -> None:
-        """Share a lease no longer; the last one gives it up."""
-        lease = self._leases[mark]
-        lease.holders -= 1
-        if not lease.holders:
-            del self._leases[mark]
+        """Share the lease no longer; the last file gives it up."""
+        self._holders -= 1
+        if not self._holders and (lease := self._lease) is not None:
+            self._lease = None
             with suppress(OSError):  # it did not answer
                 self._call(mark, lambda *_: lease.release())
 
     def _send(self, file: RemoteFile, system: Any, path: str) -> None:
-        self._check_leases()
+        self._check_lease()
         whole = _appears_whole(system)
         there = system.open(path if whole else f"{path}{DRAFT}", "wb", block_size=PART)
         try:
@@ -208,7 +206,7 @@ class RemoteDisk:
             raise
         there.close()
         if not whole:
-            self._check_leases()
+            self._check_lease()
             system.mv(f"{path}{DRAFT}", path)
 
     def _fetch(self, system: Any, path: str) -> BufferedIOBase:
@@ -221,12 +219,12 @@ class RemoteDisk:
         return kept
 
     def _delete(self, system: Any, path: str) -> None:
-        self._check_leases()
+        self._check_lease()
         system.rm_file(path)
 
-    def _check_leases(self) -> None:
-        for lease in tuple(self._leases.values()):
-            lease.check()
+    def _check_lease(self) -> None:
+        if self._lease is not None:
+            self._lease.check()
 
     def _call(self, url: Place, function: Callable[[Any, str], Answer]) -> Answer:
         """Call a function with the file system of a URL and the path there; what fails raises `OSError`."""

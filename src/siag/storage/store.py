@@ -25,17 +25,17 @@ from siag.foundations.types import Integers
 from siag.storage.background import Background, Thread
 from siag.storage.checkpoint_writer import CheckpointWriter
 from siag.storage.disk import LOCAL, Disk, File, Place
-from siag.storage.generations import Scan, compare, fill_arrays, generations_in, good_scans, join_entries, remarks_on
+from siag.storage.generations import Scan, compare, fill_arrays, generations_in, good_scans, join_entries
 from siag.storage.records import (
     CHANGE,
     ENTRY,
     Arrays,
     Layout,
     Part,
+    by_rows,
     layout_of,
     make_content,
     make_record,
-    saved_by_rows,
 )
 
 LOCK = "lock"  # the name of the file that is locked while a server has the folder
@@ -45,17 +45,11 @@ NO_SAVE = "there is no save yet that entries could follow; save first"
 
 @dataclass(frozen=True)
 class Recovery:
-    """What was found on disk, beside the arrays.
+    """What was found on disk, beside the arrays."""
 
-    Attributes:
-        meta: what was saved with the arrays.
-        entries: what was logged after that, in order, without a gap.
-        remarks: what was damaged, and what was used instead, one line each.
-    """
-
-    meta: dict[str, Any]
-    entries: list[bytes]
-    remarks: tuple[str, ...]
+    meta: dict[str, Any]  # what was saved with them
+    entries: list[bytes]  # what was logged after that, in order, without a gap
+    remarks: tuple[str, ...]  # what was damaged, and what was used instead, one line each
 
 
 @dataclass
@@ -157,7 +151,7 @@ class Store:
         if not generations:
             return None
         layout = layout_of(arrays)
-        scans, refused = good_scans(
+        scans, remarks = good_scans(
             generations,
             self._disk,
             lambda scan: compare(scan.path, scan.header, self._identity, layout),
@@ -165,7 +159,6 @@ class Store:
         )
         scan = scans[-1]
         entries, unused = join_entries(scans)
-        remarks = remarks_on(scan, refused)
         if unused:
             remarks.append(f"{unused} logged entries were not used: one before them is missing")
         meta = self._go_on(scan, len(entries), arrays)
@@ -251,7 +244,7 @@ class Store:
 
     def _rowwise(self, arrays: Arrays) -> set[str]:
         """The names of the arrays that are saved by rows."""
-        return saved_by_rows({name: array.shape for name, array in arrays.items()}, self._identity.get("n"))
+        return by_rows({name: array.shape for name, array in arrays.items()}, self._identity.get("n"))
 
     def _flushed(self) -> bool:
         """Force all entries to disk; False if the file is in no state to take them, or lacks one before them."""

@@ -38,7 +38,7 @@ class SmallDisk(LocalDisk):
         self.full = 0
 
     def check(self, path):
-        if self.full and self.only in path.name:
+        if self.full and self.only in os.path.basename(path):
             raise OSError(self.full, os.strerror(self.full))
 
 

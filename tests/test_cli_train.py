@@ -485,7 +485,10 @@ def test_a_contradiction_is_the_same_line_in_python_in_the_shell_and_in_a_file(c
         (f"{TRAIN} --tls", "tls = True: must be given with --runtime ray"),
         (f"{TRAIN} --address auto", "address = 'auto': must be given with --runtime ray"),
         (f"{TRAIN} --server-resources CPU=1", "server-resources = 'CPU=1': must be given with --runtime ray"),
-        (f"{TRAIN} --folder s3://bucket/x {INSTANT}", "folder = 's3://bucket/x': must be a path; a URL goes with"),
+        (
+            f"{TRAIN} --folder s3://bucket/x {INSTANT}",
+            "folder = 's3://bucket/x': must be a URL whose driver is installed",
+        ),
         (f"{TRAIN} --runtime slurm", "runtime = 'slurm': must be local, ray, or yours as module:attribute"),
         (f"{TRAIN} --runtime job:few", "must be a siag.runtimes.Runtime"),
         (f"{RAY} --resources CPU", "resources = 'CPU': must be each once, like CPU=1,GPU=0.5"),

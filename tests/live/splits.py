@@ -51,7 +51,6 @@ class Split(InThread):
         secret=SECRET,
         about=None,
         share=False,
-        publish=None,
         **options,
     ):
         self.notes = Notes()
@@ -64,7 +63,7 @@ class Split(InThread):
         spec = spec_of(self.names, **options)
         self.followers, self._owns = followers, followers is None
         if followers is None:
-            given = {"tokens": tokens, "secret": SECRET, "context": context, "share": share, "publish": publish}
+            given = {"tokens": tokens, "secret": SECRET, "context": context, "share": share}
             self.followers = [Running(Follower(spec, k, shards, **given)) for k in range(1, shards)]
         try:
             others = Followers([each.address for each in self.followers], secret, client)

@@ -26,7 +26,7 @@ def interrupt():
     os.kill(os.getpid(), signal.SIGINT)
 
 
-def test_a_run_outlives_a_worker_a_shard_and_the_lead_and_ctrl_c_ends_it_in_order(tmp_path):
+def test_a_run_at_a_url_outlives_a_worker_a_shard_and_the_lead_and_ctrl_c_ends_it_in_order(tmp_path):
     def gone_on(times):
         return lambda snapshot: sum("went on from version" in event for event in notes.events) == times
 
@@ -40,7 +40,7 @@ def test_a_run_outlives_a_worker_a_shard_and_the_lead_and_ctrl_c_ends_it_in_orde
         (jobs.grown("0", 20), interrupt),
     ]
     notes = Notes(*plan)
-    places = {"trace": tmp_path / "trace.csv", "folder": tmp_path / "state"}
+    places = {"trace": (tmp_path / "trace.csv").as_uri(), "folder": (tmp_path / "state").as_uri()}
     run = train(n=2, runtime=Ray(shards=2, tls=True, patience=PATIENCE), **places, progress=notes)
     assert not notes.plan
     assert notes.heard("worker 0 is gone", "its row stays")

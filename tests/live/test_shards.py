@@ -2,6 +2,7 @@
 
 import warnings
 from contextlib import ExitStack
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -186,15 +187,16 @@ def test_a_durable_run_cannot_be_split(tmp_path):
         Split(2, folder=tmp_path, durable=True)
 
 
-def test_folders_of_split_and_whole_runs_are_not_mixed_up(tmp_path):
+@pytest.mark.parametrize("place", [str, Path.as_uri])
+def test_folders_of_split_and_whole_runs_are_not_mixed_up(tmp_path, place):
     (tmp_path / "shard-0").mkdir()
-    with pytest.raises(BadFile, match="was split over several servers"):
-        Split(1, folder=tmp_path)
+    with pytest.raises(BadFile, match=f"^{place(tmp_path)}: .* was split over several servers"):
+        Split(1, folder=place(tmp_path))
     other = tmp_path / "other"
     other.mkdir()
     (other / "state-000001.siag").write_bytes(b"")
-    with pytest.raises(BadFile, match="was not split"):
-        Split(2, folder=other)
+    with pytest.raises(BadFile, match=f"^{place(other)}: .* was not split"):
+        Split(2, folder=place(other))
 
 
 def test_a_worker_that_calls_only_one_of_the_servers_is_told():

@@ -3,6 +3,7 @@
 import hashlib
 import socket
 from contextlib import suppress
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -132,12 +133,13 @@ def test_a_follower_that_was_killed_is_restored_and_the_run_goes_on(tmp_path):
     assert same(path, second, run)
 
 
-def test_a_lead_that_begins_again_takes_its_followers_back_with_it(tmp_path):
-    path, folder = tmp_path / "run.trace", tmp_path / "state"
-    first = Split(2, folder=folder, trace=path, until=Until(reports=200))
+@pytest.mark.parametrize("place", [str, Path.as_uri])
+def test_a_lead_that_begins_again_takes_its_followers_back_with_it(tmp_path, place):
+    path, folder = tmp_path / "run.trace", place(tmp_path / "state")
+    first = Split(2, folder=folder, trace=place(path), until=Until(reports=200))
     with first:
         finish(first, hands(first))
-        second = Split(2, folder=folder, trace=path, until=Until(reports=400), followers=first.followers)
+        second = Split(2, folder=folder, trace=place(path), until=Until(reports=400), followers=first.followers)
         assert second.server.reports == 200
         with second:
             run = finish(second, hands(second))

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from tests.torture.disk import Deferred, SimulatedDisk
 from tests.torture.network import Killed
 from tests.torture.observed import FOLDER
 from tests.torture.shadow import Broken, require
@@ -20,8 +21,6 @@ from siag.live.sharding.saves import ShardStore
 from siag.live.sharding.slice_server import SliceServer
 from siag.live.sharding.slices import Shard
 from siag.live.transports.virtual import perform_one
-from siag.storage.background import Deferred
-from siag.storage.simulated_disk import SimulatedDisk
 
 if TYPE_CHECKING:
     from tests.torture.shards import ShardedTorture

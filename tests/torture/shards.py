@@ -6,6 +6,7 @@ from contextlib import ExitStack, suppress
 from functools import partial
 from typing import Any
 
+from tests.torture.disk import Deferred, DiskFaults, SimulatedDisk
 from tests.torture.followers import SECRET, Follower, Strict
 from tests.torture.lines import Line, SplitLink
 from tests.torture.network import KEEPALIVE, Host, Killed
@@ -24,8 +25,6 @@ from siag.live.sharding.saves import LeadStore, ShardStore
 from siag.live.spec import Spec
 from siag.live.worker import Worker
 from siag.server import ParameterServer
-from siag.storage.background import Deferred
-from siag.storage.simulated_disk import DiskFaults, SimulatedDisk
 
 RETRY = 0.2  # virtual seconds before a lead that has lost a follower begins again
 READ = 0.2  # how likely the lead reads all of w when it looks after things

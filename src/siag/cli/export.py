@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from siag.cli.app import FILE, NOTHING_HALF, on_interrupt, siag
+from siag.cli.app import NOTHING_HALF, on_interrupt, siag
 from siag.cli.printing import tell
 from siag.foundations.errors import BadInput
 
@@ -18,13 +18,14 @@ if TYPE_CHECKING:
 
 
 @siag.command(epilog="Example: siag export state w.npy")
-@click.argument("folder", type=FILE)
+@click.argument("folder")
 @click.argument("file", type=click.Path(path_type=Path, allow_dash=True))
-def export(folder: Path, file: Path) -> None:
+def export(folder: str, file: Path) -> None:
     """Write the model w that the live run in FOLDER saved last to FILE.
 
-    FOLDER is the --folder of siag serve; the server may be at work, and w is then about a second old at most. What a
-    durable server has logged since its last save is counted, but not in w.
+    FOLDER is the --folder of siag train or siag serve, a path or a URL. The server may be at work; w is then about a
+    second old at most, or as old as the last save at a URL. What a durable server has logged since its last save is
+    counted, but not in w.
 
     FILE may end in .npy (for numpy.load), .csv (a header, then a number on each line) or .txt (numbers only); - prints
     the numbers.

@@ -103,14 +103,12 @@ def _finish(result: Run, folder: Path | None, as_json: bool, state: str | PathLi
     SIGTERM has nothing to end any more.
     """
     from siag.live.reasons import Ending
-    from siag.storage.mirror import is_url
 
     with meaning(signal.SIGTERM, lambda *_: None):
         lost = deliver(result, folder, as_json, live=True)
         tell(*lost)
         if lost and state is not None:
-            copied = "copy it here first" if is_url(state) else f"siag export {state} w.npy"
-            tell(f"{state}: siag export reads the model from it: {copied}")
+            tell(f"{state}: siag export reads the model from it: siag export {state} w.npy")
     about = result.about
     if about.get("failed") and result.reads[0, -1] == about.get("before", 0):
         stop(f"no worker has reported anything; {about['failed'][0]}", FAILED)

@@ -32,7 +32,7 @@ from siag.live.network import NETWORK
 from siag.live.spec import fields_of, renamed
 from siag.runtimes import Limits, Ray, Runtime, Until
 from siag.server import DROP, KEEP, Departed, Guard
-from siag.storage.remote import is_url
+from siag.storage.urls import is_url
 
 HIDDEN = ("progress",)  # who watches a run is the shell's affair
 TRAIN, SERVE = ("dimension", "ray"), ("dimension", "workers", "network")  # keys that are no fields

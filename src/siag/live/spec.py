@@ -24,6 +24,7 @@ from siag.server.guard import Guard
 from siag.server.members import KEEP, Departed
 from siag.server.parameter_server import STEP_AT_ONCE
 from siag.steps import Step
+from siag.storage.urls import is_url
 
 AnyPath = str | os.PathLike[str]
 LEFT_OUT: Any = None  # filled in, or refused, by `validate`
@@ -166,6 +167,9 @@ class Spec:
                 check.real(name, value, **limit, remedy="or leave it out")
         if check.truth("durable", self.durable) and self.folder is None:
             raise Missing("folder", "say where a durable run is to be kept")
+        if self.durable and is_url(self.folder):
+            allowed = "False with a folder at a URL, to which it is saved every few seconds"
+            raise BadInput("durable", True, allowed, "give the path of a folder")
         return replace(
             self,
             method=method,

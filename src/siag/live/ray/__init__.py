@@ -2,7 +2,6 @@
 
 `runtime` holds the options and checks them, `cluster` connects, `resources` says what a run asks of a cluster. `driver`
 runs in the user's program and drives `servers` and `workers`, which start the actors of `server_actor` and `actors`.
-`places` keeps folder and trace where all nodes see them.
 """
 
 from siag.live.ray.runtime import Ray

@@ -27,7 +27,7 @@ from siag.live.sharding.slices import check_split
 from siag.live.spec import Spec
 from siag.live.wire import LARGEST
 from siag.simulation import Run
-from siag.storage.mirror import check_url, is_url
+from siag.storage.urls import check_url, is_url
 from siag.streams import Part, Rows, split
 from siag.streams.parts import dismiss
 
@@ -129,13 +129,10 @@ class Ray(Runtime):
                 if text.startswith("memory:"):
                     allowed = "storage that all nodes see, not the memory of one process"
                     raise BadInput(name, text, allowed, "give a path, or a URL of object storage")
-                check_url(name, text, file=name == "trace")
+                check_url(name, text)
             else:
                 found[name] = os.path.abspath(text)
         durable = check.truth("durable", spec.durable)
-        if durable and is_url(spec.folder):
-            allowed = "False with a folder at a URL, to which it is copied every few seconds"
-            raise BadInput("durable", True, allowed, "give the path of a folder on storage that all nodes see")
         if durable and self.shards > 1:
             raise BadInput("durable", True, f"False with {self.shards} shards", "use shards=1")
         return replace(spec, **found)

@@ -21,7 +21,6 @@ from siag.live.departures import GONE
 from siag.live.monitor.watch import Problems
 from siag.live.parts import Parts
 from siag.live.ray.actors import TIMEOUT, Gone, Secrets, loaded, node, restarted, trusting
-from siag.live.ray.places import Places
 from siag.live.reasons import Ended
 from siag.live.session import Session
 from siag.live.sharding import Follower, ShardLost
@@ -65,13 +64,6 @@ class ServerSpec:
     def serving(self) -> dict[str, Any]:
         """How any server talks to workers, all of which are the run's own."""
         return {"context": self.secrets.serving(), "tokens": self.secrets.known(), "share": True}
-
-    def places(self, k: int) -> Places:
-        """Where shard k keeps its state; known to be the same run's when Ray restarts the actor that calls."""
-        import ray
-
-        identity = str(ray.get_runtime_context().get_actor_id())
-        return Places(self.spec, k if self.shards > 1 else None, identity)
 
 
 class Look(NamedTuple):
@@ -133,7 +125,6 @@ class ServerActor:
         self._life, self._relay = secrets.token_hex(4), Relay()
         self._addresses: list[Address] | None = None
         self._session: Session | None = None
-        self._places: Places | None = None
         self._why: Ended | None = None  # what the driver knows: the run is to end,
         self._gone: dict[int, Gone] = {}  # and these workers are gone for good
         self._obeyed: set[int] = set()  # rows of workers that the session knows to be gone for good
@@ -158,15 +149,8 @@ class ServerActor:
         self._why, self._gone = why, gone
         if self._session is not None:
             self._session.soon(self._obey)
-        news = None if self._places is None else self._places.news()
-        if news is not None:
-            self._relay.problem(news)
         told, lines = self._relay.after(place[1] if place is not None and place[0] == self._life else 0)
-        named = [(problem, self._named(text)) for problem, text in lines]
-        return Look(self._addresses is not None, named, (self._life, told), self._relay.snapshot)
-
-    def _named(self, text: str) -> str:
-        return text if self._places is None else self._places.named(text)
+        return Look(self._addresses is not None, lines, (self._life, told), self._relay.snapshot)
 
     # The run
 
@@ -183,16 +167,15 @@ class ServerActor:
             except BaseException as failure:  # the user's loss may raise anything
                 error = _portable(failure)
         self._addresses = None
-        return Outcome(run, error, [(each.category, self._named(str(each.message))) for each in found])
+        return Outcome(run, error, [(each.category, str(each.message)) for each in found])
 
     def _run(self, given: ServerSpec, followers: list[Any]) -> Run:
         with ExitStack() as stack:
             listeners = [stack.enter_context(each) for each in listen(*given.listening(0))]
-            places = self._places = stack.enter_context(given.places(0))
             said = ""
             while True:
                 try:
-                    run = self._serve(given, listeners, places, self._find(followers))
+                    return self._serve(given, listeners, self._find(followers))
                 except ShardLost as error:
                     self._addresses = None
                     if given.spec.folder is None:
@@ -201,20 +184,14 @@ class ServerActor:
                         said = str(error)
                         self._relay.problem(f"problem: {error}; all servers go on from their last save")
                     time.sleep(RETRY)
-                    continue
-                wrong = places.finish()
-                if wrong:
-                    warnings.warn(wrong, RuntimeWarning, stacklevel=2)
-                return run
 
-    def _serve(self, given: ServerSpec, listeners: Sequence[Any], places: Places, others: list[Address]) -> Run:
-        keys, spec = given.secrets, replace(places.spec, progress=self._relay)
+    def _serve(self, given: ServerSpec, listeners: Sequence[Any], others: list[Address]) -> Run:
+        keys, spec = given.secrets, replace(given.spec, progress=self._relay)
         followers = Followers(others, keys.servers, trusting(keys.authority))
-        parts = SplitParts(spec, followers, places.publisher) if others else Parts(spec, places.publisher)
+        parts = SplitParts(spec, followers, run=_identity()) if others else Parts(spec, run=_identity())
         assembly = Assembly(spec, parts=parts)
-        self._check_seen(given.spec.folder, assembly.session)
-        assembly.session.save(time.monotonic(), wait=True)  # a trace must not be there before any state is
-        places.start()
+        self._check_seen(spec.folder, assembly.session)
+        assembly.session.save(time.monotonic(), wait=True)  # a server that is restarted has something to go on from
         self._session, self._obeyed = assembly.session, set()
         self._session.soon(self._obey)
 
@@ -285,7 +262,7 @@ class ShardActor:
 
     def __init__(self, version: str, k: int) -> None:
         self._version, self._k = version, k
-        self._trouble = self._left = ""  # why it cannot work; what is wrong with its last copy
+        self._trouble = ""  # why it cannot work
         self._follower: Follower | None = None
         self._ended = threading.Event()
 
@@ -294,14 +271,9 @@ class ShardActor:
         try:
             given: ServerSpec = loaded(parcel, "the run", self._version)
             host, port = given.listening(self._k)
-            with given.places(self._k) as places:
-                own: dict[str, Any] = {"publish": places.publisher, **given.serving()}
-                own |= {"host": host, "port": port, "secret": given.secrets.servers}
-                follower = Follower(places.spec, self._k, given.shards, **own)
-                places.start()
-                self._follower = follower
-                follower.run()
-                self._left = places.finish()
+            own: dict[str, Any] = {"run": _identity(), "secret": given.secrets.servers, **given.serving()}
+            self._follower = Follower(given.spec, self._k, given.shards, host=host, port=port, **own)
+            self._follower.run()
         except BaseException as error:
             self._trouble = last_words(error)
         finally:
@@ -313,12 +285,18 @@ class ShardActor:
             raise SiagError(f"shard {self._k}: {self._trouble}")
         return None if self._follower is None else self._follower.address
 
-    def stop(self) -> str:
-        """End in order; what is wrong if not all that was saved is where it belongs."""
+    def stop(self) -> None:
+        """End in order."""
         if self._follower is not None:
             self._follower.stop()
             self._ended.wait()
-        return self._left
+
+
+def _identity() -> str:
+    """By which a server that Ray restarts knows its own lease of a URL: that of the actor that calls."""
+    import ray
+
+    return str(ray.get_runtime_context().get_actor_id())
 
 
 def _portable(error: BaseException) -> bytes:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,7 +10,6 @@ from siag.foundations.errors import SiagError
 from siag.foundations.version import __version__
 from siag.live.ray.actors import Gone
 from siag.live.ray.cluster import installed, parcel, why_lost
-from siag.live.ray.places import STALE
 from siag.live.ray.resources import Amounts, as_options
 from siag.live.ray.server_actor import Look, Outcome, ServerActor, ServerSpec, ShardActor
 from siag.live.reasons import Ended
@@ -110,15 +108,9 @@ class Servers:
         return SiagError(f"the server's process is gone: {why_lost(error)}; {remedy}")
 
     def finish(self) -> None:
-        """Let the servers of the other shards end in order; warn of those whose last save is not where it belongs."""
-        stops = [shard.stop.remote() for shard in self._actors[1:]]
-        for k, stop in enumerate(stops, start=1):
-            try:
-                wrong = str(self._ray.get(stop))  # copying gives up by itself when there is no progress
-            except self._ray.exceptions.RayError:
-                wrong = STALE
-            if wrong:
-                warnings.warn(f"shard {k}: {wrong}", RuntimeWarning, stacklevel=6)
+        """Let the servers of the other shards end in order; the lead has waited for their last saves."""
+        with suppress(self._ray.exceptions.RayError):
+            self._ray.get([shard.stop.remote() for shard in self._actors[1:]])
 
     def remove(self) -> None:
         """Leave nothing of them on the cluster."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import ExitStack, closing
 from typing import Any
 
@@ -22,14 +21,11 @@ class SplitParts(Parts):
     Args:
         spec: what to run, validated.
         followers: the other servers.
-        publish: as for `Parts`.
         given: as for `Parts`.
     """
 
-    def __init__(
-        self, spec: Spec, followers: Followers, publish: Callable[[], None] | None = None, **given: Any
-    ) -> None:
-        super().__init__(spec, publish, **given)
+    def __init__(self, spec: Spec, followers: Followers, **given: Any) -> None:
+        super().__init__(spec, **given)
         self._followers = followers
         if spec.durable:
             raise BadInput("durable", True, "False for a model that is split", "or use one server")

@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 import time
-from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 
 from siag.foundations import check
 from siag.foundations.errors import BadInput
@@ -19,6 +17,7 @@ from siag.live.sharding.slice_server import SliceServer
 from siag.live.sharding.slices import Shard
 from siag.live.spec import Spec
 from siag.live.transports.tcp.endpoint import Endpoint, listen
+from siag.storage.urls import disk_of
 
 PAUSE = 0.01  # seconds between two looks at saves under way, and at who is too slow
 
@@ -39,7 +38,7 @@ class Follower:
         secret: by which it knows the lead.
         context: for TLS.
         share: whether workers on this machine, all trusted, may share memory with it.
-        publish: as for `Store`.
+        run: as for `siag.storage.remote_disk.RemoteDisk`.
 
     Attributes:
         address: where it listens.
@@ -57,7 +56,7 @@ class Follower:
         secret: str,
         context: ssl.SSLContext | None = None,
         share: bool = False,
-        publish: Callable[[], None] | None = None,
+        run: str | None = None,
     ) -> None:
         if not secret:
             raise BadInput("secret", secret, "a text that only the servers of this run know")
@@ -65,7 +64,10 @@ class Follower:
         shard.check_memory()
         SliceServer.warm_up(spec.method)
         limits = Limits(connections=max(Limits.connections, 2 * spec.n))
-        store = None if spec.folder is None else partial(ShardStore, Path(spec.folder), shard, publish=publish)
+        store = None
+        if spec.folder is not None:
+            disk, folder = disk_of("folder", spec.folder, run=run)
+            store = partial(ShardStore, folder, shard, disk=disk)
         self._connections = FollowerConnections(shard, tokens, secret, limits, store=store, share=share)
         self._context, self._over = context, False
         self._listeners = listen(host, port)

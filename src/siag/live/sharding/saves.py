@@ -6,8 +6,8 @@ go back to that is kept: after a crash all shards go back to the newest save tha
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,8 @@ import numpy as np
 from siag.foundations.errors import BadFile
 from siag.live.sharding.lead import LeadServer
 from siag.live.sharding.slices import Shard
-from siag.storage.generations import Scan, compare, numbered_saves
+from siag.storage.disk import Place
+from siag.storage.generations import Scan, all_saves, compare
 from siag.storage.records import Arrays, layout_of
 from siag.storage.store import Recovery, Store
 
@@ -32,18 +33,18 @@ class ShardStore(Store):
         given: as for `Store`.
     """
 
-    def __init__(self, folder: Path, shard: Shard, **given: Any) -> None:
+    def __init__(self, folder: Place, shard: Shard, **given: Any) -> None:
         identity = {**shard.spec.identity, "shard": shard.k, "shards": shard.shards}
-        super().__init__(folder / f"shard-{shard.k}", identity, **given)
+        super().__init__(f"{os.fspath(folder)}/shard-{shard.k}", identity, **given)
         self._found: dict[int, Scan] = {}  # where the saves are that were here at the beginning, by number
         self._tried = 0  # the number of the last save
 
     def known(self, arrays: Arrays) -> tuple[list[int], int]:
         """The numbers of all saves that are intact, and the last that was once known to be common."""
         layout, common = layout_of(arrays), 0
-        for number, (scan, meta) in numbered_saves(self._folder, self._disk).items():
+        for scan, meta in all_saves(self._folder, self._disk):
             compare(scan.path, scan.header, self._identity, layout)
-            self._found[number] = scan
+            self._found[int(meta["save"])] = scan
             common = max(common, int(meta["common"]))
         return sorted(self._found)[-MOST:], common
 
@@ -78,7 +79,7 @@ class LeadStore(ShardStore):
         given: as for `Store`.
     """
 
-    def __init__(self, folder: Path, server: LeadServer, **given: Any) -> None:
+    def __init__(self, folder: Place, server: LeadServer, **given: Any) -> None:
         super().__init__(folder, server.shard, **given)
         self._server, self._links = server, server.links
         self._number = self._asked = self._common = 0  # the last save: begun, that all were asked for, that all have
@@ -105,7 +106,7 @@ class LeadStore(ShardStore):
         if once and not self._common:
             which = ", ".join(str(k) for k, (saves, _) in enumerate(known) if once not in saves)
             remedy = "put back a copy of all shards' folders, or move them all away to start afresh"
-            raise BadFile(f"{self._folder.parent}: save {once} is missing in shard {which}; {remedy}")
+            raise BadFile(f"{os.path.dirname(self._folder)}: save {once} is missing in shard {which}; {remedy}")
         self._server.go_back(self._common)
         found = self.go_back(self._common, arrays)
         if found is None or self._common >= once:

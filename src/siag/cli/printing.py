@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
@@ -79,12 +78,6 @@ def print_run(result: Run) -> None:
     print_rich(grid)
     if not result.measure:
         print("No loss was recorded.")
-
-
-def print_written(folder: Path | None, names: Sequence[str]) -> None:
-    """The files that were written, if any were."""
-    if folder is not None and names:
-        print(f"Written: {', '.join([str(folder / names[0]), *names[1:]])}")
 
 
 def _columns(result: Run) -> dict[str, Callable[[int], str]]:

@@ -22,7 +22,7 @@ from siag.server.snapshot import Snapshot, State, WorkerView, bin_label, oldest
 MANY = 20  # of more workers than that, only the most noteworthy are shown
 NOTEWORTHY = 10
 BINS = 7  # rows of the histogram
-PROBLEMS = 5
+PROBLEMS, NAMES = 5, 3  # that are shown, of more of them
 NARROW, WIDE = 64, 100  # columns
 
 LOOKS = {  # the mark and the colour of each state, the most noteworthy first
@@ -257,14 +257,18 @@ def _noteworthiness(worker: WorkerView) -> tuple[int, int, float]:
 
 
 def _reasons(workers: Sequence[WorkerView]) -> list[Text]:
-    """Why workers were refused or have left: each reason on a line, with the names of the workers that have it."""
+    """Why workers were refused or are gone: each reason on a line, after the workers that have it."""
     names: dict[tuple[str, str], list[str]] = {}
     for worker in workers:
         if worker.reason:
             style = LABEL if worker.state == State.LEFT else "red"
             names.setdefault((clean(worker.reason), style), []).append(_name(worker))
-    texts = ((f"  {reason}: {', '.join(who)}", style) for (reason, style), who in names.items())
-    return [Text(text, style, no_wrap=True, overflow="ellipsis") for text, style in texts]
+    lines = []
+    for (reason, style), who in names.items():
+        more = f" and {len(who) - NAMES} more" if len(who) > NAMES else ""
+        text = f"  {', '.join(who[:NAMES])}{more}: {reason}"
+        lines.append(Text(text, style, no_wrap=True, overflow="ellipsis"))
+    return lines
 
 
 def _name(worker: WorkerView) -> str:

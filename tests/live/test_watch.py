@@ -176,7 +176,7 @@ def test_without_a_terminal_a_line_comes_every_few_seconds():
 
 def test_a_terminal_without_unicode_gets_letters():
     raw = io.BytesIO()
-    screen = console(file=io.TextIOWrapper(raw, encoding="ascii", write_through=True))
+    screen = console(file=io.TextIOWrapper(raw, encoding="ascii", write_through=True), kind=Screen)
     watcher = Terminal(screen)
     watcher.show(snapshot(problems=("Straße gesperrt",)))
     watcher.event("müde")

@@ -38,26 +38,20 @@ PLAIN = str.maketrans("█▉▊▋▌▍▎▏●○◐◌✕–·…", "######
 
 
 class Screen(Console):
-    """A console for which a broken pipe is an error like others, not the end of the program."""
+    """A console that draws in characters its terminal has, and for which a broken pipe is an error like others."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """The same in letters where there is no Unicode."""
+        segments = super().render(renderable, options)
+        return segments if self.encoding.startswith("utf") else map(self._plain, segments)
+
+    def _plain(self, segment: Segment) -> Segment:
+        text = segment.text.translate(PLAIN).encode(self.encoding, "replace").decode(self.encoding)
+        return Segment(text, segment.style, segment.control)
 
     def on_broken_pipe(self) -> None:
         """Raise, instead of leaving."""
         raise BrokenPipeError
-
-
-class Encodable:
-    """The same in characters that the terminal has."""
-
-    def __init__(self, inner: RenderableType) -> None:
-        self.inner = inner
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        for text, style, control in console.render(self.inner, options):
-            if control or options.encoding.startswith("utf"):
-                yield Segment(text, style, control)
-            else:
-                plain = text.translate(PLAIN).encode(options.encoding, "replace").decode(options.encoding)
-                yield Segment(plain, style)
 
 
 class View:

@@ -104,7 +104,7 @@ def test_a_view_says_how_training_goes():
         assert words in text
     row, reason = [line.split() for line in lines if "edge-0" in line]
     assert row == ["edge-0", "●", "working", "2.0", "100", "0", "0.1s", "7"]
-    assert reason == ["too", "old:", "edge-0"]
+    assert reason == ["edge-0:", "too", "old"]
     assert [line.split()[-2] for line in lines if "█" in line] == ["69", "23", "7"]
 
 
@@ -130,9 +130,9 @@ def test_many_bins_are_merged_at_the_thinner_end():
 
 
 def test_workers_with_the_same_reason_share_a_line():
-    gone = [worker(row, state="left", reason="its stream ended") for row in range(2)]
-    lines = drawn(snapshot(workers=(*gone, worker(2, state="refused", reason="too old"))))
-    assert lines[-2:] == ["  its stream ended: edge-0, edge-1", "  too old: edge-2"]
+    gone = [worker(row, state="left", reason="its stream ended") for row in range(5)]
+    lines = drawn(snapshot(workers=(*gone, worker(9, state="refused", reason="too old"))))
+    assert lines[-2:] == ["  edge-0, edge-1, edge-2 and 2 more: its stream ended", "  edge-9: too old"]
 
 
 def test_names_are_neither_markup_nor_commands():
@@ -175,7 +175,7 @@ def test_without_a_terminal_a_line_comes_every_few_seconds():
 
 def test_a_terminal_without_unicode_gets_letters():
     raw = io.BytesIO()
-    screen = console(file=io.TextIOWrapper(raw, encoding="ascii", write_through=True))
+    screen = console(file=io.TextIOWrapper(raw, encoding="ascii", write_through=True), kind=Screen)
     watcher = Terminal(screen)
     watcher.show(snapshot(problems=("Straße gesperrt",)))
     watcher.event("müde")

@@ -12,7 +12,7 @@ import click
 
 from siag.cli.early import INTERRUPTED, NOT_BEGUN, NotBegun, Terminated
 from siag.cli.files import deliver, folder_for
-from siag.cli.printing import bar, print_json, print_rich, stop, tell
+from siag.cli.printing import bar, print_json, stop, tell
 from siag.foundations.errors import DivergenceWarning, SiagError
 from siag.foundations.version import __version__
 
@@ -139,6 +139,7 @@ def run(file: Path, out: Path | None, as_json: bool) -> int:
 
 def _sweep(experiment: Experiment, out: Path | None, as_json: bool) -> int:
     """Run a grid; print, and with a folder keep, one tidy table."""
+    import rich
     from rich.table import Table
 
     from siag.foundations.files import writable_folder
@@ -160,7 +161,7 @@ def _sweep(experiment: Experiment, out: Path | None, as_json: bool) -> int:
             parts = [str(run.about[name]) for name in ("problem", "method", "activity", "step")]
             spread = f"{run.standard_error[-1]:.1e}" if run.repeats > 1 else "–"
             grid.add_row(*parts, f"{run.mean[-1]:.4e}", spread)
-        print_rich(grid)
+        rich.print(grid)
         if folder is not None:
             print(f"Written: {folder / 'sweep.csv'}; every run is in {kept}")
     diverged = sum(bool((run.diverged >= 0).any()) for run in result.runs)
@@ -197,10 +198,11 @@ def theory(mu: float, beta: float | None, error0: float, as_json: bool, **given:
 
 
 def _print_claims(claims: list[Any]) -> None:
+    import rich
     from rich.table import Table
 
     grid = Table("", "claim", "measured", show_lines=True)
     for claim in claims:
         mark = "[green]holds[/]" if claim.holds else "[bold red]FAILS[/]"
         grid.add_row(mark, f"{claim.statement} [dim]({claim.source})[/]", claim.measured)
-    print_rich(grid)
+    rich.print(grid)

@@ -100,12 +100,12 @@ def _split(text: str) -> list[str]:
 
 
 def _print(found: Comparison) -> None:
-    from rich.console import Console
+    import rich
     from rich.table import Table
 
     from siag.experiments.comparison.result import SHOWN, best_first, cell
 
-    console = Console()
+    console = rich.get_console()
     for activity in found.activities:
         timed = any(entry.timed for entry in found.ran(activity))
         shown = ["iterations", "samples", "bytes", *(["time"] if timed else []), "bias"]

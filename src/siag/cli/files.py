@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from siag.cli.printing import document, print_json, print_run, print_written
+from siag.cli.printing import document, print_json, print_run
 from siag.foundations.errors import SiagError, reason_of
 
 if TYPE_CHECKING:
@@ -40,7 +40,8 @@ def deliver(result: Run, folder: Path | None, as_json: bool, live: bool = False)
 
         print(f"w           {np.array2string(result.w[0], precision=6, threshold=10)}")
     print_run(result)
-    print_written(folder, written)
+    if folder is not None and written:
+        print(f"Written: {', '.join([str(folder / written[0]), *written[1:]])}")
     return lost
 
 

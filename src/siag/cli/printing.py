@@ -5,14 +5,11 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
     from siag.simulation import Run
 
 
@@ -41,13 +38,6 @@ def _without_nan(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def print_rich(*parts: RenderableType, **looks: Any) -> None:
-    """Print tables and coloured text on standard output."""
-    from rich.console import Console
-
-    Console().print(*parts, **looks)
-
-
 @contextmanager
 def bar(shown: bool) -> Iterator[Callable[[float, str], None]]:
     """A progress bar on the terminal; yields a function to be called with the fraction done and what is being done."""
@@ -67,6 +57,7 @@ def document(result: Run) -> dict[str, Any]:
 
 def print_run(result: Run) -> None:
     """What there is to say of a run, and about ten points of its curve."""
+    import rich
     from rich.table import Table
 
     for name, value in result.about.items():
@@ -76,15 +67,9 @@ def print_run(result: Run) -> None:
     last = len(result.t) - 1
     for k in sorted({*range(0, last, max(1, len(result.t) // 10)), last}):
         grid.add_row(*(show(k) for show in columns.values()))
-    print_rich(grid)
+    rich.print(grid)
     if not result.measure:
         print("No loss was recorded.")
-
-
-def print_written(folder: Path | None, names: Sequence[str]) -> None:
-    """The files that were written, if any were."""
-    if folder is not None and names:
-        print(f"Written: {', '.join([str(folder / names[0]), *names[1:]])}")
 
 
 def _columns(result: Run) -> dict[str, Callable[[int], str]]:

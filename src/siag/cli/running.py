@@ -34,7 +34,7 @@ def conduct(
     from siag.runtimes import Several
 
     folder = folder_for(out, MODEL)
-    watcher = watcher_of(given["quiet"], as_json, given["metrics"], given["insecure"])
+    watcher = _watcher(given["quiet"], as_json, given["metrics"], given["insecure"])
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", DivergenceWarning)
         try:
@@ -79,7 +79,7 @@ def terminable() -> Iterator[Watcher]:
         yield begun
 
 
-def watcher_of(quiet: bool, as_json: bool, metrics: str | None, insecure: bool) -> Watcher:
+def _watcher(quiet: bool, as_json: bool, metrics: str | None, insecure: bool) -> Watcher:
     """Who is told how the run goes: a terminal, a reader of JSON lines, Prometheus."""
     from siag.live.spec import renamed
     from siag.live.transports.tcp.worker import shown

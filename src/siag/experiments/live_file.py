@@ -130,10 +130,6 @@ def _server(value: Any, folder: Path) -> Any:
     return make_part("server", kind, kinds[kind], table)
 
 
-def _guard(value: Any, folder: Path) -> Guard:
-    return make_part("guard", "Guard", Guard, _table("guard", value))  # type: ignore[no-any-return]  # what it makes is a Guard
-
-
 def _until(value: Any, folder: Path) -> Any:
     return value if isinstance(value, int) else make_part("until", "Until", Until, _table("until", value))
 
@@ -159,10 +155,6 @@ def _start(value: Any, folder: Path) -> Floats:
         if isinstance(error, BadInput):
             raise
         raise BadFile(f"{folder / value}: not a .npy file of numbers; write it with numpy.save") from None
-
-
-def _loss(value: Any, folder: Path) -> Loss:
-    return Loss(str(value), reference("loss", value, folder))
 
 
 def _place(parameter: str, value: Any, folder: Path) -> Any:
@@ -197,9 +189,9 @@ MAKERS: dict[str, Callable[[Any, Path], Any]] = {
     "method": lambda value, folder: _part("method", value, folder),
     "until": _until,
     "server": _server,
-    "guard": _guard,
+    "guard": lambda value, folder: make_part("guard", "Guard", Guard, _table("guard", value)),
     "departed": _departed,
-    "loss": _loss,
+    "loss": lambda value, folder: Loss(str(value), reference("loss", value, folder)),
     "folder": lambda value, folder: _place("folder", value, folder),
     "trace": lambda value, folder: _place("trace", value, folder),
 }

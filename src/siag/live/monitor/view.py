@@ -22,7 +22,7 @@ from siag.server.snapshot import Snapshot, State, WorkerView, bin_label, oldest
 MANY = 20  # of more workers than that, only the most noteworthy are shown
 NOTEWORTHY = 10
 BINS = 7  # rows of the histogram
-PROBLEMS = 5
+PROBLEMS, NAMES = 5, 3  # that are shown, of more of them
 NARROW, WIDE = 64, 100  # columns
 
 LOOKS = {  # the mark and the colour of each state, the most noteworthy first
@@ -38,26 +38,20 @@ PLAIN = str.maketrans("█▉▊▋▌▍▎▏●○◐◌✕–·…", "######
 
 
 class Screen(Console):
-    """A console for which a broken pipe is an error like others, not the end of the program."""
+    """A console that draws in characters its terminal has, and for which a broken pipe is an error like others."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """The same in letters where there is no Unicode."""
+        segments = super().render(renderable, options)
+        return segments if self.encoding.startswith("utf") else map(self._plain, segments)
+
+    def _plain(self, segment: Segment) -> Segment:
+        text = segment.text.translate(PLAIN).encode(self.encoding, "replace").decode(self.encoding)
+        return Segment(text, segment.style, segment.control)
 
     def on_broken_pipe(self) -> None:
         """Raise, instead of leaving."""
         raise BrokenPipeError
-
-
-class Encodable:
-    """The same in characters that the terminal has."""
-
-    def __init__(self, inner: RenderableType) -> None:
-        self.inner = inner
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        for text, style, control in console.render(self.inner, options):
-            if control or options.encoding.startswith("utf"):
-                yield Segment(text, style, control)
-            else:
-                plain = text.translate(PLAIN).encode(options.encoding, "replace").decode(options.encoding)
-                yield Segment(plain, style)
 
 
 class View:
@@ -257,14 +251,18 @@ def _noteworthiness(worker: WorkerView) -> tuple[int, int, float]:
 
 
 def _reasons(workers: Sequence[WorkerView]) -> list[Text]:
-    """Why workers were refused or have left: each reason on a line, with the names of the workers that have it."""
+    """Why workers were refused or are gone: each reason on a line, after the workers that have it."""
     names: dict[tuple[str, str], list[str]] = {}
     for worker in workers:
         if worker.reason:
             style = LABEL if worker.state == State.LEFT else "red"
             names.setdefault((clean(worker.reason), style), []).append(_name(worker))
-    texts = ((f"  {reason}: {', '.join(who)}", style) for (reason, style), who in names.items())
-    return [Text(text, style, no_wrap=True, overflow="ellipsis") for text, style in texts]
+    lines = []
+    for (reason, style), who in names.items():
+        more = f" and {len(who) - NAMES} more" if len(who) > NAMES else ""
+        text = f"  {', '.join(who[:NAMES])}{more}: {reason}"
+        lines.append(Text(text, style, no_wrap=True, overflow="ellipsis"))
+    return lines
 
 
 def _name(worker: WorkerView) -> str:

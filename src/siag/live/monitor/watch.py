@@ -20,7 +20,6 @@ from siag.server.snapshot import Snapshot
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.live import Live
-    from rich.text import Text
 
 PAUSE = 5.0  # seconds between summaries where no live view is possible
 
@@ -161,7 +160,8 @@ class Terminal(Watcher):
 
     def event(self, text: str) -> None:
         """Print it above the live view; raises nothing."""
-        self._attempt(lambda: self._print(self._view.remark(text, self._latest), fold=self._console.is_interactive))
+        said, fold = self._view.remark(text, self._latest), self._console.is_interactive
+        self._attempt(lambda: self._console.print(said, soft_wrap=not fold))
 
     def close(self) -> None:
         """Leave the last state on the screen, and the terminal as it was; raises nothing."""
@@ -179,15 +179,11 @@ class Terminal(Watcher):
             beside = self._console.stderr  # then what others print there appears above the view, too
             self._live = Live(console=self._console, auto_refresh=False, redirect_stdout=False, redirect_stderr=beside)
             self._live.start()
-        view = self._view.Encodable(self._view.View(snapshot, final))
-        self._live.update(view, refresh=not final)  # to stop is to draw once more
+        self._live.update(self._view.View(snapshot, final), refresh=not final)  # to stop is to draw once more
 
     def _summarise(self, snapshot: Snapshot) -> None:
         self._summed = snapshot
-        self._print(self._view.summary(snapshot))
-
-    def _print(self, text: Text, fold: bool = False) -> None:
-        self._console.print(self._view.Encodable(text), soft_wrap=not fold)
+        self._console.print(self._view.summary(snapshot), soft_wrap=True)
 
     def _attempt(self, draw: Callable[[], None]) -> None:
         """Draw; what cannot be drawn is left out, and a terminal that cannot be written is left alone from then on."""

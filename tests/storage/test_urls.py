@@ -167,6 +167,15 @@ def test_a_problem_is_told_and_gone_when_the_url_can_be_written_again():
         assert not run.save()
 
 
+def test_a_run_whose_end_could_not_be_sent_says_so():
+    run = Training("objects://run")
+    run.report()
+    Objects.reason = "the network is down"
+    with pytest.warns(RuntimeWarning, match="the network is down") as told:
+        run.close()
+    assert sorted(str(each.message).partition(":")[0] for each in told) == ["saving", "the trace"]
+
+
 def test_what_makes_no_progress_is_given_up_and_not_overtaken():
     with training("files://run", trace=None) as run, mock.patch.object(remote_disk, "PATIENCE", 0.05):
         Files.gate = threading.Event()

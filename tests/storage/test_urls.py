@@ -110,14 +110,15 @@ def names_at(url):
 @given(
     kind=st.sampled_from(list(KINDS)),
     plan=st.lists(st.tuples(st.integers(1, 4), st.booleans()), min_size=1, max_size=6),
-    dies_at=st.integers(8, 80),
+    dies_at=st.integers(8, 120),
     share=st.sampled_from([0.0, 0.3, 0.7, 1.0]),
 )
 def test_whenever_an_upload_is_cut_short_the_run_goes_on_from_a_state_its_trace_has(kind, plan, dies_at, share):
     url, system, history, saved = f"{kind}://run", KINDS[kind], {}, 0
     system.renew()
     system.dies_at, system.share = dies_at, share
-    with suppress(SiagError), training(url, history=history) as first:
+    several = mock.patch.object(remote_disk, "PART", 300)  # parts of a file
+    with several, suppress(SiagError), training(url, history=history) as first:
         for reports, wait in plan:
             first.report(reports)
             with mock.patch.object(RemoteDisk, "rested", True):
@@ -164,6 +165,15 @@ def test_a_problem_is_told_and_gone_when_the_url_can_be_written_again():
         ]
         Objects.heal()
         assert not run.save()
+
+
+def test_a_run_whose_end_could_not_be_sent_says_so():
+    run = Training("objects://run")
+    run.report()
+    Objects.reason = "the network is down"
+    with pytest.warns(RuntimeWarning, match="the network is down") as told:
+        run.close()
+    assert sorted(str(each.message).partition(":")[0] for each in told) == ["saving", "the trace"]
 
 
 def test_what_makes_no_progress_is_given_up_and_not_overtaken():

@@ -36,11 +36,8 @@ class Lease:
         self._pulse, self._run = f"{self._mark}.alive", run
         self._owner = f"{run} {secrets.token_hex(16)}".encode()
         self._period = PULSE
-        self._ended, self._heart = (
-            threading.Event(),
-            threading.Thread(target=self._live, name="siag-pulse", daemon=True),
-        )
-        self._lost = False
+        self._lost, self._ended = False, threading.Event()
+        self._heart = threading.Thread(target=self._live, name="siag-pulse", daemon=True)
 
     def take(self) -> bool:
         """Mark the URL, once nobody else is seen to be alive there; False if somebody is."""

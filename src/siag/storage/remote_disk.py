@@ -31,7 +31,8 @@ from siag.storage.lease import Lease
 Answer = TypeVar("Answer")
 
 OBJECT_STORES = {"s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "oss", "oci", "ocilake", "tos", "tosfs"}
-PART = 8 << 20  # bytes sent or fetched at a time
+PART = 1 << 20  # bytes written or fetched at a time
+BLOCK = 5 << 20  # bytes that an object store is sent at a time; not all take less
 PATIENCE = 60.0  # seconds without progress after which a call is given up
 EVERY = 5.0  # seconds from one upload to the next, at least
 REST = 9.0  # how much longer than an upload the pause after it is
@@ -193,7 +194,7 @@ class RemoteDisk:
     def _send(self, file: RemoteFile, system: Any, path: str) -> None:
         self._check_lease()
         whole = _appears_whole(system)
-        there = system.open(path if whole else f"{path}{DRAFT}", "wb", block_size=PART)
+        there = system.open(path if whole else f"{path}{DRAFT}", "wb", block_size=BLOCK)
         try:
             for part in file.parts():
                 there.write(part)

@@ -215,7 +215,7 @@ class ParameterServer:
             self._stepped(now)
 
     def skip(self, row: int, stamp: int, sample: int, now: float) -> None:
-        """Worker `row` has nothing to send after its `sample`-th sample: a report, which may be refused as in `push`."""
+        """Worker `row` has nothing to send after its `sample`-th sample: a report, refused as in `push`."""
         if not 0 <= row < self.n:
             raise Refused.unknown(row, self.n)
         what: Any = *self._book, row, stamp, sample, self.version, now

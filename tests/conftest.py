@@ -15,9 +15,23 @@ os.environ.setdefault("RAY_worker_niceness", "0")  # or other tests would keep R
 signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever starts the tests may ignore it
 
 
+LONGEST = [  # begun last, one of these would keep one core busy while the others have nothing left to do
+    "tests/torture/test_torture.py",
+    "tests/experiments/test_reproduce.py",
+    "tests/test_cli_live.py",
+    "tests/test_cli_train.py",
+    "tests/experiments/test_comparison.py",
+]
+
+
 def pytest_collection_modifyitems(items):
-    """Those on Ray come last: it leaves handlers and threads in a process, which are nothing others should meet."""
-    items.sort(key=lambda item: item.get_closest_marker("ray") is not None)
+    """The longest files first; those on Ray last: it leaves handlers and threads in a process for others to meet."""
+
+    def place(item):
+        file = item.nodeid.partition("::")[0]
+        return item.get_closest_marker("ray") is not None, LONGEST.index(file) if file in LONGEST else len(LONGEST)
+
+    items.sort(key=place)
 
 
 def pytest_runtest_setup(item):

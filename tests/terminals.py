@@ -252,8 +252,20 @@ class Outcome(NamedTuple):
         return [document["event"] for document in self.documents if "event" in document]
 
 
+def typed(monkeypatch, capsys, *words):
+    """Run `siag` with these words in this process; how it ended, as if it had been a process."""
+    from siag.cli import main
+
+    monkeypatch.setattr(sys, "argv", ["siag", *map(str, words)])
+    capsys.readouterr()
+    with pytest.raises(SystemExit) as ended:
+        main()
+    printed = capsys.readouterr()
+    return subprocess.CompletedProcess(words, ended.value.code or 0, printed.out, printed.err)
+
+
 class Shell:
-    """The command line, in this process: so many more would take their time to start."""
+    """The command line, in this process and in the folder of a desk."""
 
     def __init__(self, desk, monkeypatch, capsys):
         self.desk, self.folder, self._patch, self._captured = desk, desk.folder, monkeypatch, capsys
@@ -265,15 +277,8 @@ class Shell:
 
     def __call__(self, *words):
         """Run a command; how it ended."""
-        from siag.cli import main
-
-        typed = [str(word) for word in words]
-        self._patch.setattr(sys, "argv", ["siag", *(typed if len(typed) > 1 else typed[0].split())])
-        self._captured.readouterr()
-        with pytest.raises(SystemExit) as ended:
-            main()
-        printed = self._captured.readouterr()
-        return Outcome(ended.value.code or 0, printed.out.splitlines(), printed.err.splitlines())
+        ended = typed(self._patch, self._captured, *(words if len(words) > 1 else words[0].split()))
+        return Outcome(ended.returncode, ended.stdout.splitlines(), ended.stderr.splitlines())
 
     def mistake(self, *words):
         """The line a mistake is answered with."""

@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 
 import siag
+from siag.cli.early import Terminated
+from terminals import typed
 
 ROOT = Path(__file__).parent.parent
 
@@ -24,17 +26,7 @@ def process(*words, cwd=None, env=None):
 @pytest.fixture
 def command(monkeypatch, capsys):
     """Run `siag` with these words in this process."""
-    from siag.cli import main
-
-    def run(*words):
-        monkeypatch.setattr(sys, "argv", ["siag", *map(str, words)])
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as ended:
-            main()
-        printed = capsys.readouterr()
-        return subprocess.CompletedProcess(words, ended.value.code or 0, printed.out, printed.err)
-
-    return run
+    return lambda *words: typed(monkeypatch, capsys, *words)
 
 
 @pytest.fixture
@@ -126,46 +118,39 @@ def test_a_run_that_diverges_says_when_keeps_what_it_has_and_exits_with_1(comman
     assert json.loads(document.stdout)["error"][-1] is None
 
 
-def test_reproduce_exits_with_1_if_a_claim_does_not_hold_and_shows_it(monkeypatch, capsys, tmp_path):
+def test_reproduce_exits_with_1_if_a_claim_does_not_hold_and_shows_it(monkeypatch, command, tmp_path):
     from siag import experiments
-    from siag.cli import app as cli
     from siag.report import Claim
 
     for holds, status in ((True, 0), (False, 1)):
         claims = [Claim("sIAG is fast", "Sec. IV", "fast", "not measured", holds)]
         monkeypatch.setattr(experiments, "reproduce", lambda out, progress, claims=claims: (out / "page", claims))
-        for words in (["siag", "reproduce", "--out", str(tmp_path)], ["siag", "reproduce", "--json"]):
-            monkeypatch.setattr(sys, "argv", words)
-            with pytest.raises(SystemExit) as ended:
-                cli.main()
-            assert ended.value.code == status
-    printed = capsys.readouterr().out
-    assert "FAILS" in printed
-    assert "0 of 1 claims hold" in printed
-    assert json.loads(printed.splitlines()[-1])["claims"][0]["holds"] is False
+        text, document = command("reproduce", "--out", tmp_path), command("reproduce", "--json")
+        assert (text.returncode, document.returncode) == (status, status)
+    assert "FAILS" in text.stdout
+    assert "0 of 1 claims hold" in text.stdout
+    assert json.loads(document.stdout)["claims"][0]["holds"] is False
 
 
 @pytest.mark.parametrize(
-    ("error", "line"),
+    ("error", "status", "line"),
     [
-        (MemoryError(), "siag: not enough memory: the job is too large; use fewer workers, dimensions or points"),
-        (OSError(28, "No space left on device", "x.csv"), "siag: x.csv: No space left on device"),
-        (KeyboardInterrupt(), "siag: interrupted; no half-written file was left behind"),
+        (MemoryError(), 1, "not enough memory: the job is too large; use fewer workers, dimensions or points"),
+        (OSError(28, "No space left on device", "x.csv"), 1, "x.csv: No space left on device"),
+        (KeyboardInterrupt(), 130, "interrupted; no half-written file was left behind"),
+        (Terminated(), 143, "ended by SIGTERM; no half-written file was left behind"),
+        (siag.SiagError("it went wrong"), 1, "it went wrong"),
     ],
 )
-def test_what_the_machine_refuses_is_one_line_too(monkeypatch, capsys, error, line):
+def test_what_the_machine_refuses_is_one_line_too(monkeypatch, command, error, status, line):
     from siag import experiments
-    from siag.cli import app as cli
 
     def fail(*_, **__):
         raise error
 
     monkeypatch.setattr(experiments, "reproduce", fail)
-    monkeypatch.setattr(sys, "argv", ["siag", "reproduce"])
-    with pytest.raises(SystemExit) as ended:
-        cli.main()
-    assert ended.value.code in {1, 130}
-    assert capsys.readouterr().err == line + "\n"
+    ended = command("reproduce")
+    assert (ended.returncode, ended.stderr) == (status, f"siag: {line}\n")
 
 
 def test_an_output_that_is_a_folder_is_noticed_before_the_run(command, small, tmp_path):
@@ -190,30 +175,26 @@ def test_a_file_with_lists_is_a_sweep_with_one_table(command, small, tmp_path):
     assert len(table["error"]) == len(lines) - 1
 
 
-def interrupted(monkeypatch, capsys, *words):
+def interrupted(command, *words):
     """What is said when Ctrl-C comes while a command runs."""
-    from siag.cli import main
-
-    monkeypatch.setattr(sys, "argv", ["siag", *map(str, words)])
-    with pytest.raises(SystemExit) as ended:
-        main()
-    assert ended.value.code == 130
-    return capsys.readouterr().err
+    ended = command(*words)
+    assert ended.returncode == 130
+    return ended.stderr
 
 
-def test_ctrl_c_says_nothing_of_files_to_a_command_that_writes_none(monkeypatch, capsys):
+def test_ctrl_c_says_nothing_of_files_to_a_command_that_writes_none(monkeypatch, command):
     from siag import runtimes
 
     def interrupt(*_, **__):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(runtimes, "work", interrupt)
-    line = interrupted(monkeypatch, capsys, "work", "localhost:1", "--gradient", "math:exp", "--stream", "math:pi")
+    line = interrupted(command, "work", "localhost:1", "--gradient", "math:exp", "--stream", "math:pi")
     assert line.startswith("siag: interrupted")
     assert "half-written" not in line
 
 
-def test_ctrl_c_during_a_sweep_says_where_it_goes_on(monkeypatch, capsys, small, tmp_path):
+def test_ctrl_c_during_a_sweep_says_where_it_goes_on(monkeypatch, command, small, tmp_path):
     from siag.experiments.config import Experiment
 
     def interrupt(*_, **__):
@@ -221,7 +202,7 @@ def test_ctrl_c_during_a_sweep_says_where_it_goes_on(monkeypatch, capsys, small,
 
     monkeypatch.setattr(Experiment, "sweep", interrupt)
     small.write_text(small.read_text().replace("n = 10", "n = [5, 10]"))
-    line = interrupted(monkeypatch, capsys, "run", small, "--out", tmp_path / "out")
+    line = interrupted(command, "run", small, "--out", tmp_path / "out")
     kept = tmp_path / "out" / "runs"
     assert line == f"siag: interrupted; what was finished is in {kept}; the same command goes on from there\n"
 
@@ -233,11 +214,8 @@ BEFORE = "siag: ended by SIGTERM before it began\n"
 @pytest.mark.parametrize(
     ("words", "number", "status", "line"),
     [
-        (SERVE, "SIGINT", 130, "siag: interrupted\n"),
-        (("compare",), "SIGINT", 130, "siag: interrupted\n"),
         (("theory",), "SIGINT", 130, "siag: interrupted\n"),
         (SERVE, "SIGTERM", 0, BEFORE),
-        (("train",), "SIGTERM", 0, BEFORE),
     ],
 )
 @pytest.mark.parametrize("module", ["click", "numpy"])
@@ -248,9 +226,12 @@ def test_a_signal_while_modules_are_imported_is_answered_with_one_line(words, nu
     assert (result.returncode, result.stderr, result.stdout) == (status, line, "")
 
 
-@pytest.mark.parametrize(("number", "status", "line"), [("SIGTERM", 0, BEFORE), ("SIGINT", 130, "siag: interrupted\n")])
 @pytest.mark.parametrize(
-    "words", [(*SERVE, "--loss"), ("train", "--dimension", "3", "--eta", "1", "--stream", "math:pi", "--gradient")]
+    ("words", "number", "status", "line"),
+    [
+        ((*SERVE, "--loss"), "SIGINT", 130, "siag: interrupted\n"),
+        (("train", "--gradient"), "SIGTERM", 0, BEFORE),
+    ],
 )
 def test_a_signal_before_a_live_run_begins_is_answered_with_one_line(words, number, status, line, tmp_path):
     (tmp_path / "stops.py").write_text(f"import os, signal\nos.kill(os.getpid(), signal.{number})\n")
@@ -258,21 +239,17 @@ def test_a_signal_before_a_live_run_begins_is_answered_with_one_line(words, numb
     assert (result.returncode, result.stderr, result.stdout) == (status, line, "")
 
 
-def test_a_file_that_cannot_be_written_costs_no_other(small, tmp_path, monkeypatch, capsys):
-    from siag.cli import main
+def test_a_file_that_cannot_be_written_costs_no_other(small, tmp_path, monkeypatch, command):
     from siag.simulation import Run
 
     def full(*_):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(Run, "save", full)
-    monkeypatch.setattr(sys, "argv", ["siag", "run", str(small), "--out", str(tmp_path / "out")])
-    with pytest.raises(SystemExit) as ended:
-        main()
-    assert ended.value.code == 1
-    printed = capsys.readouterr()
-    assert printed.err == f"siag: {tmp_path / 'out' / 'run.npz'}: cannot be written: no space left on device\n"
-    assert "run.csv, run.png, run.svg" in printed.out.replace("\n", "")
+    ended = command("run", small, "--out", tmp_path / "out")
+    assert ended.returncode == 1
+    assert ended.stderr == f"siag: {tmp_path / 'out' / 'run.npz'}: cannot be written: no space left on device\n"
+    assert "run.csv, run.png, run.svg" in ended.stdout.replace("\n", "")
     assert {path.name for path in (tmp_path / "out").iterdir()} == {"run.csv", "run.png", "run.svg"}
 
 
@@ -283,13 +260,13 @@ def test_help_tells_the_exit_statuses(command):
 
 def printed(capsys, error, repeats=1, **about):
     """What is printed of a run."""
-    from siag.cli import app as cli
+    from siag.cli.printing import print_run
 
     t = np.arange(4)
     error = np.array([error] * repeats, float)
     counts = np.array([t] * repeats)
     run = siag.Run(t, error, counts, counts / 10, np.zeros((repeats, 2)), np.full(repeats, -1), about)
-    cli._print_run(run, None)
+    print_run(run)
     return capsys.readouterr().out
 
 

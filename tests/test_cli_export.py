@@ -1,8 +1,6 @@
 """`siag export` as a user meets it, beside a server that holds the folder."""
 
 import re
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -11,14 +9,14 @@ from siag.methods import SIAG
 from siag.server import ParameterServer
 from siag.steps import Constant
 from siag.storage import Store
+from terminals import typed
 
 W = [-0.05, 1 / 3, -1e-300]
 
 
-def export(*words):
-    return subprocess.run(
-        [sys.executable, "-m", "siag", "export", *map(str, words)], capture_output=True, text=True, check=False
-    )
+@pytest.fixture
+def export(monkeypatch, capsys):
+    return lambda *words: typed(monkeypatch, capsys, "export", *words)
 
 
 @pytest.fixture
@@ -42,24 +40,24 @@ def read_csv(path):
 
 
 @pytest.mark.parametrize(("name", "read"), [("w.npy", np.load), ("w.csv", read_csv), ("w.txt", np.loadtxt)])
-def test_a_model_is_exported_in_full_precision_while_its_server_is_at_work(folder, tmp_path, name, read):
+def test_a_model_is_exported_in_full_precision_while_its_server_is_at_work(folder, tmp_path, name, read, export):
     before = sorted(path.name for path in folder.iterdir())
     result = export(folder, tmp_path / name)
     assert result.returncode == 0, result.stderr
     assert read(tmp_path / name).tolist() == W
-    assert re.fullmatch(r"version 1, 1 report, d = 3, saved [\d.]+ s ago\n", result.stdout)
+    assert re.fullmatch(r"version 1, 1 report, d = 3, saved [\d.]+s ago\n", result.stdout)
     assert result.stderr == ""
     assert sorted(path.name for path in folder.iterdir()) == before
     assert sorted(path.name for path in tmp_path.iterdir()) == ["state", name]
 
 
-def test_a_dash_is_the_standard_output_with_numbers_only(folder):
+def test_a_dash_is_the_standard_output_with_numbers_only(folder, export):
     result = export(folder, "-")
     assert [float(line) for line in result.stdout.splitlines()] == W
     assert result.stderr.startswith("version 1, 1 report,")
 
 
-def test_what_was_logged_since_the_save_is_counted(locked):
+def test_what_was_logged_since_the_save_is_counted(locked, export):
     folder, store = locked
     for _ in range(2):
         store.log(b"a report")
@@ -70,7 +68,7 @@ def test_what_was_logged_since_the_save_is_counted(locked):
     assert re.fullmatch(told, export(folder, "-").stderr.strip())
 
 
-def test_damage_is_told(folder, tmp_path):
+def test_damage_is_told(folder, tmp_path, export):
     path = folder / "state-000001.siag"
     (folder / "state-000002.siag").write_bytes(path.read_bytes()[:30])
     result = export(folder, tmp_path / "w.npy")
@@ -79,7 +77,7 @@ def test_damage_is_told(folder, tmp_path):
     assert np.load(tmp_path / "w.npy").tolist() == W
 
 
-def test_mistakes_are_one_line_and_exit_status_2(folder, tmp_path):
+def test_mistakes_are_one_line_and_exit_status_2(folder, tmp_path, export):
     (tmp_path / "taken.npy").mkdir()
     for words, expected in (
         ((tmp_path / "nowhere", "w.npy"), "nowhere: cannot be read: no such file or directory"),

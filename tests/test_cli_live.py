@@ -5,11 +5,13 @@ The command is in this process, and the other side in a thread, unless processes
 
 import inspect
 import json
+import os
 import signal
 import socket
 import sys
 import threading
 import urllib.request
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -112,29 +114,14 @@ def work(port, gradient=pull, stream=None, **given):
 # In terminals
 
 
-def test_a_server_and_two_workers_in_three_terminals(desk):
-    server = desk.serve("--workers", 2, "--iterations", 500, "--out", "out", "--trace", "run.trace", "--metrics", 0)
+def test_a_server_and_two_workers_in_three_terminals_killed_and_terminated(desk, shell):
+    words = "--name edge --method SGD --folder state"
+    more = ("--out", "out", "--trace", "run.trace", "--metrics", 0)
+    server = desk.serve(*words.split(), *more, model=("--dimension", 20), eta=1)
     place = json.loads(server.says("metrics at", server.out))["event"].split()[-1]
     wait_for(server, lambda snapshot: True)
     with urllib.request.urlopen(place, timeout=PATIENCE) as answer:
-        assert 'siag_worker_reports_total{worker="0"}' in answer.read().decode()
-    one, three = desk.work(server, stream="job:slow_ones"), desk.work(server, stream="job:slow_threes")
-    assert [each.end() for each in (server, one, three)] == [0, 0, 0], server.err + one.err + three.err
-    assert one.out == three.out == []
-    assert "joined as worker" in one.err[0]
-    *lines, result = server.documents()
-    assert all(set(line) in ({"seconds", "event"}, {"seconds", "snapshot"}) for line in lines)
-    assert (result["result"], result["ending"], result["t"][-1]) == (True, Ending.REACHED, 500)
-    assert one.err[-1] == f"siag: {result['ended']}\n"
-    assert result["w"] == np.load(desk.folder / "out" / "w.npy").tolist()
-    assert np.abs(np.array(result["w"]) - 2.0).max() < 0.5
-    assert siag.load(desk.folder / "out" / "run.npz").t[-1] == 500
-    assert (desk.folder / "run.trace").read_text().endswith("# end 500\n")
-
-
-def test_what_is_killed_or_terminated_goes_on_and_no_sample_counts_twice(desk):
-    words = ("--name", "edge", "--method", "SGD", "--folder", "state", "--out", "out")
-    server = desk.serve(*words, model=("--dimension", 20), eta=1)
+        assert 'siag_worker_reports_total{worker="edge"}' in answer.read().decode()
     for k in range(2):
         with open(desk.folder / "readings.csv", "a") as file:
             file.writelines(f"{10 * k + j}\n" for j in range(10))
@@ -142,33 +129,46 @@ def test_what_is_killed_or_terminated_goes_on_and_no_sample_counts_twice(desk):
         wait_for(server, lambda snapshot, seen=10 * k + 10: snapshot["reports"] >= seen)
         worker.process.send_signal(signal.SIGKILL if k == 0 else signal.SIGTERM)
         assert worker.end() == (-signal.SIGKILL if k == 0 else 143)
+    assert (worker.out, "joined as worker" in worker.err[0]) == ([], True)
     assert worker.err[-1] == "siag: ended by SIGTERM; what was reported stays with the server\n"
     server.says("worker edge failed: it was interrupted", server.out)
     server.process.send_signal(signal.SIGTERM)
     assert server.end() == 0
-    assert (snapshots(server)[-1]["reports"], server.documents()[-1]["ended"]) == (20, "stopped by SIGTERM")
-    assert np.array_equal(np.load(desk.folder / "out" / "w.npy"), np.ones(20))
-    again = desk.serve(*words, model=("--dimension", 20), eta=1)
-    again.says("went on from version 20, 20 reports", again.out)
-    again.process.send_signal(signal.SIGINT)
-    assert again.end() == 0
+    *lines, result = server.documents()
+    assert all(set(line) in ({"seconds", "event"}, {"seconds", "snapshot"}) for line in lines)
+    assert (result["result"], result["ending"], result["ended"]) == (True, Ending.STOPPED, "stopped by SIGTERM")
+    assert snapshots(server)[-1]["reports"] == result["t"][-1] == 20
+    assert result["w"] == np.load("out/w.npy").tolist() == [1.0] * 20  # no sample was counted twice
+    assert siag.load("out/run.npz").t[-1] == 20
+    assert Path("run.trace").read_text().endswith("# end 20\n")
+    again = shell(f"serve --dimension 20 --eta 1 --port 0 --json --linger 0 {words}")
+    assert "went on from version 20, 20 reports" in again.events
 
 
-def test_sighup_lets_a_server_read_its_tokens_again(desk, shell):
+def test_sighup_lets_a_server_read_its_tokens_again(shell, port):
     pytest.importorskip("cryptography")
     assert shell("certs old --name centre --name village").status == 0
     assert shell("certs new --name centre --name village").status == 0
     Path("tokens.json").write_bytes(Path("old/tokens.json").read_bytes())
-    server = desk.serve("--name", "centre", "--name", "village", "--tokens", "tokens.json")
-    token = ("--token", "new/village.token")
-    refused = desk.work(server, *token, stream="job:few")
-    assert refused.end() == 2
-    Path("tokens.json").write_bytes(Path("new/tokens.json").read_bytes())
-    server.process.send_signal(signal.SIGHUP)
-    server.says("the tokens were read again", server.out)
-    admitted = desk.work(server, *token, stream="job:few")
-    assert admitted.end() == 0, admitted.err
-    assert "joined as worker village" in admitted.err[0]
+    given = {"gradient": pull, "stream": [np.ones(3)] * 5, "token": "new/village.token"}
+    refusals = []
+
+    def come():
+        while True:
+            try:
+                return siag.work(f"127.0.0.1:{port}", **given)
+            except siag.SiagError as error:
+                if not refusals:
+                    Path("tokens.json").write_bytes(Path("new/tokens.json").read_bytes())
+                    os.kill(os.getpid(), signal.SIGHUP)
+                refusals.append(str(error))
+
+    worker = Aside(come)
+    words = "--name centre --name village --tokens tokens.json --reports 5 --linger 10"
+    ended = shell(f"serve {words} --dimension 3 --eta 0.1 --port {port} --json")
+    assert worker.end().reports == 5
+    assert set(refusals) == {"the server refused: the token is not one of this server's"}
+    assert "the tokens were read again" in ended.events
 
 
 # siag serve
@@ -418,6 +418,17 @@ def test_a_file_says_where_to_listen_and_what_is_typed_overrides_it(called, shel
     assert "step.streams" in shell.mistake("serve run.toml")
 
 
+def test_a_folder_of_the_old_layout_is_refused_with_one_line(shell):
+    from siag.storage.generations import HEADER, MAGIC
+
+    Path("state").mkdir()
+    Path("state/state-000001.siag").write_bytes(
+        HEADER.pack(MAGIC, 1, 2, zlib.crc32(b"{}", zlib.crc32(HEADER.pack(MAGIC, 1, 2, 0)))) + b"{}"
+    )
+    line = "state/state-000001.siag: of format 1, not 2; use the version of siag that wrote it"
+    assert shell.mistake(f"{SERVE} --port 0 --folder state") == shell.mistake("export state w.npy") == line
+
+
 def test_help_says_what_the_defaults_are():
     import click
 
@@ -443,7 +454,7 @@ def test_help_says_what_the_defaults_are():
 def test_a_metrics_port_in_use_is_named_as_it_was_typed(shell):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        assert shell.mistake(f"{SERVE} --metrics {port}").startswith(f"metrics = {port}: must be a free port of")
+        assert shell.mistake(f"{SERVE} --metrics {port}").startswith(f"metrics = {port}: must be one to listen on at")
 
 
 @pytest.mark.parametrize(
@@ -452,7 +463,7 @@ def test_a_metrics_port_in_use_is_named_as_it_was_typed(shell):
         ("serve --dimension 3 --eta 0.1", "workers is missing; give --workers N, or --name A"),
         (f"{SERVE} --name a", "workers = 2: must be given alone; leave out workers or names"),
         (f"{SERVE} --w0 w.npy", "dimension = 3: must be given alone; leave out dimension or w0"),
-        ("serve --name= --dimension 3 --eta 0.1", "name = '': must be not empty"),
+        ("serve --name= --dimension 3 --eta 0.1", "name = ['']: must be different texts, none empty"),
         ("work x --gradient job:gradient --stream job:ones --name=", "name = '': must be not empty"),
         (f"{SERVE} --patience 0 --port 0", "patience = 0.0: must be a finite number above 0; or leave it out"),
         (f"{SERVE} --record 0 --port 0", "record = 0: must be"),

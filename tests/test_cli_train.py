@@ -23,6 +23,13 @@ def hopeless(w):
     raise KeyError("no data")
 
 
+def interrupts(w, sample):
+    import signal
+
+    signal.raise_signal(signal.SIGINT)
+    return w - sample
+
+
 def explodes(w, sample):
     return -w - sample
 
@@ -85,12 +92,10 @@ def test_processes_of_this_machine_and_a_signal_that_stops_them_in_order(desk):
     assert trained.err == []
 
 
-def test_ctrl_c_stops_it_in_order(desk):
-    trained = desk.siag("train", "--problem", "problem.toml", "--eta", 0.05, "--seconds", 50, "--json")
-    wait_for(trained, lambda snapshot: snapshot["reports"] > 20)
-    trained.process.send_signal(signal.SIGINT)
-    assert trained.end() == 0, trained.err
-    assert trained.documents()[-1]["ending"] == Ending.INTERRUPTED
+def test_ctrl_c_stops_it_in_order(shell):
+    ended = shell(f"train --gradient job:interrupts --stream job:ones --dimension 3 --eta 0.05 --json {INSTANT}")
+    assert (ended.status, ended.err) == (0, [])
+    assert ended.result["ending"] == Ending.INTERRUPTED
 
 
 def test_a_problem_is_replayed_from_the_trace_bit_for_bit(shell):
@@ -104,18 +109,6 @@ def test_a_problem_is_replayed_from_the_trace_bit_for_bit(shell):
     assert np.array_equal(siag.load("again/run.npz").w[0], w)
     assert result["w"] == w.tolist()
     assert w.any()
-
-
-@pytest.mark.ray
-def test_the_same_on_a_ray_cluster_that_the_command_starts(desk, monkeypatch):
-    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
-    monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    more = ("--runtime", "ray", "--workers", 2, "--resources", "CPU=0.5", "--folder", "state")
-    trained = desk.siag(*POSED.split(), *more)
-    assert trained.end() == 0, trained.err
-    result = trained.documents()[-1]
-    assert (result["result"], result["seed"], result["samples"][-1]) == (True, 4, 300)
-    assert "2 workers on Ray" in result["activity"]
 
 
 def test_the_same_command_goes_on_from_its_folder(shell):
@@ -276,7 +269,7 @@ def test_what_is_typed_reaches_python(called):
         patience=5.0,
     )
     assert (full.folder, full.until.reports, full.patience) == ("s3://bucket/state", 7, 3.0)
-    assert full.preload == ("json",)
+    assert full.preload == ["json"]
 
 
 @pytest.mark.parametrize(
@@ -353,8 +346,23 @@ def test_a_file_says_all_of_it_and_what_is_typed_overrides_it(shell, called, mon
     over, _ = called("train jobs/run.toml --seconds 1 --max-norm 3 --eta 1 --name a --name b --folder here")
     assert over.until == siag.Until(iterations=50, seconds=1)
     assert over.guard == siag.server.Guard(age=7, norm=3)
-    assert (over.step, over.names, over.folder) == (Constant(1.0), ["a", "b"], "here")
+    assert (over.step, over.names, over.folder) == (Constant(1.0), ["a", "b"], Path("here"))
     assert shell(f"train jobs/run.toml {INSTANT} --quiet --json").result["t"][-1] == 50
+
+
+def test_a_method_and_a_step_of_a_file_may_be_texts(called):
+    table = '[method]\nkind = "Prox"\nl1 = 0.1\nmethod = { kind = "SIAG" }\n'
+    texts = 'method = "Prox(SIAG(), l1=0.1)"\nstep = "siag.steps:Constant(eta=2.0)"\n'
+    step = '[step]\nkind = "Harmonic"\nbeta = 2.0\ngamma = 100\n'
+    Path("run.toml").write_text(texts + FILE.replace(table, "").replace(step, ""))
+    spec, _ = called("train run.toml")
+    assert (spec.method, spec.step) == (Prox(siag.methods.SIAG(), l1=0.1), Constant(2.0))
+
+
+def test_options_override_single_keys_of_the_table_ray_and_local_all_of_it(called):
+    Path("run.toml").write_text(FILE + "\n[ray]\nshards = 2\nport = 7460\n")
+    assert called("train run.toml --shards 3")[1] == Ray(shards=3, port=7460)
+    assert called("train run.toml --runtime local")[1] is None
 
 
 def test_the_example_of_a_file_runs(shell):
@@ -457,10 +465,12 @@ def test_a_contradiction_is_the_same_line_in_python_in_the_shell_and_in_a_file(c
         (f"{TRAIN} --method job:nothing", "method = 'job:nothing': must be one of"),
         (f"{TRAIN} --method job:problem", "method = 'job:problem': must be the name of a Method"),
         (f"{TRAIN} --step Constant(1)", "step = 'Constant(1)': must be given without --eta, --beta and --gamma"),
+        (f"{TRAIN} --beta 1", "eta = 0.05: must be given without --beta and --gamma"),
+        (f"train {DATA} --beta 1", "gamma is missing; give --beta and --gamma for the step β/(t+γ), or --eta"),
         (f"train {DATA} --step Constant", "step.eta is missing; write Constant(eta=…)"),
         (f"train {DATA} --step Konstant", "step = 'Konstant': must be one of Constant, Harmonic"),
         (f"{TRAIN} --stream job:name", "must be a stream, not a name"),
-        (f"{TRAIN} --name=", "name = '': must be not empty"),
+        (f"{TRAIN} --name=", "name = ['']: must be 2 different texts"),
         (f"{TRAIN} --every 2 --tick 1", "tick = 1.0: must be given without --every"),
         (f"{TRAIN} --reports 0", "reports = 0: must be"),
         (f"{TRAIN} --max-age -1", "max-age = -1: must be"),
@@ -475,7 +485,10 @@ def test_a_contradiction_is_the_same_line_in_python_in_the_shell_and_in_a_file(c
         (f"{TRAIN} --tls", "tls = True: must be given with --runtime ray"),
         (f"{TRAIN} --address auto", "address = 'auto': must be given with --runtime ray"),
         (f"{TRAIN} --server-resources CPU=1", "server-resources = 'CPU=1': must be given with --runtime ray"),
-        (f"{TRAIN} --folder s3://bucket/x {INSTANT}", "folder = 's3://bucket/x': must be a path; a URL goes with"),
+        (
+            f"{TRAIN} --folder s3://bucket/x {INSTANT}",
+            "folder = 's3://bucket/x': must be a URL whose driver is installed",
+        ),
         (f"{TRAIN} --runtime slurm", "runtime = 'slurm': must be local, ray, or yours as module:attribute"),
         (f"{TRAIN} --runtime job:few", "must be a siag.runtimes.Runtime"),
         (f"{RAY} --resources CPU", "resources = 'CPU': must be each once, like CPU=1,GPU=0.5"),

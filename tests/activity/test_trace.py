@@ -302,7 +302,7 @@ METHODS = [
 
 
 @pytest.mark.parametrize("method", METHODS, ids=repr)
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=40)
 @given(
     plan=st.lists(moves, min_size=20, max_size=120),
     server=st.sampled_from([EveryArrivals(), EveryArrivals(3), Tick(1.0)]),

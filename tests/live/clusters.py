@@ -5,6 +5,7 @@ import time
 from contextlib import contextmanager
 
 import numpy as np
+import pytest
 
 import siag
 from siag.runtimes import Ray
@@ -16,34 +17,20 @@ STEP = siag.steps.Harmonic(5.0, 20)
 LIMIT = siag.Until(seconds=300)  # never reached, unless something is wrong
 PAUSES = (0.002, 0.004, 0.008)
 PATIENCE = 120.0  # seconds; nothing here takes nearly as long, however busy the machine is
-QUICK = {  # a lost node is noticed within a second or two
-    "health_check_initial_delay_ms": 0,
-    "health_check_period_ms": 500,
-    "health_check_failure_threshold": 3,
-}
 
 
 @contextmanager
 def small_cluster(cpus):
-    """A cluster of one node with so many CPUs and a `site`; this process is connected."""
+    """A cluster of one node with so many CPUs; this process is connected."""
     import ray
-    from ray.cluster_utils import Cluster
 
-    given = {"num_cpus": cpus, "resources": {"site": 1}, "include_dashboard": False, "_system_config": QUICK}
-    path = os.environ.get("PYTHONPATH")
-    here = os.path.dirname(__file__)  # where gradients of the tests are
-    os.environ["PYTHONPATH"] = here if path is None else f"{here}{os.pathsep}{path}"
-    cluster = Cluster(initialize_head=True, head_node_args=given)
-    try:
-        ray.init(address=cluster.address, log_to_driver=False, logging_level="ERROR")
-        yield cluster
-    finally:
-        ray.shutdown()
-        cluster.shutdown()
-        if path is None:
-            del os.environ["PYTHONPATH"]
-        else:
-            os.environ["PYTHONPATH"] = path
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", os.path.dirname(__file__), prepend=os.pathsep)  # where gradients of the tests are
+        ray.init(num_cpus=cpus, include_dashboard=False, address="local", log_to_driver=False, logging_level="ERROR")
+        try:
+            yield
+        finally:
+            ray.shutdown()
 
 
 def wait_until(condition):

@@ -15,9 +15,10 @@ from siag.live.connections import Connections
 from siag.live.parts import Parts
 from siag.live.security import Tokens
 from siag.live.sharding import Follower
-from siag.live.sharding.assembled import Followers, SplitParts
+from siag.live.sharding.assembled import SplitParts
 from siag.live.sharding.client import connect
 from siag.live.sharding.connections import LeadConnections
+from siag.live.sharding.link import Followers
 from siag.live.task import FromProblem
 from siag.live.until import Until
 from siag.live.welcome import make_method
@@ -26,6 +27,7 @@ from siag.problems import LeastSquares
 from siag.server.guard import Guard
 from siag.steps import Constant
 
+STEP = Constant(0.005)
 SECRET = "a secret of the servers"
 PROBLEM = LeastSquares.random(n=4, p=30, d=23, noise=0.1, seed=3)
 
@@ -49,32 +51,21 @@ class Split(InThread):
         secret=SECRET,
         about=None,
         share=False,
-        publish=None,
         **options,
     ):
         self.notes = Notes()
         self.method, self.w0 = SIAG() if method is None else method, np.zeros(PROBLEM.d) if w0 is None else w0
-        self.step = Constant(0.005) if step is None else step
+        self.step = STEP if step is None else step
         self.names = [str(i) for i in range(PROBLEM.n)] if names is None else names
         tokens = Tokens.none() if tokens is None else tokens
-        self.followers = followers
-        if followers is None:
-            given = {
-                "tokens": tokens,
-                "secret": SECRET,
-                "context": context,
-                "folder": options.get("folder"),
-                "share": share,
-                "publish": publish,
-            }
-            self.followers = [
-                Running(Follower(self.method, self.w0, self.names, k, shards, **given)) for k in range(1, shards)
-            ]
-        self._owns = followers is None
         options = {"linger": None, "guard": Guard(jump=None), "progress": self.notes, **options}
+        options |= {"method": self.method, "step": self.step, "w0": self.w0, "until": until or Until(reports=400)}
+        spec = spec_of(self.names, **options)
+        self.followers, self._owns = followers, followers is None
+        if followers is None:
+            given = {"tokens": tokens, "secret": SECRET, "context": context, "share": share}
+            self.followers = [Running(Follower(spec, k, shards, **given)) for k in range(1, shards)]
         try:
-            options |= {"method": self.method, "step": self.step, "w0": self.w0, "until": until or Until(reports=400)}
-            spec = spec_of(self.names, **options)
             others = Followers([each.address for each in self.followers], secret, client)
             parts = SplitParts(spec, others) if others.addresses else Parts(spec)
             assembly = Assembly(spec, parts=parts, about=about or {"problem": repr(PROBLEM), "seed": 0})
@@ -145,10 +136,10 @@ def same(path, split, run, problem=PROBLEM):
     return run.w.tobytes() == again.w.tobytes()
 
 
-def serve_follower(pipe, method, d, names, k, shards, folder):
+def serve_follower(pipe, k, shards, folder):
     """A follower in a process of its own; it says where it listens."""
-    given = {"tokens": Tokens.none(), "secret": SECRET, "folder": folder}
-    follower = Follower(method, np.zeros(d), names, k, shards, **given)
+    spec = spec_of([str(i) for i in range(PROBLEM.n)], d=PROBLEM.d, step=STEP, folder=folder)
+    follower = Follower(spec, k, shards, tokens=Tokens.none(), secret=SECRET)
     pipe.send(follower.address)
     follower.run()
 
@@ -156,11 +147,10 @@ def serve_follower(pipe, method, d, names, k, shards, folder):
 class Process:
     """A follower in a process of its own."""
 
-    def __init__(self, split_over, k, folder, method=None):
-        here, there = multiprocessing.get_context("spawn").Pipe()
-        names = [str(i) for i in range(PROBLEM.n)]
-        given = (there, SIAG() if method is None else method, PROBLEM.d, names, k, split_over, folder)
-        self._process = multiprocessing.get_context("spawn").Process(target=serve_follower, args=given, daemon=True)
+    def __init__(self, split_over, k, folder):
+        spawn = multiprocessing.get_context("spawn")
+        here, there = spawn.Pipe()
+        self._process = spawn.Process(target=serve_follower, args=(there, k, split_over, folder), daemon=True)
         self._process.start()
         self._pipe = here
 

@@ -13,7 +13,7 @@ from pair import D, Desk, begun
 import siag
 from siag.foundations.errors import BadInput
 from siag.live import wire
-from siag.live.certificates import make_tokens
+from siag.live.certificates import make_certificates
 from siag.live.connection import GRACE, SLOWEST, UNREAD, Limits
 from siag.live.connections import OCCUPIED
 from siag.live.reasons import Ending
@@ -151,8 +151,8 @@ def test_another_problem_or_seed_is_refused_before_a_row_is_taken(hello, says):
 
 @pytest.fixture
 def tokens(tmp_path):
-    make_tokens(tmp_path / "ours", workers=3)
-    make_tokens(tmp_path / "theirs", workers=1)
+    make_certificates(tmp_path / "ours", hosts=[], workers=3)
+    make_certificates(tmp_path / "theirs", hosts=[], workers=1)
     secret = [read_token(tmp_path / "ours" / f"worker-{row}.token").secret for row in range(3)]
     known = Tokens.load(tmp_path / "ours" / "tokens.json", [str(row) for row in range(3)])
     return known, secret, read_token(tmp_path / "theirs/worker-0.token").secret

@@ -12,13 +12,14 @@ from siag.live.security import Tokens
 from siag.live.sharding.connections import LeadConnections
 from siag.live.sharding.lead import LeadServer
 from siag.live.sharding.link import Note
+from siag.live.sharding.slices import Shard
 from specs import spec_of
 
 
 class FakeLink:
     """A follower that has its slices."""
 
-    k, beyond = 1, False
+    k, diverged = 1, False
 
     def __init__(self):
         self.notes = deque()
@@ -34,8 +35,7 @@ class LeadParts(Parts):
     """Of a lead with one follower."""
 
     def server(self, stack):
-        spec = self.spec
-        return LeadServer(spec.method, spec.step, spec.w0, spec.names, [FakeLink()], **self.given)
+        return LeadServer(Shard(self.spec, 0, 2), [FakeLink()], **self.given)
 
 
 def receive(connections, connection, content):

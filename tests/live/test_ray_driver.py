@@ -1,29 +1,27 @@
-"""What the driver and the actors of a run on Ray do, without a cluster: Ray, and time, are made up."""
+"""What the driver of a run on Ray decides, without a cluster: its servers and workers, and time, are made up."""
 
 from types import SimpleNamespace
 
 import jobs
 import pytest
-from hypothesis import given
-from hypothesis import strategies as some
+from fake_ray import fake_ray
 
 import siag
 from siag.foundations.errors import SiagError
 from siag.live.announcer import Announcer
-from siag.live.ray import actors, cluster, driver, server_actor
-from siag.live.ray.actors import Gone, WorkerActor
+from siag.live.ray.actors import Gone
 from siag.live.ray.driver import CROWDED, Driver
-from siag.live.ray.places import STALE
-from siag.live.ray.resources import room_for
-from siag.live.ray.server_actor import Look, Orders, Outcome, ServerActor
-from siag.live.ray.servers import Servers
-from siag.live.reasons import Ended, Ending, Failure
-from siag.live.spec import Spec
+from siag.live.ray.resources import ONE_CPU, Needs
+from siag.live.ray.server_actor import Look, Outcome
+from siag.live.reasons import Ended, Ending
 from siag.runtimes import Ray
 
 pytestmark = pytest.mark.ray
 
-VERSION = siag.__version__
+
+@pytest.fixture
+def ray(monkeypatch):
+    return fake_ray(monkeypatch)
 
 
 class Clock:
@@ -42,31 +40,28 @@ class FakeServers:
         self.clock, self.end = clock, clock() + seconds
         self.answers, self._placed = answers, placed
         self.first, self.missed, self.removed, self.heard = "server", False, False, []
+        self.found = Outcome(None, b"", [])
 
     def start(self):
         pass
 
-    @property
-    def over(self):
+    def over(self, patience=0.0):
+        self.clock.now += patience
         return self.clock() >= self.end
 
     @property
     def placed(self):
         return self._placed(self.clock())
 
-    def wait(self, seconds):
-        self.clock.now += seconds
-        return self.over
-
-    def look(self, life, known, orders):
+    def look(self, why, gone):
         self.missed = not self.answers(self.clock())
         if self.missed:
             return None
-        self.heard.append(orders)
-        return Look("life", True, 0, [], None)
+        self.heard.append((why, gone))
+        return Look(True, [(True, "problem: x"), (False, "y")] if len(self.heard) == 1 else [], ("life", 0), None)
 
     def outcome(self):
-        return Outcome("run", b"", [])
+        return self.found
 
     def finish(self):
         pass
@@ -80,30 +75,23 @@ class FakeWorkers:
 
     def __init__(self, clock, up):
         self.clock, self._up = clock, up
-        self.up, self.gone, self.paused, self.done = set(), {}, False, []
+        self.up, self.gone, self.done = set(), {}, []
 
-    def start(self):
-        self.up, self.paused = set(range(self._up)), False
-        self.done.append("start")
+    def keep(self, most):
+        ended = most < len(self.up)
+        self.up = set(range(min(most, self._up)))
+        if not self.done or self.done[-1] != most:
+            self.done.append(most)
+        return ended
 
-    def pause(self):
-        self.paused = True
-        self.done.append("pause")
-
-    def meet(self, patience=0.0):
+    def look(self, patience=0.0):
         self.clock.now += patience
 
     def work(self, server):
         self.done.append("work")
 
-    def note_ends(self):
-        pass
-
-    def adjust(self):
-        pass
-
     def finish(self, patience):
-        pass
+        self.done.append("finish")
 
     def remove(self):
         self.done.append("remove")
@@ -112,67 +100,80 @@ class FakeWorkers:
 class Watched(jobs.Notes):
     """A driver with made-up servers and workers, and what it says."""
 
-    def __init__(self, workers=2, up=None, *, seconds=100.0, **given):
+    def __init__(self, workers=2, up=None, *, fewest=None, seconds=100.0, reads=False, **given):
         super().__init__()
         self.clock = Clock()
         self.servers = FakeServers(self.clock, seconds, **given)
         self.workers = FakeWorkers(self.clock, workers if up is None else up)
+        needs = Needs(ONE_CPU, 1, ONE_CPU, workers, reads)
         parts = Announcer(self), self.servers, self.workers
-        self.driver = Driver(Ray(), SimpleNamespace(n=workers), *parts, clock=self.clock)
-
-    def start(self):
-        self.driver._start_servers()
-        self.driver._start_workers()
+        self.driver = Driver(needs, fewest or workers, 60.0, *parts, clock=self.clock)
 
 
-@pytest.fixture(autouse=True)
-def _nothing_is_free(monkeypatch):
-    monkeypatch.setattr(driver, "free", lambda resources: "free: 0 CPU")
-
-
+@pytest.mark.usefixtures("ray")
 def test_workers_that_do_not_come_are_not_waited_for_for_ever():
     seen = Watched(3, up=1)
     with pytest.raises(SiagError, match=r"^1 of 3 workers were there after 60 seconds: .* by fewest=1$"):
         seen.driver.run()
     assert seen.servers.removed
-    assert seen.workers.done == ["start", "remove"]
+    assert seen.workers.done == [3, "remove"]
 
 
+def test_a_run_begins_with_the_fewest_and_with_datasets_only_as_many_are_started_as_leave_a_cpu(ray):
+    seen = Watched(3, up=2, fewest=2, reads=True)
+    cpus = {1000.0: 4.0}
+    ray.cluster_resources = lambda: {"CPU": cpus[max(at for at in cpus if at <= seen.clock())]}
+    cpus[1050.0] = 5.0
+    seen.servers.found = Outcome(None, ray.cloudpickle.dumps(ZeroDivisionError("no such loss")), [(UserWarning, "w")])
+    with pytest.raises(ZeroDivisionError, match="no such loss"), pytest.warns(UserWarning, match="w"):
+        seen.driver.run()
+    assert seen.workers.done == [2, "work", 2, 3, "finish", "remove"]
+    assert seen.events == ["problem: x", "y", "2 of 3 workers are there; the others wait for room"]
+
+
+def outlived(seen):
+    """Run it to its end; what it said after it had begun."""
+    seen.driver._start_servers()
+    seen.driver._start_workers()
+    seen.driver._watch()
+    return seen.events[2:]
+
+
+@pytest.mark.usefixtures("ray")
 def test_workers_make_room_for_a_server_that_has_none_for_a_while_and_come_back():
     seen = Watched(placed=lambda now: not 1010.0 < now < 1050.0)
-    seen.start()
-    seen.driver._watch()
-    assert seen.workers.done == ["start", "work", "pause", "start"]
-    assert seen.events == ["problem: there is no room for a server; the workers make room until it has some"]
+    said = outlived(seen)
+    assert seen.workers.done == [2, "work", 2, 0, 2]
+    assert said == ["problem: there is no room for a server; the workers make room until it has some"]
 
 
+@pytest.mark.usefixtures("ray")
 def test_workers_make_no_room_for_a_server_that_is_only_slow():
     seen = Watched(placed=lambda now: not 1010.0 < now < 1010.0 + CROWDED - 2, answers=lambda now: now < 1010.0)
-    seen.start()
-    seen.driver._watch()
-    assert seen.workers.done == ["start", "work"]
-    assert seen.events == ["problem: the server is gone; Ray restarts it, from its last save"]
+    said = outlived(seen)
+    assert seen.workers.done == [2, "work", 2]
+    assert said == ["problem: the server is gone; Ray restarts it, from its last save"]
 
 
+@pytest.mark.usefixtures("ray")
 def test_a_run_that_is_to_end_does_not_wait_for_a_server_that_is_gone():
-    seen = Watched(answers=lambda now: now < 1010.0)
-    seen.start()
-    seen.clock.now = 1011.0
-    seen.driver.end(Ending.INTERRUPTED)
+    seen = Watched(answers=lambda now: now < 1010.0 or seen.driver.end(Ending.INTERRUPTED))
     with pytest.raises(KeyboardInterrupt):
-        seen.driver._watch()
+        seen.driver.run()
     assert seen.heard("interrupted while the server is away: the run ends at once; its last save is kept")
 
 
+@pytest.mark.usefixtures("ray")
 def test_a_server_is_told_of_the_end_and_of_workers_that_are_gone_each_time_it_is_asked():
     seen = Watched()
-    seen.start()
     seen.workers.gone = {row: Gone(None, "") for row in (0, 1)}
+    seen.driver._start_servers()
     seen.driver.end(Ending.STOPPED, "SIGTERM")
     seen.driver._watch()
-    assert seen.servers.heard[-1] == Orders(Ended(Ending.STOPPED, "SIGTERM"), seen.workers.gone)
+    assert seen.servers.heard[-1] == (Ended(Ending.STOPPED, "SIGTERM"), seen.workers.gone)
 
 
+@pytest.mark.usefixtures("ray")
 @pytest.mark.parametrize(("placed", "said"), [(True, "was not ready"), (False, "could not be placed")])
 def test_a_server_that_does_not_come_is_not_waited_for_for_ever(placed, said):
     seen = Watched(answers=lambda now: False, placed=lambda now: placed)
@@ -181,8 +182,9 @@ def test_a_server_that_does_not_come_is_not_waited_for_for_ever(placed, said):
     assert seen.servers.removed
 
 
+@pytest.mark.usefixtures("ray")
 def test_ctrl_c_before_the_server_is_there_ends_the_run_at_once():
-    seen = Watched(answers=lambda now: False)
+    seen = Watched(placed=lambda now: False)
     seen.driver.end(Ending.INTERRUPTED)
     with pytest.raises(KeyboardInterrupt):
         seen.driver.run()
@@ -197,171 +199,32 @@ def test_more_processes_than_cores_are_mentioned(monkeypatch, ours, workers, sai
     assert notes.heard("81 processes share the 4 cores of this machine", "memory of its own; use fewer workers") is said
 
 
-def broken(ref, timeout=None):
-    from ray.exceptions import RayActorError
-
-    raise RayActorError
-
-
-@pytest.mark.parametrize("get", [lambda stop: STALE, broken])
-def test_a_shard_whose_last_copy_failed_is_warned_of(monkeypatch, get):
-    import ray
-
-    found = Servers(SimpleNamespace(spec=Spec(), shards=2), {}, "name")
-    monkeypatch.setattr(ray, "get", get)
-    found._actors = [None, SimpleNamespace(stop=SimpleNamespace(remote=lambda: "stop"))]
-    with pytest.warns(RuntimeWarning, match="shard 1: what is at the URL is older than this run's end"):
-        found.finish()
-
-
-@pytest.fixture
-def _on_a_node(monkeypatch):
-    import ray
-
-    monkeypatch.setattr(ray.util, "get_node_ip_address", lambda: "10.0.0.7")
-
-
-@pytest.mark.usefixtures("_on_a_node")
-def test_another_version_on_a_node_is_refused():
-    import ray
-
-    said = "the node at 10.0.0.7 has siag .*, the driver 99.0; install the same version on all nodes"
-    with pytest.raises(SiagError, match=said):
-        raise ray.cloudpickle.loads(ServerActor("99.0").run(b"", []).error)
-    assert WorkerActor("99.0", 0, "0", "token").load(b"", b"").startswith("the node at 10.0.0.7 has siag ")
+CLUSTER = {"CPU": 4.0, "GPU": 1.0, "node:10.0.0.1": 1.0, "memory": 1e9}
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("server", "worker", "reads", "room"),
     [
-        ("The actor died.\n  ...\nModuleNotFoundError: No module named 'siag'\n", "cannot be imported on the node"),
-        ("The actor died because of an error in its creation task, \x1b[36mray::x\x1b[39m\nOSError: no", "OSError: no"),
-        ("It died.\nfor some reason", "It died."),
+        (ONE_CPU, ONE_CPU, False, 3),
+        (ONE_CPU, ONE_CPU, True, 2),
+        (ONE_CPU, {"CPU": 2.0}, False, 1),
+        (ONE_CPU, {"CPU": 0.1, "GPU": 0.1}, False, 10),
+        ({"GPU": 1.0}, {"GPU": 0.5}, False, 0),
+        (ONE_CPU, {"unicorn": 1.0}, False, 0),
+        (ONE_CPU, {"CPU": 0.0}, True, 20),
+        ({"CPU": 9.0}, ONE_CPU, False, 0),
     ],
 )
-def test_what_ray_says_of_a_lost_actor_becomes_a_line(text, said):
-    found = cluster.why_lost(RuntimeError(text))
-    assert said in found
-    assert "\n" not in found
+def test_how_many_workers_a_cluster_has_room_for(server, worker, reads, room):
+    needs = Needs(server, 1, worker, 20, reads)
+    assert needs.room(CLUSTER) == room
+    assert needs.room(needs.total(7)) >= 7
+    if room:
+        needs.check(CLUSTER, room)
 
 
-class FakeSession:
-    """As much of a session as is told of workers that are gone."""
-
-    def __init__(self, *names):
-        members = [SimpleNamespace(name=name, state="expected", reason="", reports=0) for name in names]
-        self.server, self.over, self.told, self.failures = SimpleNamespace(members=members), False, [], []
-
-    def failed(self, row, why, kind):
-        self.told.append((kind, row, why))
-
-    def left(self, row, now, why):
-        self.told.append(("left", row, why))
-
-    def end(self, ending, detail):
-        self.told.append(ending)
-
-    def whereabouts(self):
-        return Ended(Ending.NOBODY)
-
-    def soon(self, act):
-        act()
-
-
-def test_a_server_obeys_orders_once_and_does_not_repeat_what_it_knows():
-    server, session = ServerActor(VERSION), FakeSession("1", "11", "2", "3")
-    server._session = session
-    session.failures = [SimpleNamespace(row=2, kind=Failure.OWN_CODE)]  # the worker itself has said so
-    session.server.members[3].state = "refused"
-    gone = {row: Gone(Failure.OWN_CODE, "no stream") for row in (1, 2)} | {0: Gone(None, "done")}
-    for _ in range(2):
-        server.look("", 0, Orders(gone=gone))
-    assert session.told == [(Failure.OWN_CODE, 1, "no stream"), ("left", 0, "done")]
-    server.look("", 0, Orders(gone=gone | {3: Gone(Failure.GAVE_UP, "dismissed")}))
-    assert session.told[2:] == [Ending.NOBODY]
-
-
-def test_remarks_reach_the_driver_once_each_and_again_in_another_life():
-    server = ServerActor(VERSION)
-    server._relay.event("one")
-    server._relay.problem("two")
-    look = server.look("", 0, Orders())
-    assert (look.told, look.lines) == (2, [(False, "one"), (True, "two")])
-    server._relay.event("three")
-    again = server.look(look.life, 2, Orders())
-    assert (again.told, again.lines) == (3, [(False, "three")])
-    assert len(server.look("another life", 7, Orders()).lines) == 3
-
-
-@pytest.mark.usefixtures("_on_a_node")
-def test_a_worker_that_dies_again_and_again_before_any_report_is_given_up(monkeypatch):
-    import ray
-
-    server, session = ServerActor(VERSION), FakeSession("0")
-    server._session = session
-    session.server.members[0].reports = 1
-    assert [server.came_again(0) for _ in range(4)] == [1, 2, 3, 4]
-    session.server.members[0].reports = 2
-    assert [server.came_again(0) for _ in range(3)] == [1, 2, 3]
-    monkeypatch.setattr(ray, "get", lambda answer, timeout: answer)
-    monkeypatch.setattr(actors, "restarted", lambda: True)
-    parts = ray.cloudpickle.dumps((None, None)), ray.cloudpickle.dumps(None)
-    calls = SimpleNamespace(came_again=SimpleNamespace(remote=server.came_again))
-    gone = WorkerActor(VERSION, 0, "0", "token").run(*parts, calls)
-    assert gone == Gone(Failure.GAVE_UP, "its process has died 3 times before it could report anything")
-
-
-@pytest.mark.usefixtures("_on_a_node")
-def test_what_cannot_be_loaded_on_a_node_is_said_with_the_remedy():
-    gone = WorkerActor(VERSION, 0, "0", "token").run(b"no pickle", b"", None)
-    assert gone.failure is Failure.OWN_CODE
-    assert gone.why.startswith("gradient, problem or method cannot be loaded on the node at 10.0.0.7: ")
-    assert gone.why.endswith("ray.init(runtime_env={'working_dir': '.'})")
-
-
-@pytest.mark.parametrize(
-    ("folder", "again", "recovered", "refused"),
-    [
-        ("/runs/1", True, False, True),
-        ("/runs/1", True, True, False),
-        ("/runs/1", False, False, False),
-        (None, True, False, False),
-    ],
-)
-@pytest.mark.usefixtures("_on_a_node")
-def test_a_restarted_server_where_nothing_of_the_run_is_says_so(monkeypatch, folder, again, recovered, refused):
-    monkeypatch.setattr(server_actor, "restarted", lambda: again)
-    server, session = ServerActor(VERSION), SimpleNamespace(recovered=recovered)
-    if not refused:
-        server._check_seen(folder, session)
-        return
-    with pytest.raises(SiagError, match=r"and /runs/1 holds nothing of the run on the node at 10.0.0.7; give a folder"):
-        server._check_seen(folder, session)
-
-
-def test_an_error_that_cannot_be_pickled_reaches_the_driver_in_words():
-    import ray
-
-    class Odd(Exception):
-        def __init__(self, a, b):
-            super().__init__(a)
-
-    found = ray.cloudpickle.loads(server_actor._portable(Odd("the loss", 2)))
-    assert isinstance(found, SiagError)
-    assert str(found).startswith("the server failed: Odd: the loss")
-    assert isinstance(ray.cloudpickle.loads(server_actor._portable(KeyError("x"))), KeyError)
-
-
-AMOUNTS = some.dictionaries(some.sampled_from(["CPU", "GPU"]), some.sampled_from([0.5, 1.0, 2.0]), min_size=1)
-
-
-@given(some.lists(AMOUNTS, max_size=3), some.lists(AMOUNTS, max_size=3), AMOUNTS)
-def test_what_is_said_to_fit_does(nodes, first, worker):
-    placed, fit = room_for(nodes, first, worker, 10)
-    for what in ("CPU", "GPU"):
-        used = sum(need.get(what, 0) for need in first[:placed]) + fit * worker.get(what, 0)
-        assert used <= sum(node.get(what, 0) for node in nodes)
-    assert room_for([*nodes, worker], first, worker, 10)[1] >= fit
-    alone = sum(min(int(node.get(what, 0) / amount) for what, amount in worker.items()) for node in nodes)
-    assert room_for(nodes, [], worker, 10) == (0, min(10, alone))
-    assert fit <= min(10, alone)
+def test_what_does_not_fit_is_refused_with_what_the_cluster_has():
+    needs = Needs(ONE_CPU, 2, {"CPU": 0.5}, 4, True)
+    said = r"^fewest = 3: must be at most 2: the cluster has 4 CPU, servers and reading need 3 CPU, each worker "
+    with pytest.raises(siag.BadInput, match=said + r"0.5 CPU; ask for less with resources=, add nodes, or .*fewest=2$"):
+        needs.check(CLUSTER, 3)

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import threading
+from types import SimpleNamespace
 
 import clusters
 import jobs
@@ -14,7 +15,6 @@ import pytest
 
 import siag
 from siag.foundations.errors import Missing
-from siag.live.ray.cluster import _silent
 from siag.methods import SIAG
 from siag.runtimes import Ray
 
@@ -47,12 +47,15 @@ def test_the_command_has_a_cluster_of_its_own_outlives_a_worker_and_ends_in_orde
     path = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
     given = {name: value for name, value in os.environ.items() if name != "RAY_ADDRESS"} | {"PYTHONPATH": path}
     words = ["--gradient", "job:gradient", "--stream", "job:stream", "--dimension", "2", "--eta", "0.05", "--json"]
-    words += ["--seconds", "300", "--runtime", "ray"]  # never reached
+    words += ["--runtime", "ray", "--workers", "1", "--resources", "CPU=0.5", "--folder", "state"]
+    words += ["--seconds", "300"]  # never reached
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     with subprocess.Popen([sys.executable, "-m", "siag", "train", *words], cwd=tmp_path, env=given, **pipes) as process:
-        lines = (json.loads(line) for line in process.stdout)
-        assert any(line.get("snapshot", {}).get("reports", 0) > 20 for line in lines)
-        process.send_signal(signal.SIGTERM)
+        lines = map(json.loads, process.stdout)  # Ray's remarks on the worker that died are not among them
+        try:
+            assert any(line.get("snapshot", {}).get("reports", 0) > 20 for line in lines)
+        finally:
+            process.send_signal(signal.SIGTERM)
         *_, last = lines
         assert process.wait(clusters.PATIENCE) == 0
         assert clusters.own_lines(process.stderr.read()) == []
@@ -110,6 +113,41 @@ def test_wrong_addresses(monkeypatch, address, said):
         train(runtime=Ray(address=address))
 
 
+def test_another_cluster_than_the_connected_one_is_refused(monkeypatch):
+    import ray
+
+    monkeypatch.setattr(ray, "is_initialized", lambda: True)
+    monkeypatch.setattr(ray, "get_runtime_context", lambda: SimpleNamespace(gcs_address="10.0.0.1:6379"))
+    with pytest.raises(siag.BadInput, match=r"10.0.0.1:6379 or left out, since this process is connected there; call"):
+        train(runtime=Ray(address="127.0.0.1:1"))
+
+
+def test_more_than_the_cluster_has_is_refused(monkeypatch):
+    import ray
+
+    monkeypatch.setattr(ray, "is_initialized", lambda: True)
+    monkeypatch.setattr(ray, "get_runtime_context", lambda: SimpleNamespace(gcs_address=""))
+    monkeypatch.setattr(ray, "cluster_resources", lambda: {"CPU": 2.0})
+    with pytest.raises(siag.BadInput, match=r"^workers = 2: must be at most 1: the cluster has 2 CPU, servers need 1 "):
+        train()
+
+
+@pytest.mark.parametrize(("streamed", "room"), [(True, 0), (False, 1)])
+def test_a_dataset_needs_a_number_of_workers_and_a_cpu_to_be_read(monkeypatch, streamed, room):
+    import ray
+
+    kind = type("Dataset" if streamed else "MaterializedDataset", (), {"iter_batches": print})
+    kind.__module__ = "ray.data.dataset"
+    with pytest.raises(siag.BadInput, match=r"workers = None: must be given with a Ray Dataset, .*Ray\(workers=4\)"):
+        siag.train(jobs.pull, kind(), np.zeros(2), step=STEP, runtime=Ray())
+    monkeypatch.setattr(ray, "is_initialized", lambda: True)
+    monkeypatch.setattr(ray, "get_runtime_context", lambda: SimpleNamespace(gcs_address=""))
+    monkeypatch.setattr(ray, "cluster_resources", lambda: {"CPU": 2.0})
+    for streams in (kind(), [kind(), kind()]):
+        with pytest.raises(siag.BadInput, match=f"^workers = 2: must be at most {room}: "):
+            siag.train(jobs.pull, streams, np.zeros(2), step=STEP, runtime=Ray(workers=2))
+
+
 class Own(SIAG):
     """A method of a script's, as it were."""
 
@@ -151,17 +189,6 @@ def test_places_that_do_not_suit(tmp_path):
         train(folder="memory://run")
     with pytest.raises(siag.BadInput, match="durable = True: must be False with 2 shards"):
         train(folder=tmp_path / "state", durable=True, runtime=Ray(shards=2))
-
-
-def test_what_ray_prints_is_back_after_nested_silence():
-    from ray._private import worker
-
-    usual = worker.print_to_stdstream
-    with _silent():
-        with _silent():
-            assert worker.print_to_stdstream is not usual
-        assert worker.print_to_stdstream is not usual
-    assert worker.print_to_stdstream is usual
 
 
 def test_ctrl_c_while_ray_starts_leaves_nothing_connected(monkeypatch):

@@ -22,7 +22,7 @@ from hypothesis import strategies as some
 
 from siag.foundations.errors import BadFile, BadInput, Missing
 from siag.live import certificates, security
-from siag.live.certificates import make_certificates, make_tokens
+from siag.live.certificates import make_certificates
 from siag.live.security import (
     Tokens,
     check_binding,
@@ -196,19 +196,6 @@ def test_private_files_are_private_and_the_authoritys_key_is_nowhere(made):
     assert files.keys() - private == {"ca.pem", "server.pem"}
 
 
-@POSIX
-def test_private_files_are_never_readable_in_between(tmp_path, monkeypatch):
-    seen, rename = [], os.rename
-
-    def watch(source, target):
-        seen.append((stat.S_IMODE(Path(source).parent.stat().st_mode), stat.S_IMODE(Path(source).stat().st_mode)))
-        rename(source, target)
-
-    monkeypatch.setattr(os, "rename", watch)
-    make_tokens(tmp_path, workers=2)
-    assert seen == [(0o700, 0o600)] * 3
-
-
 def test_the_files_written_are_returned(tmp_path):
     written = make_certificates(tmp_path / "new" / "folder", hosts=[], workers=2)
     names = ["ca.pem", "server.pem", "server.key", "tokens.json", "worker-0.token", "worker-1.token"]
@@ -233,17 +220,19 @@ def test_a_link_to_nowhere_is_not_overwritten_either(tmp_path):
 
 
 def test_a_failure_half_way_leaves_nothing(tmp_path, monkeypatch):
-    rename = os.rename
+    force, files = os.fsync, []
 
-    def fails(source, target):
-        if Path(target).name == "tokens.json":
+    def fails(handle):
+        files.append(stat.S_IMODE(os.fstat(handle).st_mode) & 0o077)
+        if len(files) == 4:
             raise OSError(28, "No space left on device")
-        rename(source, target)
+        force(handle)
 
-    monkeypatch.setattr(os, "rename", fails)
+    monkeypatch.setattr(os, "fsync", fails)
     with pytest.raises(OSError, match="No space"):
         make_certificates(tmp_path, hosts=[], workers=1)
     assert list(tmp_path.iterdir()) == []
+    assert files[2:] == [0, 0]  # the private ones are private while they are written
 
 
 @pytest.mark.parametrize(
@@ -277,11 +266,10 @@ def test_wrong_arguments_are_refused(tmp_path, wrong):
     one_line(error)
 
 
-def test_without_cryptography_the_remedy_is_named_and_tokens_can_be_made(tmp_path, monkeypatch):
+def test_without_cryptography_the_remedy_is_named(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "cryptography", None)
     with pytest.raises(Missing, match=r"cryptography is missing; .*siag\[tls\]"):
         make_certificates(tmp_path, hosts=[], workers=1)
-    assert [path.name for path in make_tokens(tmp_path, workers=1)] == ["tokens.json", "worker-0.token"]
 
 
 # Contexts
@@ -337,7 +325,7 @@ def test_damaged_pem_is_refused(made, tmp_path):
 @pytest.mark.parametrize("key", [ec.generate_private_key(ec.SECP256R1()), ed25519.Ed25519PrivateKey.generate()])
 def test_a_key_of_another_certificate_is_refused(made, tmp_path, key):
     (tmp_path / "other.key").write_bytes(pem(key))
-    with pytest.raises(BadInput, match=r"^key = .*must be the private key of .*server\.pem") as error:
+    with pytest.raises(BadFile, match=r"server\.pem, .*other\.key: .*give a certificate and its own key") as error:
         server_context(made / "server.pem", tmp_path / "other.key")
     one_line(error)
 
@@ -374,7 +362,6 @@ def digest(token):
 def test_each_token_is_for_its_own_row(made):
     tokens = load(made / "tokens.json")
     assert tokens.required
-    assert tokens.rows == (0, 1, 2)
     secrets = [read_token(made / f"worker-{row}.token").secret for row in range(3)]
     assert [tokens.row_of(secret) for secret in secrets] == [0, 1, 2]
     assert len(set(secrets)) == 3
@@ -384,8 +371,8 @@ def test_each_token_is_for_its_own_row(made):
 
 
 def test_tokens_are_made_by_name_and_are_for_the_worker_of_that_name(tmp_path):
-    made = make_tokens(tmp_path, workers=["centre", "village"])
-    assert {path.name for path in made} == {"tokens.json", "centre.token", "village.token"}
+    made = make_certificates(tmp_path, hosts=[], workers=["centre", "village"])
+    assert {path.name for path in made} >= {"tokens.json", "centre.token", "village.token"}
     tokens = load(tmp_path / "tokens.json", ["village", "west", "centre"])
     secrets = {name: read_token(tmp_path / f"{name}.token").secret for name in ("centre", "village")}
     assert {name: tokens.row_of(secret) for name, secret in secrets.items()} == {"centre": 2, "village": 0}
@@ -396,7 +383,7 @@ def test_tokens_are_made_by_name_and_are_for_the_worker_of_that_name(tmp_path):
 @pytest.mark.parametrize("names", [[], ["a", "a"], ["a", "A"], ["a/b"], [".."], ["a", 3], ["-"], "ab"])
 def test_names_that_are_no_names_of_files_or_not_different_are_refused(tmp_path, names):
     with pytest.raises(BadInput, match=r"^workers = "):
-        make_tokens(tmp_path, workers=names)
+        make_certificates(tmp_path, hosts=[], workers=names)
     assert not list(tmp_path.iterdir())
 
 
@@ -412,7 +399,6 @@ def test_tokens_are_read_again_unless_the_file_is_broken(tmp_path):
 
 def test_no_tokens_are_no_proof_of_anything():
     assert not Tokens.none().required
-    assert Tokens.none().rows == ()
     assert Tokens.none().row_of("") is None
 
 
@@ -442,7 +428,6 @@ def test_a_token_opens_the_row_it_was_made_for_and_no_other(tmp_path_factory, ow
     names = [str(row) for row in owners]
     tokens = Tokens.load(stored(path, {str(row): digest(token) for row, token in owners.items()}), names)
     assert {int(names[tokens.row_of(token)]): token for token in owners.values()} == owners
-    assert tokens.rows == tuple(range(len(owners)))
     if stranger not in owners.values():
         assert tokens.row_of(stranger) is None
 

@@ -7,6 +7,7 @@ import time
 import numpy as np
 import pytest
 from jobs import Notes
+from tests.torture.disk import Deferred
 
 import siag
 from disks import SmallDisk
@@ -18,7 +19,6 @@ from siag.live.session import LOOK, SHOW
 from siag.server import Departed, Guard, Refused
 from siag.server.ledger import LARGEST
 from siag.storage import Store
-from siag.storage.background import Deferred
 from specs import assembly_of
 
 STEP, D = siag.steps.Constant(0.1), 3

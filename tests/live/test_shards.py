@@ -1,8 +1,8 @@
 """A model that is split over several servers: to the bit what one server would have made of the same reports."""
 
-import threading
 import warnings
 from contextlib import ExitStack
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -10,6 +10,7 @@ import pytest
 from peers import Client, Working, wait_until
 from smoothed import Smoothed
 from splits import PROBLEM, SECRET, Split, finish, hands, of_problem, same
+from tests.specs import spec_of
 
 from siag.activity import EveryArrivals, Tick
 from siag.foundations.errors import BadFile, BadInput, DivergenceWarning, SiagError, Unsuitable
@@ -28,7 +29,6 @@ from siag.steps import Constant, DelayAdaptive
 SLOW = Constant(0.005)
 
 
-@pytest.mark.parametrize("shards", [2, 3])
 @pytest.mark.parametrize(
     ("method", "step", "server"),
     [
@@ -41,9 +41,9 @@ SLOW = Constant(0.005)
     ],
     ids=str,
 )
-def test_the_trace_of_a_split_run_leads_to_the_same_w_with_one_server(shards, method, step, server, tmp_path):
+def test_the_trace_of_a_split_run_leads_to_the_same_w_with_one_server(method, step, server, tmp_path):
     path = tmp_path / "run.trace"
-    with Split(shards, method=method, step=step, server=server, trace=path) as split:
+    with Split(3, method=method, step=step, server=server, trace=path) as split:
         run = finish(split, workers := hands(split, method=method))
         assert [worker.outcome for worker in workers] == ["as many iterations or reports as asked"] * PROBLEM.n
     assert run.reads[0, -1] == 400
@@ -71,32 +71,6 @@ def test_large_slices_and_a_loss_that_looks_at_the_whole_model(tmp_path):
     run = split.run
     assert run.error[0, -1] < 0.01 * run.error[0, 0]
     assert np.allclose(run.w[0], target, atol=0.05)
-
-
-class Noting(ShardedConnection):
-    """Notes what it was sent as which version."""
-
-    models, lock = {}, threading.Lock()
-
-    def receive(self, expected):
-        head = super().receive(expected)
-        self.newest = head.stamp
-        return head
-
-    def array(self, out):
-        super().array(out)
-        with self.lock:
-            self.models.setdefault(self.newest, set()).add(out.tobytes())
-
-
-def test_every_worker_is_sent_the_same_version_by_all_servers():
-    Noting.models.clear()
-    with Split(3, server=EveryArrivals(3)) as split:
-        workers = hands(split, connect=Noting)
-        finish(split, workers)
-    assert len(Noting.models) > 100
-    assert all(len(different) == 1 for different in Noting.models.values())
-    assert not any("versions" in remark for worker in workers for remark in worker.remarks)
 
 
 class Ending(FromProblem):
@@ -184,30 +158,28 @@ def test_a_lead_without_the_secret_is_refused():
 
 
 def test_a_lead_of_another_run_is_refused():
-    given = {"tokens": Tokens.none(), "secret": SECRET}
-    follower = Follower(SGD(), np.zeros(PROBLEM.d), ["0", "1", "2", "3"], 1, 2, **given)
-    thread = threading.Thread(target=follower.run)
-    thread.start()
-    with pytest.raises(SiagError, match=r"method is SGD.* here, .*SIAG"):
-        Split(2, followers=[follower])
-    with pytest.raises(SiagError, match=r"shards is 2 here, 3 at the lead"):
-        Split(3, method=SGD(), followers=[follower, follower])
-    follower.stop()
-    thread.join()
+    with Split(2, method=SGD()) as split:
+        with pytest.raises(SiagError, match=r"method is SGD.* here, .*SIAG"):
+            Split(2, followers=split.followers)
+        with pytest.raises(SiagError, match=r"shards is 2 here, 3 at the lead"):
+            Split(3, method=SGD(), followers=2 * split.followers)
+        with pytest.raises(SiagError, match=r"run is \w+ here, \w+ at the lead"):
+            Split(2, method=SGD(), step=Constant(0.1), followers=split.followers)
 
 
 def test_what_cannot_be_split_is_refused_before_anything_starts():
     given = {"tokens": Tokens.none(), "secret": SECRET}
     with pytest.raises(Unsuitable, match="cannot be split"):
-        Follower(LAG(), np.zeros(5), ["a"], 1, 2, **given)
+        Follower(spec_of(method=LAG()), 1, 2, **given)
     with pytest.raises(Unsuitable, match="cannot be split"):
         Split(2, method=LAG(), followers=[SimpleNamespace(address=("127.0.0.1", 9))])  # nobody is called
-    with pytest.raises(BadInput, match=r"shards.*at most 2"):
-        Follower(SIAG(), np.zeros(2), ["a"], 1, 3, **given)
-    with pytest.raises(BadInput, match="k"):
-        Follower(SIAG(), np.zeros(5), ["a"], 2, 2, **given)
+    with pytest.raises(BadInput, match=r"shards.*at most 3"):
+        Follower(spec_of(d=3), 1, 4, **given)
+    for k in (0, 2):
+        with pytest.raises(BadInput, match="k"):
+            Follower(spec_of(), k, 2, **given)
     with pytest.raises(BadInput, match="secret"):
-        Follower(SIAG(), np.zeros(5), ["a"], 1, 2, tokens=Tokens.none(), secret="")
+        Follower(spec_of(), 1, 2, tokens=Tokens.none(), secret="")
 
 
 def test_a_durable_run_cannot_be_split(tmp_path):
@@ -215,15 +187,16 @@ def test_a_durable_run_cannot_be_split(tmp_path):
         Split(2, folder=tmp_path, durable=True)
 
 
-def test_folders_of_split_and_whole_runs_are_not_mixed_up(tmp_path):
+@pytest.mark.parametrize("place", [str, Path.as_uri])
+def test_folders_of_split_and_whole_runs_are_not_mixed_up(tmp_path, place):
     (tmp_path / "shard-0").mkdir()
-    with pytest.raises(BadFile, match="was split over several servers"):
-        Split(1, folder=tmp_path)
+    with pytest.raises(BadFile, match=f"^{place(tmp_path)}: .* was split over several servers"):
+        Split(1, folder=place(tmp_path))
     other = tmp_path / "other"
     other.mkdir()
     (other / "state-000001.siag").write_bytes(b"")
-    with pytest.raises(BadFile, match="was not split"):
-        Split(2, folder=other)
+    with pytest.raises(BadFile, match=f"^{place(other)}: .* was not split"):
+        Split(2, folder=place(other))
 
 
 def test_a_worker_that_calls_only_one_of_the_servers_is_told():

@@ -14,7 +14,7 @@ from peers import Client, D, Noting, Served, in_thread, memory, pull, target, wa
 import siag
 from siag.foundations.errors import BadInput, Unsuitable
 from siag.live import wire
-from siag.live.certificates import make_certificates, make_tokens
+from siag.live.certificates import make_certificates
 from siag.live.connection import Limits
 from siag.live.network import parse_address, serve, work
 from siag.live.security import Tokens, client_context, read_token, server_context
@@ -50,8 +50,8 @@ def secure(secrets):
 
 @pytest.fixture
 def tokens(tmp_path):
-    make_tokens(tmp_path / "ours", workers=3)
-    make_tokens(tmp_path / "theirs", workers=3)
+    make_certificates(tmp_path / "ours", hosts=[], workers=3)
+    make_certificates(tmp_path / "theirs", hosts=[], workers=3)
     secret = {
         (whose, row): read_token(tmp_path / whose / f"worker-{row}.token").secret
         for whose in ("ours", "theirs")

@@ -187,10 +187,14 @@ def test_workers_have_the_names_they_are_given():
     assert watcher.closed == 1
 
 
-@pytest.mark.parametrize("place", ["folder", "trace"])
-def test_a_url_is_refused_without_ray(place):
-    with pytest.raises(siag.BadInput, match=rf"{place} = 's3://bucket/run': must be a path; a URL goes with runtime="):
-        train([[1.0]], **{place: "s3://bucket/run"})
+def test_a_run_is_kept_at_a_url_and_goes_on_from_there(tmp_path):
+    places = {"folder": (tmp_path / "state").as_uri(), "trace": (tmp_path / "trace.csv").as_uri()}
+    train([[1.0] * 10], until=siag.Until(reports=4), **places)
+    run = train([[1.0] * 10], **places)
+    assert run.about["before"] == 4
+    assert Trace.read(tmp_path / "trace.csv").length == run.t[-1]
+    assert np.array_equal(siag.storage.read_model(places["folder"]).w, run.w[0])
+    assert {path.suffix for path in tmp_path.rglob("*.*")} == {".siag", ".csv"}
 
 
 def test_training_can_be_started_from_another_thread():

@@ -21,9 +21,7 @@ def states(*names):
     return tuple(worker(row, state=state) for row, state in enumerate(names))
 
 
-@pytest.mark.parametrize(
-    "shown", [snapshot(version=5000), snapshot(done=True), snapshot(target=None, workers=states("left", "left"))]
-)
+@pytest.mark.parametrize("shown", [snapshot(done=True), snapshot(target=None, workers=states("left", "left"))])
 def test_an_ordinary_end_looks_done(shown):
     assert heading(shown) == ("done", "green")
 

@@ -6,11 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import siag
+from plain import simulate
 from siag.checks import conform
 from siag.foundations.errors import BadInput, Unsuitable
 from siag.methods import (
     ADPSGD,
-    IAG,
     SCAFFOLD,
     SGD,
     SIAG,
@@ -27,7 +27,7 @@ from siag.methods.averaged import Averaged
 from siag.methods.prox import Prox
 
 quick = settings(deadline=None, max_examples=60)
-METHODS = [Averaged(SIAG()), Averaged(IAG(wait=1.0), start=7), Averaged(Prox(SIAG()))]
+METHODS = [Averaged(SIAG()), Averaged(SIAG(wait=1.0), start=7), Averaged(Prox(SIAG()))]
 PROBLEM = siag.problems.LeastSquares.random(n=5, d=3, p=2, noise=0.1)
 
 
@@ -95,7 +95,7 @@ def test_iterations_in_which_the_method_waits_are_left_out():
 def test_iterations_in_which_nobody_reports_are_left_out_where_the_method_then_rests(method):
     everybody = range(PROBLEM.n)
     means = [
-        siag.simulate(
+        simulate(
             PROBLEM,
             Averaged(method),
             siag.activity.Recorded(sets),
@@ -129,8 +129,8 @@ def test_it_averages_what_a_proximal_step_has_made():
 def test_sgd_may_be_averaged():
     place = siag.activity.Everyone(), siag.steps.Constant(0.1)
     one, two = (
-        siag.simulate(PROBLEM, method, *place, iterations=2000, repeats=4, record=2).error[:, -1].mean()
-        for method in (SGD(), Averaged(SGD(), start=200))
+        simulate(PROBLEM, method, *place, iterations=1000, repeats=2, record=2).error[:, -1].mean()
+        for method in (SGD(), Averaged(SGD(), start=100))
     )
     assert 10 * two < one
 

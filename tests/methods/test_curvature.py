@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import siag
+from plain import simulate
 from siag.checks import Sides, conform
 from siag.methods import advance, compute, fade, ready, receive
 from siag.methods.curvature import CurvatureIAG
@@ -52,7 +53,7 @@ def test_it_follows_its_formula(wait):
         if len(points) >= wait * problem.n:
             models = [problem.gradient(i, at) + problem.hessian(i, at) @ (w - at) for i, at in points.items()]
             w = w - eta / problem.n * np.sum(models, axis=0)
-    run = siag.simulate(problem, CurvatureIAG(wait=wait), trace, Constant(eta), iterations=60)
+    run = simulate(problem, CurvatureIAG(wait=wait), trace, Constant(eta), iterations=60)
     np.testing.assert_allclose(run.w[0], w, rtol=1e-9)
 
 
@@ -68,19 +69,19 @@ def descent(problem, eta, steps):
 @given(st.lists(st.sets(st.integers(0, 3)), max_size=30))
 def test_on_quadratics_it_is_gradient_descent_whoever_reports(later):
     trace = siag.activity.Recorded([[0, 1, 2, 3], *(sorted(active) for active in later)])
-    run = siag.simulate(QUADRATIC, CurvatureIAG(), trace, Constant(0.2), iterations=1 + len(later))
+    run = simulate(QUADRATIC, CurvatureIAG(), trace, Constant(0.2), iterations=1 + len(later))
     np.testing.assert_allclose(run.w[0], descent(QUADRATIC, 0.2, 1 + len(later)), rtol=0, atol=1e-11)
 
 
 def test_on_a_virtual_clock_with_workers_of_unequal_speed_it_converges_to_the_optimum():
     times = siag.activity.Exponential(1.0)
     clock = siag.activity.Clock(times, slowness=[1.0, 2.0, 4.0, 6.0, 10.0])
-    run = siag.simulate(CURVED, CurvatureIAG(), clock, Constant(0.5), iterations=2000)
+    run = simulate(CURVED, CurvatureIAG(), clock, Constant(0.5), iterations=2000)
     assert run.error[0, -1] < 1e-17
 
 
 def test_what_travels_is_counted():
-    run = siag.simulate(CURVED, CurvatureIAG(), siag.activity.Cyclic(), Constant(0.1), iterations=10)
+    run = simulate(CURVED, CurvatureIAG(), siag.activity.Cyclic(), Constant(0.1), iterations=10)
     assert run.bytes[0, -1] == 8 * 10 * (3 + 9 + 3)
 
 

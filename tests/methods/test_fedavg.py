@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import siag
+from plain import simulate
 from siag.activity import Everyone, Recorded, Uniform
 from siag.checks import Bowl, conform
 from siag.methods.fedavg import FedAvg
@@ -22,7 +23,7 @@ def test_with_one_step_of_size_one_it_conforms_in_everything():
 
 def test_a_round_of_step_one_ends_at_the_mean_of_the_local_models():
     method, active = FedAvg(steps=4, size=0.2), [0, 2, 3]
-    run = siag.simulate(BOWL, method, Recorded([active]), Constant(1.0), iterations=1, w0=np.ones(3))
+    run = simulate(BOWL, method, Recorded([active]), Constant(1.0), iterations=1, w0=np.ones(3))
     models = []
     for i in active:
         y = np.ones(3)
@@ -34,7 +35,7 @@ def test_a_round_of_step_one_ends_at_the_mean_of_the_local_models():
 
 def test_the_sum_counts_the_absent_as_standing_still():
     ends = {
-        normalization: siag.simulate(
+        normalization: simulate(
             BOWL,
             FedAvg(steps=4, size=0.2, normalization=normalization),
             Recorded([[0, 2]]),
@@ -49,15 +50,13 @@ def test_the_sum_counts_the_absent_as_standing_still():
 
 def test_without_differences_in_curvature_there_is_no_drift():
     problem = siag.problems.LeastSquares.random(n=6, d=3, p=2, noise=0.1, seed=1)
-    run = siag.simulate(
-        problem, FedAvg(steps=10, size=0.1, gradients="exact"), Everyone(), Constant(1.0), iterations=50
-    )
+    run = simulate(problem, FedAvg(steps=10, size=0.1, gradients="exact"), Everyone(), Constant(1.0), iterations=50)
     assert run.error[0, -1] < 1e-25
 
 
 def test_sampled_and_exact_gradients_agree_where_there_is_no_noise():
     ends = [
-        siag.simulate(
+        simulate(
             BOWL, FedAvg(steps=3, size=0.1, gradients=gradients), Uniform(4), Constant(1.0), iterations=60, seed=2
         ).w
         for gradients in ("sample", "exact")

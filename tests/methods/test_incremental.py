@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import siag
+from plain import simulate
 from siag.checks import conform
 from siag.methods.incremental import Incremental
 from siag.problems import LeastSquares, Problem, Ridge, sample
@@ -22,7 +23,7 @@ def test_it_steps_along_the_gradient_of_one_worker_in_turn():
     w = np.ones(4)
     for t, eta in enumerate(step.sizes(np.arange(50))):
         w = w - eta * problem.gradient(t % 3, w)
-    run = siag.simulate(problem, Incremental(), siag.activity.Cyclic(), step, iterations=50, w0=np.ones(4))
+    run = simulate(problem, Incremental(), siag.activity.Cyclic(), step, iterations=50, w0=np.ones(4))
     assert np.array_equal(run.w[0], w)
     assert run.samples[0, -1] == run.uploads[0, -1] == 50
 
@@ -38,7 +39,7 @@ def test_its_exact_moments_are_known_and_have_no_noise():
 def test_workers_of_the_same_optimum_leave_nothing_to_cycle_around():
     problem = Ridge.random(n=6, d=3, m=10, spread=0.0, noise=0.0, tilt=0.5, seed=2)
     step = Constant(0.5 / problem.constants().L)
-    run = siag.simulate(problem, Incremental(), siag.activity.Cyclic(), step, iterations=2000)
+    run = simulate(problem, Incremental(), siag.activity.Cyclic(), step, iterations=2000)
     assert run.error[0, -1] < 1e-25
 
 

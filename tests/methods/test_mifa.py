@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 import siag
+from plain import simulate
 from siag.activity import Clock, Everyone, Exponential, Nonuniform, Recorded
 from siag.checks import Bowl, conform
 from siag.methods import IAG, advance, fade, receive
 from siag.methods.fedavg import FedAvg
 from siag.methods.mifa import MIFA
-from siag.methods.scaffold import SCAFFOLD
 from siag.problems import Ridge
 from siag.steps import Constant
 from siag.theory import local_fixed_point, quadratics
@@ -18,16 +18,18 @@ BOWL = Bowl(np.random.default_rng(0).random((5, 3)), np.array([0.5, 1.0, 2.0]))
 
 
 def test_it_conforms():
-    conform(MIFA(steps=3, size=0.1), skip=["all_active_is_gradient_descent"])  # more than one step is not
+    conform(
+        MIFA(steps=3, size=0.1, gradients="exact"), skip=["all_active_is_gradient_descent"]
+    )  # more than one step is not
 
 
 def test_with_one_step_of_size_one_it_conforms_in_everything():
-    conform(MIFA(steps=1, size=1.0))
+    conform(MIFA(steps=1, size=1.0, gradients="exact"))
 
 
 def test_with_one_local_step_it_is_iag_with_the_product_of_the_steps():
     ends = [
-        siag.simulate(BOWL, method, Nonuniform(1, 6), Constant(eta), iterations=40, seed=4).w
+        simulate(BOWL, method, Nonuniform(1, 6), Constant(eta), iterations=40, seed=4).w
         for method, eta in ((MIFA(steps=1, size=0.1), 0.5), (IAG(), 0.05))
     ]
     assert np.allclose(*ends, rtol=1e-12)
@@ -35,7 +37,7 @@ def test_with_one_local_step_it_is_iag_with_the_product_of_the_steps():
 
 def test_with_everybody_active_it_is_fedavg():
     ends = [
-        siag.simulate(BOWL, method, Everyone(), Constant(0.8), iterations=12).w
+        simulate(BOWL, method, Everyone(), Constant(0.8), iterations=12).w
         for method in (MIFA(steps=4, size=0.2), FedAvg(steps=4, size=0.2))
     ]
     assert np.allclose(*ends, rtol=1e-12)
@@ -43,7 +45,7 @@ def test_with_everybody_active_it_is_fedavg():
 
 def test_who_is_absent_counts_with_its_latest_update():
     method, active = MIFA(steps=2, size=0.2), [[0, 1, 2, 3, 4], [1], [1], [4]]
-    run = siag.simulate(BOWL, method, Recorded(active), Constant(0.5), iterations=4, w0=np.ones(3))
+    run = simulate(BOWL, method, Recorded(active), Constant(0.5), iterations=4, w0=np.ones(3))
     w, updates = np.ones(3), np.zeros((5, 3))
     for workers in active:
         for i in workers:
@@ -69,18 +71,6 @@ def test_on_a_clock_the_papers_step_diverges_and_one_by_the_age_of_updates_does_
     np.testing.assert_allclose(careful.w[0], there, rtol=0, atol=1e-10)
 
 
-@pytest.mark.filterwarnings("ignore::siag.DivergenceWarning")
-def test_so_it_is_with_scaffold():
-    problem = Ridge.random(n=4, d=4, m=20, spread=1, tilt=0.5, regularization=0.1, seed=7)
-    clock = Clock(Exponential(1.0), slowness=[1, 2, 3, 4])
-    method = SCAFFOLD(steps=5, size=0.3 / problem.smoothness.max(), gradients="exact", option=1)
-    bold, careful = (
-        siag.simulate(problem, method, clock, Constant(eta), iterations=4000).error[0, -1] for eta in (1.0, 1 / (1 + 3))
-    )
-    assert not bold < 1
-    assert careful < 1e-20
-
-
 def test_a_worker_that_left_for_good_can_be_forgotten():
     state = MIFA(steps=2, size=0.2).init(np.zeros(3), 2)
     receive(state, 0, np.ones(3), 0)
@@ -91,7 +81,7 @@ def test_a_worker_that_left_for_good_can_be_forgotten():
 
 
 def test_it_can_wait_for_everybody():
-    run = siag.simulate(
+    run = simulate(
         BOWL, MIFA(steps=2, size=0.2, wait=1.0), Recorded([[0, 1, 2]] * 3), Constant(0.5), iterations=3, w0=np.ones(3)
     )
     assert np.array_equal(run.w[0], np.ones(3))

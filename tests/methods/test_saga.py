@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import siag
+from plain import simulate
 from siag.checks import conform
 from siag.methods import SAG, advance, fade, ready, receive
 from siag.methods.saga import SAGA
@@ -32,7 +33,7 @@ def test_it_follows_its_formula(precision):
         kept = gradient.astype(precision).astype(float)
         w = w - eta * (kept - rows[j] + rows.astype(float).mean(axis=0))
         rows[j] = gradient
-    run = siag.simulate(SAMPLES, SAGA(rows=precision), siag.activity.Sequential(), step, iterations=500, seed=3)
+    run = simulate(SAMPLES, SAGA(rows=precision), siag.activity.Sequential(), step, iterations=500, seed=3)
     np.testing.assert_allclose(run.w[0], w, rtol=1e-10)
 
 
@@ -102,7 +103,7 @@ def test_a_row_fades_as_in_any_table():
 def test_single_precision_rows_stop_at_their_own_rounding():
     step, ends = Constant(1.0 / (3.0 * SAMPLES.constants().L)), {}
     for rows in ("float64", "float32"):
-        run = siag.simulate(SAMPLES, SAGA(rows=rows), siag.activity.Sequential(), step, iterations=8000)
+        run = simulate(SAMPLES, SAGA(rows=rows), siag.activity.Sequential(), step, iterations=8000)
         ends[rows] = run.error[0, -1]
     assert ends["float64"] < 1e-24
     assert ends["float64"] < ends["float32"] < 1e-11

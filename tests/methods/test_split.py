@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from siag import methods
@@ -70,6 +70,7 @@ EVENTS = st.lists(
 
 
 @pytest.mark.parametrize("method", SPLIT, ids=repr)
+@settings(max_examples=30)
 @given(events=EVENTS, d=st.integers(N + 1, 40), shards=st.integers(1, 3), seed=st.integers(0, 2**32 - 1))
 def test_slices_are_to_the_bit_the_state_of_one_server(method, events, d, shards, seed):
     numbers = np.random.default_rng(seed)
@@ -80,11 +81,11 @@ def test_slices_are_to_the_bit_the_state_of_one_server(method, events, d, shards
         message = numbers.normal(size=d)
         for state, cut in [(whole, slice(None)), *zip(parts, cuts, strict=True)]:
             if what == "move":
-                move(state, size)
+                move.plain(state, size)
             elif what == "fade":
-                fade_away(state, row, size)
+                fade_away.plain(state, row, size)
             else:
-                take(state, row, message[cut].copy(), age, int(what == "go"), size)
+                take.plain(state, row, message[cut].copy(), age, int(what == "go"), size)
         for read in (shown, answer):
             assert np.concatenate([read(state) for state in parts]).tobytes() == read(whole).tobytes()
     for name, array in arrays_of(whole).items():

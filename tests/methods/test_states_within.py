@@ -47,9 +47,17 @@ def table_of(state):
     return state if hasattr(state, "rows") else table_of(getattr(state, "table", None) or state.inner)
 
 
-@pytest.mark.parametrize("call", [fade, fade_compiled], ids=["plain", "compiled"])
 @pytest.mark.parametrize("method", HOLDERS, ids=lambda method: type(method).__name__)
-def test_a_row_fades_wherever_the_table_is(method, call):
+def test_a_row_fades_wherever_the_table_is(method):
+    check_that_a_row_fades(method, fade)
+
+
+@pytest.mark.parametrize("method", [heavy_ball.HeavyBall(), Averaged(LAG())], ids=lambda method: type(method).__name__)
+def test_a_row_fades_wherever_the_table_is_in_compiled_code(method):
+    check_that_a_row_fades(method, fade_compiled)
+
+
+def check_that_a_row_fades(method, call):
     state = method.init(np.zeros(D), N)
     table = table_of(state)
     table.rows[:] = np.arange(table.rows.size).reshape(table.rows.shape)

@@ -8,12 +8,20 @@ from siag.simulation.in_flight import follow_events
 from siag.simulation.iterate import iterate
 
 PROBLEM = siag.problems.LeastSquares.random(n=3, d=2, p=2, noise=0.1)
+ITERATIONS, CLOCK = siag.activity.Everyone(), siag.activity.Clock(siag.activity.Exponential(1.0))
 
 
-@pytest.mark.parametrize("method", [SIAG(), SGD(), Averaged(SIAG())], ids=repr)
-@pytest.mark.parametrize(("loop", "timed"), [(iterate, False), (follow_events, True)], ids=["iterations", "clock"])
-def test_no_references_are_counted(method, loop, timed, monkeypatch):
+@pytest.mark.parametrize(
+    ("loop", "activity", "method"),
+    [
+        (iterate, ITERATIONS, SIAG()),
+        (iterate, ITERATIONS, Averaged(SIAG())),
+        (follow_events, CLOCK, SIAG()),
+        (follow_events, CLOCK, SGD()),
+    ],
+    ids=repr,
+)
+def test_no_references_are_counted(loop, activity, method, monkeypatch):
     monkeypatch.setattr(loop, "_for", {})
-    activity = siag.activity.Clock(siag.activity.Exponential(1.0)) if timed else siag.activity.Everyone()
     siag.simulate(PROBLEM, method, activity, siag.steps.Constant(0.01), iterations=10)
     assert [made.targetoptions["_nrt"] for made in loop._for.values()] == [False]

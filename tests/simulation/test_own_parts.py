@@ -100,7 +100,7 @@ def test_an_activity_of_the_users_own_must_name_workers_once_and_in_order(worker
 
 
 class Roomy(NamedTuple):
-    """What is written to with temporary arrays, as one would in NumPy."""
+    """What is written to by way of a temporary array, as one would in NumPy."""
 
     w: np.ndarray
     total: np.ndarray
@@ -108,14 +108,16 @@ class Roomy(NamedTuple):
 
 @receive.when(Roomy)
 def add_copy(state, i, message, age):
-    doubled = message * 2.0
-    state.total[:] = state.total + doubled / 2.0
+    kept = message.copy()
+    for j in range(kept.size):
+        state.total[j] += kept[j]
 
 
 @advance.when(Roomy)
 def step_down(state, eta):
-    state.w[:] = state.w - eta / 3.0 * state.total
-    state.total[:] = 0.0
+    for j in range(state.w.size):
+        state.w[j] -= eta / 3.0 * state.total[j]
+        state.total[j] = 0.0
 
 
 @siag.compiled

@@ -130,7 +130,8 @@ class Listener(Method):
 
 @receive.when(Ledger)
 def write_down(state, i, message, age):
-    state.log[i, state.count[i]] = message
+    for j in range(message.size):
+        state.log[i, state.count[i], j] = message[j]
     state.count[i] += 1
 
 

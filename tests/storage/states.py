@@ -4,9 +4,9 @@ import random
 import struct
 
 import numpy as np
+from tests.torture.disk import SimulatedDisk
 
 from siag.storage.disk import LOCAL
-from siag.storage.simulated_disk import SimulatedDisk
 from siag.storage.store import Store
 
 N, D = 5, 4

@@ -5,12 +5,11 @@ from pathlib import Path
 
 import pytest
 from states import IDENTITY, Server, same
+from tests.torture.disk import Deferred, DiskFaults, SimulatedDisk, SimulatedFile
 
 from siag.activity.trace import good_lines, text_in
 from siag.foundations.errors import BadFile, BadInput
-from siag.storage.background import Deferred
 from siag.storage.disk import Disk, File
-from siag.storage.simulated_disk import DiskFaults, SimulatedDisk, SimulatedFile
 from siag.storage.store import Store
 from siag.storage.trace_writer import TraceWriter
 
@@ -101,7 +100,7 @@ class TraceOnADisk:
             assert found == self.lines[: len(found)] or self.path.suffix == ".gz"  # which may unpack garbage
         count, tail = self.saved
         self.background = Deferred()
-        options = {"keep": count, "again": self.again, "tail": tail.splitlines(keepends=True)}
+        options = {"keep": count if self.again else None, "tail": tail.splitlines(keepends=True)}
         self.writer = TraceWriter(self.path, {"run": "a"}, **options, disk=self.disk, background=self.background)
         del self.lines[count:]
         if self.again:

@@ -2,6 +2,7 @@
 
 import os
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -184,7 +185,7 @@ def test_a_folder_without_a_model_is_refused_in_one_line(tmp_path):
         live.save()
         live.save()
     for path in generations_in(tmp_path / "bad").values():
-        damage(path)
+        damage(Path(path))
     assert message(tmp_path / "bad").endswith("put back a copy of the folder")
     with Store(tmp_path / "other", {}) as store:
         assert store.save({"v": np.zeros(2)}, np.arange(0), {}, wait=True)

@@ -13,12 +13,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from states import IDENTITY, D, N, Server, a_disk, content_of, files, overwrite, recovered, same
+from tests.torture.disk import Deferred, DiskFaults, SimulatedDisk
 
-from siag.foundations.errors import BadFile, BadInput, SiagError
-from siag.storage.background import Deferred, Inline
+from siag.foundations.errors import BadFile, BadInput
+from siag.storage.background import Inline
 from siag.storage.disk import LocalDisk
 from siag.storage.records import HEADER, MAGIC
-from siag.storage.simulated_disk import DiskFaults, SimulatedDisk
 from siag.storage.store import Store
 
 FOLDER = Path("state")
@@ -341,8 +341,6 @@ def test_mistakes_are_told(tmp_path):
     for folder in (tmp_path / "file", tmp_path / "file" / "below"):
         with pytest.raises(BadInput, match=r"folder = .*must be a folder that can be written"):
             Store(folder, IDENTITY)
-    with pytest.raises(BadInput, match="identity"):
-        Store(tmp_path, {"n": object()})
     server = Server()
     with a_store(a_disk()) as store:
         with pytest.raises(BadInput, match="durable"):
@@ -354,10 +352,6 @@ def test_mistakes_are_told(tmp_path):
             store.save({"w": np.zeros(2)}, np.arange(0), {})
         with pytest.raises(IndexError):
             store.save(server.arrays, np.array([N]), {})
-        with pytest.raises(SiagError, match="recover comes before"):
-            store.recover(server.arrays)
-    with pytest.raises(SiagError, match="closed"):
-        server.save(store)
     store.close()
 
 
@@ -459,7 +453,7 @@ def test_a_folder_that_cannot_be_forced_to_disk_does_not_hide_later_entries():
         assert not server.save(store, wait=True)
         disk.faults = DiskFaults()
         store.log(b"not to be acknowledged")
-        with pytest.raises(OSError, match="Input/output error"):
+        with pytest.raises(OSError, match=r"(?i)input/output error"):
             store.sync()
         assert files(FOLDER, disk) == ["state-000001.siag"]
         assert server.save(store, wait=True)
@@ -478,12 +472,12 @@ def test_entries_that_cannot_be_written_are_not_acknowledged_until_a_save_has_th
         disk.faults = faults
         for i in range(1, 3):
             store.log(server.update(i, 2.0))
-            with pytest.raises(OSError, match=r"No space left|Input/output error"):
+            with pytest.raises(OSError, match=r"(?i)no space left|input/output error"):
                 store.sync()
             assert store.problem
         disk.faults = DiskFaults()
         store.log(server.update(3, 3.0))
-        with pytest.raises(OSError, match=r"No space left|Input/output error"):
+        with pytest.raises(OSError, match=r"(?i)no space left|input/output error"):
             store.sync()  # some before it are missing
         assert server.save(store)
         store.log(server.update(4, 4.0))
@@ -493,21 +487,6 @@ def test_entries_that_cannot_be_written_are_not_acknowledged_until_a_save_has_th
     assert (len(found.entries), found.remarks) == (1, ())
     other.replay(found.entries)
     assert same(other.arrays, server.arrays)
-
-
-def test_what_is_done_after_a_save_may_fail_and_the_save_counts_as_failed():
-    disk, server, errors = a_disk(), Server(), [RuntimeError("no answer"), None]
-
-    def publish():
-        if error := errors.pop(0):
-            raise error
-
-    with a_store(disk, publish=publish) as store:
-        server.update(0, 1.0)
-        assert not server.save(store, wait=True)
-        assert store.problem == "no answer"
-        assert server.save(store, wait=True)
-        assert store.problem is None
 
 
 def test_a_file_system_without_locks_serves_all_the_same(tmp_path, monkeypatch):

@@ -11,13 +11,13 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from tests.activity.trace_cases import HEAD, N, histories, lines_of, put, texts
+from tests.torture.disk import Deferred, DiskFaults, SimulatedDisk
 
 from siag.activity import Trace
 from siag.activity.trace import COLUMNS, FORMAT
 from siag.foundations.errors import BadFile, BadInput
 from siag.storage import trace_writer
-from siag.storage.background import Deferred, Inline
-from siag.storage.simulated_disk import DiskFaults, SimulatedDisk
+from siag.storage.background import Inline
 from siag.storage.trace_writer import TraceWriter
 
 quick = settings(deadline=None, max_examples=60)
@@ -158,8 +158,8 @@ def test_what_is_no_trace_may_not_be_written_over_however_little_it_holds(tmp_pa
 
 @pytest.mark.parametrize("again", [False, True])
 def test_a_trace_that_another_run_writes_to_is_refused_before_its_first_report_too(tmp_path, again):
-    first = TraceWriter(tmp_path / "t", OWN, again=again)
-    for options in ({}, {"again": True}):
+    first = TraceWriter(tmp_path / "t", OWN, keep=0 if again else None)
+    for options in ({}, {"keep": 0}):
         with pytest.raises(BadInput, match="a file that no other run writes to; give another path"):
             TraceWriter(tmp_path / "t", OWN, **options)
     put(TWO, first)
@@ -329,11 +329,10 @@ def test_a_run_that_goes_on_keeps_what_is_its_own(name, history, saved, closed):
     assume(saved > 0)
     place = Place(name)
     place.write(lines, end if closed else None)
-    keep = sum(len(line) == 5 for line in lines[:saved])
-    writer = place.writer(OWN | {"again": True}, keep=keep, fades=saved - keep)
+    writer = place.writer(OWN | {"again": True}, keep=saved)
     place.disk.crash()
     assert place.lines == lines[:saved]  # on disk at once: another crash loses nothing
-    writer = place.writer(OWN | {"again": True}, keep=keep, fades=saved - keep)
+    writer = place.writer(OWN | {"again": True}, keep=saved)
     put(lines[saved:], writer)
     writer.close(end)
     assert place.lines == lines
@@ -347,7 +346,7 @@ def test_a_run_that_goes_on_from_its_very_start_may_write_its_trace_anew():
     place.write(TWO, 2)
     with pytest.raises(BadInput, match="a file that does not exist yet"):
         place.writer()
-    place.write(TWO[:1], 1, again=True)
+    place.write(TWO[:1], 1, keep=0)
     assert place.lines == TWO[:1]
 
 
@@ -372,8 +371,7 @@ def test_lines_that_have_not_reached_the_disk_are_taken_from_the_saved_state(nam
     cut, known = min(cut, len(lines)), min(known, len(lines))
     place = Place(name)
     place.write(lines[:cut])
-    keep = sum(len(line) == 5 for line in lines)
-    options = {"keep": keep, "fades": len(lines) - keep, "tail": texts(lines[len(lines) - known :])}
+    options = {"keep": len(lines), "tail": texts(lines[len(lines) - known :])}
     if cut + known < len(lines):
         with pytest.raises(BadFile, match=f"lacks the last {len(lines) - cut} lines of the run that goes on"):
             place.writer(**options)
@@ -386,7 +384,7 @@ def refused(place, words, **options):
     """A run that goes on refuses this file in one line, and leaves it and its folder as they are."""
     before, names = place.content, place.disk.names(Path())
     with pytest.raises((BadInput, BadFile), match=words) as caught:
-        place.writer(again=True, **options)
+        place.writer(**{"keep": 0} | options)
     assert "\n" not in str(caught.value)
     assert (place.content, place.disk.names(Path())) == (before, names)
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 from unittest import mock
 
 import numpy as np
+from tests.torture.disk import SimulatedDisk
 from tests.torture.observed import Watched
 from tests.torture.options import Options
 from tests.torture.shard_bugs import SHARD_BUGS
@@ -24,7 +24,7 @@ from siag.methods import SIAG
 from siag.server import ParameterServer
 from siag.server.ledger import SAMPLES
 from siag.storage import generations
-from siag.storage.simulated_disk import SimulatedDisk
+from siag.storage.disk import Place
 
 
 @dataclass(frozen=True)
@@ -64,14 +64,14 @@ class AcknowledgesEarly(Connections):
 class ForgetfulFolder(SimulatedDisk):
     """A server that does not force the names of a folder to disk."""
 
-    def force_folder(self, folder: Path) -> None:
+    def force_folder(self, folder: Place) -> None:
         """Do nothing."""
 
 
 class ForgetfulFile(SimulatedDisk):
     """A server that renames a file before its content is on disk."""
 
-    def replace(self, source: Path, target: Path) -> None:
+    def replace(self, source: Place, target: Place) -> None:
         """Rename it, and lose sight of what was forced."""
         content = self._content(source)
         content.forced, content.same = bytearray(), 0

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from tests.torture.disk import Deferred, SimulatedDisk
 from tests.torture.network import Killed
 from tests.torture.observed import FOLDER
 from tests.torture.shadow import Broken, require
@@ -14,14 +15,12 @@ from tests.torture.world import LOOK
 
 from siag.live.connection import Action, Actions, Connection, Limits
 from siag.live.security import Tokens
-from siag.live.sharding import bounds
 from siag.live.sharding.follower_connections import LEAD, FollowerConnections
-from siag.live.sharding.link import agreed
+from siag.live.sharding.orders import Change
 from siag.live.sharding.saves import ShardStore
 from siag.live.sharding.slice_server import SliceServer
+from siag.live.sharding.slices import Shard
 from siag.live.transports.virtual import perform_one
-from siag.storage.background import Deferred
-from siag.storage.simulated_disk import SimulatedDisk
 
 if TYPE_CHECKING:
     from tests.torture.shards import ShardedTorture
@@ -34,19 +33,9 @@ class Counted(SliceServer):
 
     changes = 0
 
-    def take(self, *given: Any) -> None:
-        """Receive a report."""
-        super().take(*given)
-        self.changes += 1
-
-    def move(self, eta: float) -> None:
-        """Step."""
-        super().move(eta)
-        self.changes += 1
-
-    def fade(self, row: int, factor: float) -> None:
-        """Let a row count for less."""
-        super().fade(row, factor)
+    def follow(self, change: Change) -> None:
+        """Do what the lead has done."""
+        super().follow(change)
         self.changes += 1
 
 
@@ -82,7 +71,6 @@ class Follower:
         self.disk = disk(random.Random(f"disk {torture.options.seed} {k}"))
         self.connections: FollowerConnections | None = None
         self.arriving: Any = None
-        self.server: Counted | None = None
         self._watched: Counted | None = None  # the slice that is known to follow the lead there is, or was
         self._first = 0  # how many changes had made it what it was when it began to follow
         self._seen = -1
@@ -99,25 +87,22 @@ class Follower:
         """Start a process."""
         if self.connections is not None:
             return
-        torture, spec = self._torture, self._torture.spec
-        first, last = bounds(spec.w0.size, torture.shards, self._k)
-
-        def make() -> SliceServer:
-            self.server = Counted(spec.method, spec.w0, spec.n, first, last)
-            return self.server
-
-        facts = {"shard": self._k, "shards": torture.shards, **agreed(spec.method, spec.w0, spec.n)}
-        given = Tokens.none(), SECRET, Limits(), self._store
-        self.connections = self._kind(make, (first, last), facts, *given)
+        shard = Shard(self._torture.spec, self._k, self._torture.shards)
+        store = partial(self._store, shard)
+        self.connections = self._kind(shard, Tokens.none(), SECRET, Limits(), store=store, make=Counted)
         self._look(self._life)
 
-    def _store(self, run: str) -> ShardStore:
+    @property
+    def server(self) -> Counted | None:
+        """Its slice."""
+        made: Any = None if self.connections is None else self.connections.server
+        return made
+
+    def _store(self, shard: Shard) -> ShardStore:
         torture, background = self._torture, Deferred()
         self._backgrounds.append(background)
         writing: dict[str, Any] = {"disk": self.disk, "background": background, "entropy": torture.rng.randbytes}
-        identity = {"n": torture.spec.n, "run": run}
-        spare = torture.options.spare
-        return self._kind_of_store(FOLDER, identity, self._k, torture.shards, spare=spare, **writing)
+        return self._kind_of_store(FOLDER, shard, spare=torture.options.spare, **writing)
 
     def perform(self, actions: Iterable[Action]) -> None:
         """Carry out what it wants done, unless it dies meanwhile."""

@@ -12,8 +12,9 @@ from tests.torture.network import Process, Wire
 from siag.foundations.types import Floats
 from siag.live import wire
 from siag.live.frame_reader import FrameReader
-from siag.live.sharding.worker_slices import VISITS, Slices, ToServer, ToWorker
-from siag.live.worker import Action, Actions
+from siag.live.sharding.slices import slice_of
+from siag.live.sharding.worker_slices import VISITS, Slices
+from siag.live.worker import Actions
 
 if TYPE_CHECKING:
     from tests.torture.followers import Follower
@@ -27,6 +28,7 @@ class End:
 
     def __init__(self, link: SplitLink, k: int) -> None:
         self._link, self._k, self.worker = link, k, self
+        self._early: list[tuple[FrameReader, wire.Raw, float]] = []  # what has come and is not listened to yet
 
     @property
     def expected(self) -> wire.Expected:
@@ -35,18 +37,25 @@ class End:
 
     def feed(self, reader: FrameReader, content: wire.Raw, now: float) -> Actions:
         """These bytes have come."""
-        link = self._link
-        actions: list[Action] = []
+        link, actions = self._link, list[Any]()
+        self._early.append((reader, content, now))
+        while end := next((end for end in link.ends if end._early and end._k in link.slices.awaited), None):
+            actions += end._take(*end._early.pop(0))
+        return actions
+
+    def _take(self, reader: FrameReader, content: wire.Raw, now: float) -> Actions:
+        link, actions = self._link, list[Any]()
         reader.expected = self.expected
         for head, payload in reader.feed(content):
             model = head.kind == wire.MODEL
             if model:
                 link.numbers[self._k] = wire.numbers(bytes(payload))
-            for action in link.slices.came(self._k, head, {} if model else wire.parse_text(payload)):
-                if isinstance(action, ToServer):
-                    link.wires[action.shard].to_server(action.frame)
-                else:
-                    actions += link.pass_on(action, now)
+            content = {} if model else wire.parse_text(payload)
+            told, to_lead = link.slices.came(self._k, head, content)
+            if to_lead:
+                link.wires[0].to_server(to_lead)
+            if told:
+                actions += link.pass_on(head, content, now)
             reader.expected = self.expected
         return actions
 
@@ -67,28 +76,29 @@ class SplitLink:
         self.slices = Slices(torture.shards, self._rng.getrandbits(VISITS))
         self.extras = self.slices.extras
         self.numbers: dict[int, Floats] = {}
-        self.wires = [Wire(torture, End(self, k), process) for k, process in enumerate(torture.processes)]
+        self.ends = [End(self, k) for k in range(torture.shards)]
+        self.wires = [Wire(torture, *both) for both in zip(self.ends, torture.processes, strict=True)]
 
     def to_server(self, content: bytes) -> None:
         """The worker sends a frame."""
         kind, head = content[4:5], content[: wire.HEADER.size]
         if kind == HELLO:
-            for k, frame in self.slices.greet(content):
-                self.wires[k].to_server(frame)
+            for k in self.slices.greet(content):
+                self.wires[k].to_server(content)
         elif kind == REPORT:
             for k, start, part in self.slices.cut(head, wire.numbers(content[wire.HEADER.size :])):
                 self.wires[k].to_server(start + part.tobytes())
         else:
             self.wires[0].to_server(content)
 
-    def pass_on(self, action: ToWorker, now: float) -> Actions:
+    def pass_on(self, head: wire.Head, content: dict[str, Any], now: float) -> Actions:
         """Tell the worker of a frame."""
         worker = self.client.worker
-        if action.head.kind == wire.MODEL:
+        if head.kind == wire.MODEL:
             place = worker.model_place()
             for k, numbers in self.numbers.items():
-                place[self.slices.slice_of(k)] = numbers
-        actions: Actions = worker.frame(action.head, action.content, now)
+                slice_of(place, len(self.wires), k)[:] = numbers
+        actions: Actions = worker.frame(head, content, now)
         return actions
 
     def lost(self, reason: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tests.torture.disk import Deferred
 from tests.torture.shadow import Shadow
 
 from siag.live import wire
@@ -13,7 +14,6 @@ from siag.live.spec import Spec
 from siag.live.task import FromProblem, StreamEnded
 from siag.live.worker import Phase, Worker
 from siag.server import ParameterServer
-from siag.storage.background import Deferred
 from siag.storage.store import Store
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ class Watched(Store):
 
     def __init__(self, shadow: Shadow, *given: Any, **more: Any) -> None:
         self._shadow, self._version = shadow, 0
-        super().__init__(*given, publish=self._published, **more)
+        super().__init__(*given, **more)
 
     def save(self, arrays: Any, changed: Any, meta: Any, **more: Any) -> bool:
         """Have the state written."""
@@ -101,8 +101,10 @@ class Watched(Store):
             self._version = meta["version"]
         return super().save(arrays, changed, meta, **more)
 
-    def _published(self) -> None:
-        self._shadow.saved = max(self._shadow.saved, self._version)
+    def _write(self, save: Any) -> None:
+        super()._write(save)
+        if save.done:
+            self._shadow.saved = max(self._shadow.saved, self._version)
 
 
 class SimulatedParts(Parts):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, fields, replace
 
-from siag.storage.simulated_disk import DiskFaults
+from tests.torture.disk import DiskFaults
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,6 +9,7 @@ from tests.torture.followers import Strict
 from tests.torture.shards import WatchedLead
 
 from siag.live.connection import Action
+from siag.live.sharding.orders import GoBack, frames, pack
 from siag.storage.store import Recovery
 
 
@@ -25,17 +26,13 @@ class OwnNewest(WatchedLead):
     def recover(self, arrays: Any) -> Recovery | None:
         """Go on where the last lead was."""
         saves, _ = self.known(arrays)
+        self._number = self._common = max(saves, default=0)
         for link in self._links:
-            found = link.ask("saves")["saves"]
-            if found and saves:
-                link.ask("restore", number=max(found))
-            else:
-                link.ask("afresh")
-        if not saves:
-            self.begin_afresh()
-            return None
-        self._number = self._common = max(saves)
-        return self.recover_at(self._common, arrays)
+            found = max(link.known[0], default=0) if saves else 0
+            for frame in frames([pack(GoBack(found))]):
+                link.order(frame)
+            link.wait_saved(found)
+        return self.go_back(self._common, arrays)
 
 
 SHARD_BUGS: dict[str, dict[str, Any]] = {

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from functools import partial
-from pathlib import Path
 from typing import Any
 
+from tests.torture.disk import Deferred, DiskFaults, SimulatedDisk
 from tests.torture.followers import SECRET, Follower, Strict
 from tests.torture.lines import Line, SplitLink
 from tests.torture.network import KEEPALIVE, Host, Killed
@@ -18,15 +18,13 @@ from siag.foundations.errors import BadFile
 from siag.live.connection import Reception
 from siag.live.reasons import Ending
 from siag.live.sharding import ShardLost
-from siag.live.sharding.assembled import Followers, SplitParts
+from siag.live.sharding.assembled import SplitParts
 from siag.live.sharding.connections import LeadConnections
-from siag.live.sharding.lead import LeadServer
+from siag.live.sharding.link import Followers
 from siag.live.sharding.saves import LeadStore, ShardStore
 from siag.live.spec import Spec
 from siag.live.worker import Worker
 from siag.server import ParameterServer
-from siag.storage.background import Deferred
-from siag.storage.simulated_disk import DiskFaults, SimulatedDisk
 
 RETRY = 0.2  # virtual seconds before a lead that has lost a follower begins again
 READ = 0.2  # how likely the lead reads all of w when it looks after things
@@ -45,9 +43,10 @@ class WatchedLead(LeadStore):
         self._versions[number] = meta["version"]
         return super().save_as(number, common, arrays, changed, meta)
 
-    def _settle(self) -> None:
-        super()._settle()
+    def _settle(self) -> bool:
+        settled = super()._settle()
         self._shadow.saved = max(self._shadow.saved, self._versions.get(self._common, 0))
+        return settled
 
 
 class SplitHost(Host):
@@ -192,7 +191,7 @@ class ShardedTorture(Torture):
         self.shadow.recovered(server, False, [self._slice(follower) for follower in self.followers])
 
     def _slice(self, follower: Follower) -> dict[str, Any] | None:
-        return None if follower.connections is None or follower.server is None else follower.server.arrays
+        return None if follower.server is None else follower.server.arrays
 
     def _begun(self) -> None:
         for follower in self.followers:
@@ -317,7 +316,8 @@ class _SplitParts(SplitParts):
 
         addresses = [("simulated", k) for k in range(len(torture.followers))]
         writing: dict[str, Any] = {"disk": torture.disk, "background": deferred, "entropy": torture.rng.randbytes}
-        super().__init__(spec, Followers(addresses, SECRET, None, connect), clock=lambda: torture.now, **writing)
+        writing["clock"] = lambda: torture.now
+        super().__init__(spec, Followers(addresses, SECRET, None, connect), **writing)
         self._torture = torture
 
     @property
@@ -325,8 +325,9 @@ class _SplitParts(SplitParts):
         """The same in each life."""
         return f"run {self._torture.options.seed}"
 
-    def make_store(self, folder: Path, server: LeadServer, **given: Any) -> LeadStore:
+    def store(self, stack: ExitStack, server: ParameterServer) -> LeadStore:
         """A store that tells which version is on disk."""
-        torture = self._torture
-        identity, spare = self.spec.identity, torture.options.spare
-        return torture.lead_store(torture.shadow, folder, identity, server, self.clock, spare=spare, **given)
+        torture, spare = self._torture, self._torture.options.spare
+        store = torture.lead_store(torture.shadow, self.folder, server, spare=spare, **self._writing("siag-store"))
+        stack.callback(store.close)
+        return store

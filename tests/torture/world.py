@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from tests.torture.disk import Deferred, DiskFaults, SimulatedDisk
 from tests.torture.network import Host, Killed, Wire
 from tests.torture.observed import FOLDER, SimulatedParts, Tap, Task, Told, Watched
 from tests.torture.options import Options
@@ -32,8 +33,6 @@ from siag.problems import LeastSquares
 from siag.server import DROP, KEEP, ParameterServer
 from siag.simulation import simulate
 from siag.steps import Constant
-from siag.storage.background import Deferred
-from siag.storage.simulated_disk import DiskFaults, SimulatedDisk
 
 LOOK = 0.1  # virtual seconds between two looks of the server at what is no message
 PATIENCE = 300.0  # virtual seconds, after faults have stopped, in which the run must end

@@ -2,31 +2,26 @@
 
 from __future__ import annotations
 
-import json
-import math
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from siag.cli.early import INTERRUPTED, NOT_BEGUN, NotBegun
-from siag.cli.files import FILES, keep
+from siag.cli.early import INTERRUPTED, NOT_BEGUN, NotBegun, Terminated
+from siag.cli.files import deliver, folder_for
+from siag.cli.printing import bar, print_json, stop, tell
 from siag.foundations.errors import DivergenceWarning, SiagError
 from siag.foundations.version import __version__
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from siag.experiments.config import Experiment
-    from siag.simulation import Run, Sweep
 
 FAILED, WRONG, TERMINATED = 1, 2, 143
 NOTHING_HALF = "no half-written file was left behind"
+FILE = click.Path(path_type=Path)
 
 EXAMPLES = """\b
 Examples:
@@ -42,12 +37,12 @@ Examples:
 \b
 Exit status:
   0    done; also siag serve and siag train after Ctrl-C or SIGTERM, which end them in order
-  1    a run diverged, a claim does not hold, a worker's own code failed, a live run ended because
-       nobody was there and a worker had failed, or one failed before any report, there was no
-       server (siag work --give-up), a file could not be written, or the machine refused
+  1    a run diverged or failed, a claim does not hold, a worker's own code failed, a live run ended
+       because no worker was there and one had failed, or one failed before any report, there was
+       no server (siag work --give-up), a file could not be written, or the machine refused
   2    a mistake in what was given, one line says which; for siag work also: the server refused
   130  interrupted with Ctrl-C; siag serve and siag train: before they began, or a second time
-  143  siag work ended by SIGTERM, having told the server; siag train: by a second one
+  143  siag work ended by SIGTERM, having told the server; siag serve and siag train: by a second one
 """
 
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of text.")
@@ -62,18 +57,20 @@ def main() -> None:
     except click.exceptions.Exit as done:
         sys.exit(done.exit_code)
     except click.ClickException as error:
-        _stop(error.format_message(), WRONG)
+        stop(error.format_message(), WRONG)
     except SiagError as error:
-        _stop(str(error), WRONG)
+        stop(str(error), FAILED if type(error) is SiagError else WRONG)  # those that are mistakes have a type
     except NotBegun:
-        _stop(NOT_BEGUN, 0)
+        stop(NOT_BEGUN, 0)
+    except Terminated:
+        stop("; ".join(["ended by SIGTERM", *said.values()]), TERMINATED)
     except KeyboardInterrupt:
-        _stop("; ".join(["interrupted", *said.values()]), INTERRUPTED)
+        stop("; ".join(["interrupted", *said.values()]), INTERRUPTED)
     except MemoryError as error:
         reason = str(error) or "the job is too large"
-        _stop(f"not enough memory: {reason}; use fewer workers, dimensions or points", FAILED)
+        stop(f"not enough memory: {reason}; use fewer workers, dimensions or points", FAILED)
     except OSError as error:
-        _stop(f"{error.filename or 'output'}: {error.strerror or error}", FAILED)
+        stop(f"{error.filename or 'output'}: {error.strerror or error}", FAILED)
 
 
 def on_interrupt(words: str) -> None:
@@ -83,17 +80,6 @@ def on_interrupt(words: str) -> None:
         said["interrupted"] = words
 
 
-def tell(lines: Sequence[str]) -> None:
-    """Say what went wrong, where that does not end the command."""
-    for line in lines:
-        print(f"siag: {line}", file=sys.stderr)
-
-
-def _stop(message: str, status: int) -> NoReturn:
-    print(f"siag: {' '.join(message.split())}", file=sys.stderr)
-    sys.exit(status)
-
-
 @click.group(epilog=EXAMPLES, context_settings={"max_content_width": 100, "help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, message="siag %(version)s")
 def siag() -> None:
@@ -101,7 +87,7 @@ def siag() -> None:
 
 
 @siag.command(epilog="Example: siag reproduce --out report")
-@click.option("--out", type=click.Path(path_type=Path), default="out", show_default=True, help="Folder for the report.")
+@click.option("--out", type=FILE, default="out", show_default=True, help="Folder for the report.")
 @AS_JSON
 def reproduce(out: Path, as_json: bool) -> int:
     """Reproduce the paper: all figures, a table of claims, and a page to read.
@@ -114,19 +100,20 @@ def reproduce(out: Path, as_json: bool) -> int:
     began = time.perf_counter()
     with bar(not as_json and sys.stderr.isatty()) as show:
         page, claims = make(out, progress=show)
-    held = all(claim.holds for claim in claims)
+    held = [claim for claim in claims if claim.holds]
     if as_json:
-        _print_json({"report": str(page), "holds": held, "claims": [vars(claim) for claim in claims]})
+        holds = len(held) == len(claims)
+        print_json({"report": str(page), "holds": holds, "claims": [vars(claim) for claim in claims]})
     else:
         _print_claims(claims)
-        print(f"{sum(claim.holds for claim in claims)} of {len(claims)} claims hold.")
+        print(f"{len(held)} of {len(claims)} claims hold.")
         print(f"Report: {page}  ({time.perf_counter() - began:.0f} s)")
-    return 0 if held else FAILED
+    return 0 if len(held) == len(claims) else FAILED
 
 
 @siag.command(epilog="Example: siag run examples/nonuniform.toml --out out")
-@click.argument("file", type=click.Path(path_type=Path))
-@click.option("--out", type=click.Path(path_type=Path), help="Folder for run.npz, run.csv, run.png and run.svg.")
+@click.argument("file", type=FILE)
+@click.option("--out", type=FILE, help="Folder for run.npz, run.csv, run.png and run.svg.")
 @AS_JSON
 def run(file: Path, out: Path | None, as_json: bool) -> int:
     """Run the experiment that the TOML file FILE describes (see docs/experiments.md).
@@ -135,30 +122,26 @@ def run(file: Path, out: Path | None, as_json: bool) -> int:
     Exit status 1 if a run diverges; what was recorded until then is kept. Also if a file cannot be written in the end.
     """
     from siag.experiments.config import read
-    from siag.foundations.files import writable_folder
 
     on_interrupt(NOTHING_HALF)
     experiment = read(file)
     if not experiment.single:
         return _sweep(experiment, out, as_json)
-    folder = None if out is None else writable_folder("out", out, FILES)
+    folder = folder_for(out)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", DivergenceWarning)
         result = experiment.run(progress=not as_json and sys.stderr.isatty())
-    written, lost = ([], []) if folder is None else keep(result, folder)
-    if as_json:
-        _print_json({**result.about, **{name: values.tolist() for name, values in result.table().items()}})
-    else:
-        _print_run(result, folder, written)
+    lost = deliver(result, folder, as_json)
     diverged = [str(warning.message) for warning in caught if issubclass(warning.category, DivergenceWarning)]
-    for message in diverged:
-        print(f"siag: {message}; what was recorded until then is kept", file=sys.stderr)
-    tell(lost)
+    tell(*(f"{message}; what was recorded until then is kept" for message in diverged), *lost)
     return FAILED if diverged or lost else 0
 
 
 def _sweep(experiment: Experiment, out: Path | None, as_json: bool) -> int:
     """Run a grid; print, and with a folder keep, one tidy table."""
+    import rich
+    from rich.table import Table
+
     from siag.foundations.files import writable_folder
     from siag.report import write_csv
 
@@ -171,27 +154,32 @@ def _sweep(experiment: Experiment, out: Path | None, as_json: bool) -> int:
     if folder is not None:
         write_csv(folder / "sweep.csv", table)
     if as_json:
-        _print_json({name: values.tolist() for name, values in table.items()})
+        print_json({name: values.tolist() for name, values in table.items()})
     else:
-        _print_sweep(result, folder)
+        grid = Table("problem", "method", "activity", "step", "error at the end", "± standard error")
+        for run in result.runs:
+            parts = [str(run.about[name]) for name in ("problem", "method", "activity", "step")]
+            spread = f"{run.standard_error[-1]:.1e}" if run.repeats > 1 else "–"
+            grid.add_row(*parts, f"{run.mean[-1]:.4e}", spread)
+        rich.print(grid)
+        if folder is not None:
+            print(f"Written: {folder / 'sweep.csv'}; every run is in {kept}")
     diverged = sum(bool((run.diverged >= 0).any()) for run in result.runs)
     if diverged:
-        print(f"siag: {diverged} of {len(result.runs)} combinations diverged; see the column diverged", file=sys.stderr)
+        tell(f"{diverged} of {len(result.runs)} combinations diverged; see the column diverged")
     return FAILED if diverged else 0
 
 
 @siag.command(epilog="Example: siag theory --n 20 --T 15 --beta 0.5")
-@click.option("--n", type=int, default=20, show_default=True, help="Workers.")
+@click.option("--n", type=int, default=20, show_default=True, help="Workers n.")
 @click.option("--T", "T", type=int, default=15, show_default=True, help="Bound on the age of a gradient.")
 @click.option("--mu", type=float, default=10.0, show_default=True, help="Strong convexity μ.")
-@click.option("--L", "L", type=float, default=10.0, show_default=True, help="Smoothness.")
+@click.option("--L", "L", type=float, default=10.0, show_default=True, help="Smoothness L.")
 @click.option("--sigma2", type=float, default=825.0, show_default=True, help="σ² of Assumption 2.")
 @click.option("--beta", type=float, help="β of Theorem 1's step β/(t+γ).  [default: 5/μ]")
 @click.option("--error0", type=float, default=5.0, show_default=True, help="E₀ = ‖w⁰ − w*‖².")
 @AS_JSON
-def theory(
-    n: int, T: int, mu: float, L: float, sigma2: float, beta: float | None, error0: float, as_json: bool
-) -> None:
+def theory(mu: float, beta: float | None, error0: float, as_json: bool, **given: Any) -> None:
     """Theorem 1's constants and bound, and the step sizes to use.
 
     The defaults are about those of the paper's least-squares problem.
@@ -199,9 +187,9 @@ def theory(
     from siag.theory import Theorem1, describe
 
     chosen = beta if beta is not None else 5.0 / mu if mu > 0 else 1.0
-    facts = describe(Theorem1(mu=mu, L=L, sigma2=sigma2, n=n, T=T, beta=chosen), error0)
+    facts = describe(Theorem1(mu=mu, beta=chosen, **given), error0)
     if as_json:
-        _print_json(facts)
+        print_json(facts)
         return
     for title, rows in facts.items():
         print(title)
@@ -209,88 +197,12 @@ def theory(
             print(f"  {name:<32} {value:.6g}")
 
 
-def _print_json(document: Any) -> None:
-    print(json.dumps(_without_nan(document), ensure_ascii=False, allow_nan=False))
-
-
-def _without_nan(value: Any) -> Any:
-    """The same with null for NaN and infinity, which JSON does not have."""
-    if isinstance(value, dict):
-        return {name: _without_nan(each) for name, each in value.items()}
-    if isinstance(value, list):
-        return [_without_nan(each) for each in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-@contextmanager
-def bar(shown: bool) -> Iterator[Callable[[float, str], None]]:
-    """A progress bar on the terminal; yields a function to be called with the fraction done and what is being done."""
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("{task.description:<22}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
-    with Progress(*columns, transient=True, disable=not shown, console=Console(stderr=True)) as bar:
-        task = bar.add_task("", total=1.0)
-        yield lambda fraction, what: bar.update(task, completed=fraction, description=what)
-
-
-def _console() -> Console:
-    from rich.console import Console
-
-    return Console()
-
-
 def _print_claims(claims: list[Any]) -> None:
+    import rich
     from rich.table import Table
 
     grid = Table("", "claim", "measured", show_lines=True)
     for claim in claims:
         mark = "[green]holds[/]" if claim.holds else "[bold red]FAILS[/]"
         grid.add_row(mark, f"{claim.statement} [dim]({claim.source})[/]", claim.measured)
-    _console().print(grid)
-
-
-def _print_run(result: Run, folder: Path | None, written: Sequence[str] = ()) -> None:
-    """What there is to say of a run, and the names of the files that were written."""
-    from rich.table import Table
-
-    for name, value in result.about.items():
-        print(f"{name:<11} {value}")
-    columns = _columns(result)
-    grid = Table(*columns)
-    last = len(result.t) - 1
-    for k in sorted({*range(0, last, max(1, len(result.t) // 10)), last}):
-        grid.add_row(*(show(k) for show in columns.values()))
-    _console().print(grid)
-    if not result.measure:
-        print("No loss was recorded.")
-    if folder is not None and written:
-        print(f"Written: {', '.join([str(folder / written[0]), *written[1:]])}")
-
-
-def _columns(result: Run) -> dict[str, Callable[[int], str]]:
-    """What there is to print of each recorded point."""
-    table = result.table()
-    columns: dict[str, Callable[[int], str]] = {"t": lambda k: f"{result.t[k]:,}"}
-    if result.measure:
-        what = result.about.get("measure", "error")
-        columns[what if result.repeats == 1 else f"mean {what}"] = lambda k: f"{table['error'][k]:.4e}"
-    if result.measure and result.repeats > 1:
-        columns["± standard error"] = lambda k: f"{table['standard_error'][k]:.1e}"
-    columns["gradients"] = lambda k: f"{table['samples'][k]:,.0f}"
-    if (table["time"] != table["t"]).any():
-        columns["seconds"] = lambda k: f"{table['time'][k]:,.4g}"
-    return columns
-
-
-def _print_sweep(result: Sweep, folder: Path | None) -> None:
-    from rich.table import Table
-
-    grid = Table("problem", "method", "activity", "step", "error at the end", "± standard error")
-    for run in result.runs:
-        parts = [str(run.about[name]) for name in ("problem", "method", "activity", "step")]
-        spread = f"{run.standard_error[-1]:.1e}" if run.repeats > 1 else "–"
-        grid.add_row(*parts, f"{run.mean[-1]:.4e}", spread)
-    _console().print(grid)
-    if folder is not None:
-        print(f"Written: {folder / 'sweep.csv'}; every run is in {folder / 'runs'}")
+    rich.print(grid)

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
-import math
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from siag.cli.app import AS_JSON, NOTHING_HALF, bar, on_interrupt, siag
-from siag.cli.given import read_problem
+from siag.cli.app import AS_JSON, FILE, NOTHING_HALF, on_interrupt, siag
+from siag.cli.given import HERE
+from siag.cli.printing import bar, print_json
 from siag.foundations.errors import BadInput
 
 if TYPE_CHECKING:
@@ -20,17 +19,19 @@ if TYPE_CHECKING:
 
 @siag.command(epilog='Example: siag compare --methods "sIAG, PIAG, FedAvg(steps=3, size=1.0)" --out compared')
 @click.option("--problem", help="A TOML file with a table [problem], or module:attribute; the paper's by default.")
-@click.option("--methods", multiple=True, help="Names, or methods as Python prints them, by commas; may come again.")
-@click.option("--activities", help="Of uniform, non-uniform, clock, everyone, in turn, one at a time; by commas.")
-@click.option("--n", type=int, default=40, show_default=True, help="Workers of the paper's problem, without --problem.")
-@click.option("--iterations", type=int, default=10_000, show_default=True, help="Of every run.")
-@click.option("--repeats", type=int, default=8, show_default=True, help="Runs of every method and activity.")
 @click.option(
-    "--seed", type=int, default=0, show_default=True, help="Of the runs; and of the problem, without --problem."
+    "--methods", multiple=True, help="By name, or as Python prints them, separated by commas; may be repeated."
 )
+@click.option(
+    "--activities", help="uniform, non-uniform, clock, everyone, in turn, one at a time; separated by commas."
+)
+@click.option("--n", type=int, default=40, show_default=True, help="Workers of the paper's problem, without --problem.")
+@click.option("--iterations", type=int, default=10_000, show_default=True, help="Iterations of every run.")
+@click.option("--repeats", type=int, default=8, show_default=True, help="Runs of every method and activity.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the runs, and of the paper's problem.")
 @click.option("--claims/--no-claims", default=True, show_default=True, help="Test the claims of the methods' papers.")
-@click.option("--eta", type=float, help="The search for steps begins at a 16th to a 256th of it; 1/L by default.")
-@click.option("--out", type=click.Path(path_type=Path), default="out", show_default=True, help="Folder for the result.")
+@click.option("--eta", type=float, help="The search for steps begins at a 16th to a 256th of this.  [default: 1/L]")
+@click.option("--out", type=FILE, default="out", show_default=True, help="Folder for the result.")
 @click.option("--details", is_flag=True, help="Print every method and activity with its parameters and steps, too.")
 @AS_JSON
 def compare(
@@ -38,14 +39,11 @@ def compare(
     methods: tuple[str, ...],
     activities: str | None,
     n: int,
-    iterations: int,
-    repeats: int,
     seed: int,
-    claims: bool,
-    eta: float | None,
     out: Path,
     details: bool,
     as_json: bool,
+    **given: Any,
 ) -> None:
     """Compare methods on one problem, each with the best step that one rule finds for it.
 
@@ -55,13 +53,15 @@ def compare(
     from siag.experiments.comparison import compare as make
     from siag.experiments.comparison.contenders import HOMES
     from siag.experiments.comparison.contest import activities_of
+    from siag.experiments.references import problem_named
     from siag.experiments.setting import NOISE, D, P
     from siag.foundations.files import writable_folder
     from siag.problems import LeastSquares
 
     on_interrupt(NOTHING_HALF)
     writable_folder("out", out)
-    chosen = LeastSquares.random(n=n, d=D, p=P, noise=NOISE, seed=seed) if problem is None else read_problem(problem)[0]
+    chosen = None if problem is None else problem_named(problem, HERE)[0]
+    chosen = chosen or LeastSquares.random(n=n, d=D, p=P, noise=NOISE, seed=seed)
     known = activities_of(chosen) | HOMES
     names = [] if activities is None else _split(activities)
     for name in names:
@@ -72,17 +72,14 @@ def compare(
             chosen,
             [name for text in methods for name in _split(text)] if methods else None,
             {name: known[name] for name in names} or None,
-            iterations=iterations,
-            repeats=repeats,
             seed=seed,
-            claims=claims,
-            eta=eta,
+            **given,
             progress=show,
         )
     page = found.write(out)
     if as_json:
-        document = {"report": str(page), "rows": _rows(found), "compared": found.compared}
-        print(json.dumps(document, ensure_ascii=False, allow_nan=False))
+        rows = [found.row(entry) for entry in found.entries]
+        print_json({"report": str(page), "rows": rows, "compared": found.compared})
     else:
         _print(found)
         for each in found.compared.values() if details else ():
@@ -102,22 +99,13 @@ def _split(text: str) -> list[str]:
     return [part.strip() for part in parts if part.strip()]
 
 
-def _rows(found: Comparison) -> list[dict[str, Any]]:
-    """The table for scripts; what is no number is null."""
-    rows = [found.row(entry) for entry in found.entries]
-    return [
-        {name: None if isinstance(value, float) and not math.isfinite(value) else value for name, value in row.items()}
-        for row in rows
-    ]
-
-
 def _print(found: Comparison) -> None:
-    from rich.console import Console
+    import rich
     from rich.table import Table
 
     from siag.experiments.comparison.result import SHOWN, best_first, cell
 
-    console = Console()
+    console = rich.get_console()
     for activity in found.activities:
         timed = any(entry.timed for entry in found.ran(activity))
         shown = ["iterations", "samples", "bytes", *(["time"] if timed else []), "bias"]

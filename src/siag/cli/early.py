@@ -7,7 +7,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from types import FrameType
 
 INTERRUPTED = 130
@@ -26,9 +26,10 @@ class NotBegun(Terminated):
 
 
 @contextmanager
-def meaning(number: int, handler: Handler) -> Iterator[None]:
-    """Let a signal mean this for a while; only the main thread can have it so."""
-    if threading.current_thread() is not threading.main_thread():
+def meaning(number: int, handler: Handler, instead_of: object = None) -> Iterator[None]:
+    """Let a signal mean this for a while, `instead_of` something else if that is given; only in the main thread."""
+    here = threading.current_thread() is threading.main_thread()
+    if not here or instead_of not in (None, signal.getsignal(number)):
         yield
         return
     usual = signal.signal(number, handler)
@@ -38,23 +39,19 @@ def meaning(number: int, handler: Handler) -> Iterator[None]:
         signal.signal(number, usual)
 
 
-@contextmanager
-def stoppable() -> Iterator[None]:
+def stoppable() -> AbstractContextManager[None]:
     """Let SIGTERM end a command that it stops in order, even before it has begun; not where the signal is ignored."""
-    with ExitStack() as stack:
-        if sys.argv[1:2] and sys.argv[1] in STOPPED and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
-            stack.enter_context(meaning(signal.SIGTERM, _not_begun))
-        yield
+    stopped = sys.argv[1:2] and sys.argv[1] in STOPPED
+    return meaning(signal.SIGTERM, _not_begun, signal.SIG_DFL) if stopped else nullcontext()
 
 
 @contextmanager
 def at_once() -> Iterator[None]:
     """While modules are imported, let a signal end the process with a line: an exception may get lost in there."""
-    with ExitStack() as stack:
-        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-            stack.enter_context(meaning(signal.SIGINT, lambda *_: _leave("interrupted", INTERRUPTED)))
-        if signal.getsignal(signal.SIGTERM) is _not_begun:
-            stack.enter_context(meaning(signal.SIGTERM, lambda *_: _leave(NOT_BEGUN, 0)))
+    with (
+        meaning(signal.SIGINT, lambda *_: _leave("interrupted", INTERRUPTED), signal.default_int_handler),
+        meaning(signal.SIGTERM, lambda *_: _leave(NOT_BEGUN, 0), _not_begun),
+    ):
         yield
 
 

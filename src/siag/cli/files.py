@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from siag.cli.printing import document, print_json, print_run
 from siag.foundations.errors import SiagError, reason_of
 
 if TYPE_CHECKING:
@@ -16,20 +17,47 @@ if TYPE_CHECKING:
 
 FILES = ("run.npz", "run.csv", "run.png", "run.svg")
 MODEL = "w.npy"
+MOST_NUMBERS = 1000  # of w, in a line of JSON
 PLAIN: dict[str, dict[str, Any]] = {"png": {"Software": None}, "svg": {"Date": None, "Creator": None}}
 
 
-def keep(result: Run, folder: Path, *more: str) -> tuple[list[str], list[str]]:
-    """Write the files of a run, and before them `more`; their names, and a line for each that was not written."""
+def folder_for(out: Path | None, *more: str) -> Path | None:
+    """The folder for the files of a run, and `more`; tried by writing into it. None without one."""
+    from siag.foundations.files import writable_folder
+
+    return None if out is None else writable_folder("out", out, (*FILES, *more))
+
+
+def deliver(result: Run, folder: Path | None, as_json: bool, live: bool = False) -> list[str]:
+    """Write and print a run, with its model if it is a live one; a line for each file that could not be written."""
+    written, lost = ([], []) if folder is None else _keep(result, folder, (MODEL, *FILES) if live else FILES)
+    if as_json:
+        model = {"w": result.w[0].tolist() if result.w[0].size <= MOST_NUMBERS else None}
+        print_json({"result": True, **document(result), **model} if live else document(result))
+        return lost
+    if live:
+        import numpy as np
+
+        print(f"w           {np.array2string(result.w[0], precision=6, threshold=10)}")
+    print_run(result)
+    if folder is not None and written:
+        print(f"Written: {', '.join([str(folder / written[0]), *written[1:]])}")
+    return lost
+
+
+def _keep(result: Run, folder: Path, names: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Write files of a run; their names, and a line for each that was not written."""
     with suppress(OSError):
         folder.mkdir(parents=True, exist_ok=True)  # it may be gone since it was tried
     writers = _writers(result)
     written, lost = [], []
-    for name in (*more, *FILES):
+    for name in names:
         try:
             writers[name](folder / name)
-        except Exception as error:  # whatever it is, the other files are worth a try
-            lost.append(_line(folder / name, error))
+        except SiagError as error:  # it has the name
+            lost.append(str(error))
+        except Exception as error:  # the other files are worth a try, for any reason
+            lost.append(f"{folder / name}: cannot be written: {reason_of(error)}")
         else:
             written.append(name)
     return written, lost
@@ -70,11 +98,3 @@ def _picture(result: Run) -> dict[str, bytes]:
         for suffix, image in drawn.items():
             picture.savefig(image, format=suffix, metadata=PLAIN[suffix])
     return {suffix: image.getvalue() for suffix, image in drawn.items()}
-
-
-def _line(path: Path, error: Exception) -> str:
-    """What is wrong with a file, with its name."""
-    if isinstance(error, SiagError):  # it has the name
-        return str(error)
-    reason = reason_of(error)
-    return f"{path}: cannot be written: {reason.lower()}"

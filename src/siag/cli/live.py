@@ -1,40 +1,29 @@
-"""The commands of the live server: `siag serve`, `siag work`, `siag replay`, `siag certs`."""
+"""The commands of live runs: `siag serve`, `siag train`, `siag work`, `siag replay`, `siag certs`."""
 
 from __future__ import annotations
 
-import sys
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from siag.cli.app import (
-    AS_JSON,
-    FAILED,
-    NOTHING_HALF,
-    TERMINATED,
-    _print_json,
-    _print_run,
-    _stop,
-    on_interrupt,
-    siag,
-    tell,
-)
+from siag.cli.app import AS_JSON, FAILED, FILE, NOTHING_HALF, on_interrupt, siag
 from siag.cli.early import Terminated
-from siag.cli.files import FILES, MODEL, keep
-from siag.cli.given import HERE, TYPED, Described, check_name, problem_of, read_problem
-from siag.cli.options import FILE, PROBLEM, LiveCommand, serve_options
-from siag.cli.running import document, finish, plainly, reachable, status, terminable, watcher_of
+from siag.cli.files import deliver, folder_for
+from siag.cli.given import HERE, Described
+from siag.cli.options import PROBLEM, LiveCommand, serve_options, train_options
+from siag.cli.printing import stop, tell
+from siag.cli.running import conduct, reachable, terminable
 from siag.foundations.errors import BadInput, Missing, SiagError
 
 if TYPE_CHECKING:
     from siag.live.network import Network
     from siag.live.spec import Spec
+    from siag.runtimes import Watcher
+    from siag.simulation import Run
 
 DESCRIPTORS = 1 << 16  # files and connections a server may have open, if the system agrees
-STAYS = "what was reported stays with the server"
 
 
 @siag.command(
@@ -49,33 +38,56 @@ def serve(file: Path | None, out: Path | None, as_json: bool, **given: Any) -> i
     FILE is a TOML file that describes the run (see docs/experiments.md); options override what it says.
 
     With --json, a line for each look at the server ("snapshot") and each remark ("event"); the last has "result": true,
-    the curve, and w unless it has more than 1000 numbers. SIGHUP lets it read the tokens again, and workers that were
-    refused for good come again.
+    the curve, and w unless it has more than 1000 numbers. On SIGHUP it reads the tokens again, and workers that were
+    refused for good may come again.
 
     Exit status 0 at the end, and also if it is stopped with Ctrl-C or SIGTERM, which is how a server without an end is
-    stopped; 1 if it diverges, if a worker has failed and no report was accepted or nobody was there in the end, or if a
-    file cannot be written; 2 if there is a mistake.
+    stopped; 1 if it diverges, if a worker has failed and no report was accepted or no worker was left at the end,
+    or if a file cannot be written; 2 if there is a mistake.
     """
-    from siag.foundations.files import writable_folder
     from siag.live.network import serve_spec
     from siag.live.transports.tcp.worker import shown
 
-    folder = None if out is None else writable_folder("out", out, (*FILES, MODEL))
     run = Described(given, file, serving=True)
     with run.checked():
         spec = run.spec.validate(serving=True)
         network = run.network(spec.n)
         _allow_connections()
-        watcher = watcher_of(given["quiet"], as_json, given["metrics"], network.insecure)
-        spec = replace(spec, progress=watcher)
 
-        def ready(host: str, port: int) -> None:
-            command = f"siag work {shown((reachable(host), port))} {_workers_words(given, spec, network)}"
-            watcher.event(f"listening on {shown((host, port))}; start workers with: {command}")
+        def start(spec: Spec, watcher: Watcher) -> Run:
+            def ready(host: str, port: int) -> None:
+                command = f"siag work {shown((reachable(host), port))} {_workers_words(given, spec, network)}"
+                watcher.event(f"listening on {shown((host, port))}; start workers with: {command}")
 
-        with terminable():
-            result = plainly(watcher, lambda: serve_spec(spec, network, ready))
-    return finish(result, folder, as_json, spec.folder)
+            return serve_spec(spec, network, ready)
+
+        return conduct(spec, start, out, as_json, given | {"insecure": network.insecure})
+
+
+@siag.command(
+    cls=LiveCommand,
+    more=train_options,
+    epilog="Example: siag train --gradient job:gradient --stream job:ones --dimension 3 --eta 0.05",
+)
+@click.argument("file", type=FILE, required=False)
+def train(file: Path | None, out: Path | None, as_json: bool, **given: Any) -> int:
+    """Train from many streams, each read by a worker of its own.
+
+    FILE is a TOML file that describes the run (see docs/experiments.md); options override what it says.
+
+    The workers are processes of this machine, or with --runtime ray of a cluster. What is shown and printed is as with
+    siag serve.
+
+    Exit status 0 at the end, and also if it is stopped with Ctrl-C or SIGTERM, which end it in order; 1 if it diverges
+    or fails, if it ends because no worker is there and one has failed, or if a file cannot be written; 2 if there is a
+    mistake.
+    """
+    from siag.live.train import run_spec
+
+    run = Described(given, file)
+    with run.checked():
+        spec, runtime = run.spec, run.runtime
+        return conduct(spec, lambda shown, _: run_spec(shown, runtime), out, as_json, given)
 
 
 @siag.command(epilog="Example: siag work 192.168.0.7:7460 --gradient job:gradient --stream job:stream")
@@ -84,7 +96,7 @@ def serve(file: Path | None, out: Path | None, as_json: bool, **given: Any) -> i
 @click.option("--stream", help="module:attribute: samples, or a function that makes them.")
 @click.option("--problem", help=f"{PROBLEM}, as the server's; instead of --gradient and --stream.")
 @click.option(
-    "--seed", type=int, help="Of the problem's samples, as the server's.  [default: of the file's [run], or 0]"
+    "--seed", type=int, help="Seed of the problem's samples, as the server's.  [default: of the file's [run], or 0]"
 )
 @click.option("--name", help="Which of the server's workers this is; by default one that is free.")
 @click.option("--token", type=FILE, help="A file with this worker's secret; SIAG_TOKEN does as well.")
@@ -92,66 +104,67 @@ def serve(file: Path | None, out: Path | None, as_json: bool, **given: Any) -> i
 @click.option("--ca", type=FILE, help="Talk over TLS, trusting the authority of this file.")
 @click.option("--insecure", is_flag=True, help="Send the token even without TLS beyond this machine.")
 @click.option(
-    "--give-up", type=float, help="End, with status 1, after so many seconds without a server.  [default: never]"
+    "--give-up", type=float, help="End, with status 1, after this many seconds without a server.  [default: never]"
 )
 @click.option("--quiet", is_flag=True, help="Say nothing.")
-def work(address: str, gradient: str | None, stream: str | None, quiet: bool, **given: Any) -> None:
+def work(
+    address: str, gradient: str | None, stream: str | None, problem: str | None, quiet: bool, **given: Any
+) -> None:
     """Work for the server at ADDRESS (host:port) until it is done or the stream ends.
 
     Exit status 0 then; 1 if the gradient, the stream or the problem fails, or there was no server for as long as
     --give-up says; 2 if there is a mistake on the command line, or the server does not want this worker; 130 if it is
     interrupted with Ctrl-C, and 143 with SIGTERM. In either case it tells the server that it leaves.
     """
-    from siag.experiments.references import reference
+    from siag.experiments.references import problem_named, reference
     from siag.live.spec import renamed
     from siag.live.task import last_words
     from siag.live.worker import GaveUp
     from siag.runtimes import work as run_worker
 
-    def say(text: str) -> None:
-        if not quiet:
-            print(f"siag: {text}", file=sys.stderr, flush=True)
-
-    check_name(given["name"])
-    compute = None if gradient is None else reference("gradient", gradient, HERE)
-    samples = None if stream is None else reference("stream", stream, HERE)
-    problem, seed = problem_of(given.pop("problem"), given.pop("seed"))
-    on_interrupt(STAYS)
+    if given["name"] == "":
+        raise BadInput("name", "", "not empty")
+    if gradient is not None:
+        given["gradient"] = reference("gradient", gradient, HERE)
+    if stream is not None:
+        given["stream"] = reference("stream", stream, HERE)
+    seed = given.pop("seed")
+    if problem is not None:
+        given["problem"], usual = problem_named(problem, HERE)
+        given["seed"] = usual if seed is None else seed
+    elif seed is not None:
+        raise BadInput("seed", seed, "left out without a problem", "streams have samples of their own")
+    on_interrupt("what was reported stays with the server")
     try:
-        with renamed(TYPED), terminable():
-            run_worker(address, compute, samples, problem=problem, seed=seed, say=say, **given)
+        with renamed({"give_up": "give-up"}), terminable():
+            run_worker(address, say=(lambda text: None) if quiet else tell, **given)
     except Terminated:
-        _stop(f"ended by SIGTERM; {STAYS}", TERMINATED)
-    except (Exception, SystemExit) as error:  # whatever the user's code raises
+        raise
+    except (Exception, SystemExit) as error:  # the user's code may raise anything
         notes = getattr(error, "__notes__", ())  # where it was, if it was at work
         if isinstance(error, SiagError | SystemExit) and not notes and not isinstance(error, GaveUp):
             raise
-        where = "".join(f", {note}" for note in notes)
-        _stop(f"{last_words(error)}{where}", FAILED)
+        stop(f"{last_words(error)}{''.join(f', {note}' for note in notes)}", FAILED)
 
 
 @siag.command(epilog="Example: siag replay run.trace.gz --out out")
 @click.argument("trace", type=FILE)
 @click.option("--problem", help=f"{PROBLEM}, if the trace does not say enough of it.")
-@click.option("--seed", type=int, help="Of the samples.  [default: as the trace says]")
+@click.option("--seed", type=int, help="Seed of the samples.  [default: as the trace says]")
 @click.option("--out", type=FILE, help="Folder for run.npz, run.csv, run.png and run.svg.")
 @AS_JSON
 def replay(trace: Path, problem: str | None, seed: int | None, out: Path | None, as_json: bool) -> int:
     """Run a live run again from its TRACE: bit for bit, for problems whose samples are seeded."""
+    from siag.experiments.references import problem_named
     from siag.experiments.replay import replay as run_again
-    from siag.foundations.files import writable_folder
 
     on_interrupt(NOTHING_HALF)
-    folder = None if out is None else writable_folder("out", out, FILES)
-    given = None if problem is None else read_problem(problem)[0]
+    folder = folder_for(out)
+    given = None if problem is None else problem_named(problem, HERE)[0]
     result = run_again(trace, given, seed=seed)
-    written, lost = ([], []) if folder is None else keep(result, folder)
-    if as_json:
-        _print_json(document(result))
-    else:
-        _print_run(result, folder, written)
-    tell(lost)
-    return FAILED if lost else status(result)
+    lost = deliver(result, folder, as_json)
+    tell(*lost)
+    return FAILED if lost or (result.diverged >= 0).any() else 0
 
 
 @siag.command(epilog="Example: siag certs secrets --host server.example --name north --name south")

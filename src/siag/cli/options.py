@@ -3,57 +3,64 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import click
 
-FILE = click.Path(path_type=Path)
-Words = tuple[str, type, str]  # an option, its type, its help
+from siag.cli.app import FILE
+
 PROBLEM = "A TOML file with a table [problem], or module:attribute"
 REPEATED = {"streams": "--stream", "names": "--name", "preload": "--preload"}  # one value each time
 SIMPLE = (bool, int, float)
-ABOVE: dict[str, list[Words]] = {  # options that say a part of a field, shown above the options of their fields
-    "w0": [("--dimension", int, "How many parameters the model has; it starts from 0.")],
+Part = tuple[str, str, type, str]  # an option, the key in the table that it stands for, its type, its help
+PARTS: dict[str, list[Part]] = {  # options that are a part of a table; they are shown above the option of the whole
     "step": [
-        ("--eta", float, "A constant step."),
-        ("--beta", float, "β of the step β/(t+γ), instead of --eta."),
-        ("--gamma", float, "γ of the step β/(t+γ)."),
+        ("--eta", "eta", float, "A constant step."),
+        ("--beta", "beta", float, "β of the step β/(t+γ), instead of --eta."),
+        ("--gamma", "gamma", float, "γ of the step β/(t+γ)."),
     ],
-}
-INSTEAD: dict[str, list[Words]] = {  # and those that a field has instead of one of its own
     "server": [
-        ("--every", int, "Step after every so many reports.  [default: 1]"),
-        ("--tick", float, "Step every so many seconds, instead of --every."),
+        ("--every", "k", int, "Step after this many reports.  [default: 1]"),
+        ("--tick", "seconds", float, "Step at this interval in seconds, instead of --every."),
     ],
     "until": [
-        ("--iterations", int, "End after so many steps."),
-        ("--seconds", float, "End so many seconds after the first report; anew in each session."),
-        ("--reports", int, "End after so many accepted reports."),
+        ("--iterations", "iterations", int, "End after this many steps."),
+        ("--seconds", "seconds", float, "End this many seconds after the first report of a session."),
+        ("--reports", "reports", int, "End after this many accepted reports."),
     ],
     "guard": [
-        ("--max-age", int, "Refuse reports older than so many versions."),
-        ("--max-norm", float, "Refuse reports of a larger norm."),
-        ("--max-jump", float, "… or so many times a worker's largest; inf: any.  [default: 10000]"),
-        ("--strikes", int, "Turn a worker away after so many in a row.  [default: 10]"),
+        ("--max-age", "age", int, "Refuse reports older than this many versions."),
+        ("--max-norm", "norm", float, "Refuse reports of a larger norm."),
+        (
+            "--max-jump",
+            "jump",
+            float,
+            "Refuse a norm this many times the worker's largest; inf: never.  [default: 10000]",
+        ),
+        ("--strikes", "strikes", int, "Turn a worker away after this many refusals in a row.  [default: 10]"),
     ],
-    "limits": [
-        ("--connections", int, "At most so many at a time.  [default: 2000, or twice the workers]"),
-        ("--hello", float, "Seconds for a new connection to say who it is.  [default: 10]"),
-        ("--frame", float, "Seconds for a message to arrive whole; long ones have more.  [default: 30]"),
+    "network": [
+        (
+            "--connections",
+            "connections",
+            int,
+            "How many there may be at a time.  [default: 2000, or twice the workers]",
+        ),
+        ("--hello", "hello", float, "Seconds for a new connection to say who it is.  [default: 10]"),
+        ("--frame", "frame", float, "Seconds for a message to arrive whole; long ones have more.  [default: 30]"),
+    ],
+    "ray": [
+        ("--address", "address", str, "Ray: its cluster: auto, or HOST:PORT.  [default: RAY_ADDRESS, or its own]"),
+        ("--workers", "workers", int, "Ray: how many.  [default: one for each stream]"),
+        ("--resources", "resources", str, "Ray: what each worker needs.  [default: CPU=1]"),
+        ("--server-resources", "server_resources", str, "Ray: what each server needs.  [default: CPU=1]"),
+        ("--shards", "shards", int, "Ray: servers to split the model over.  [default: 1]"),
+        ("--fewest", "fewest", int, "Ray: start when this many workers fit.  [default: all]"),
+        ("--tls", "tls", bool, "Ray: workers and servers talk over TLS."),
+        ("--port", "port", int, "Ray: the server listens on it, shards on the next.  [default: any]"),
+        ("--wait", "patience", float, "Ray: seconds to wait for the cluster at the start.  [default: 60]"),
     ],
 }
-RAY = (
-    ("--address", str, "Ray: its cluster: auto, or HOST:PORT.  [default: RAY_ADDRESS, or its own]"),
-    ("--workers", int, "Ray: how many.  [default: one for each stream]"),
-    ("--resources", str, "Ray: what each worker needs.  [default: CPU=1]"),
-    ("--server-resources", str, "Ray: what each server needs.  [default: CPU=1]"),
-    ("--shards", int, "Ray: servers to split the model over.  [default: 1]"),
-    ("--fewest", int, "Ray: start when so many workers fit.  [default: all]"),
-    ("--tls", bool, "Ray: workers and servers talk over TLS."),
-    ("--port", int, "Ray: the server listens on it, shards on the next.  [default: any]"),
-    ("--wait", float, "Ray: seconds to wait for the cluster at the start.  [default: 60]"),
-)
 SHOWN = (
     click.Option(["--out"], type=FILE, help="Folder for w.npy, run.npz, run.csv, run.png and run.svg."),
     click.Option(["--metrics"], help="PORT or HOST:PORT for Prometheus metrics; only this machine, unless --insecure."),
@@ -86,8 +93,8 @@ def train_options() -> list[click.Parameter]:
     from siag.live.spec import Spec, fields_of
 
     where = _option("--runtime", str, "Where to run: local, ray, or yours as module:attribute.  [default: local]")
-    insecure = click.Option(["--insecure"], is_flag=True, help="Let --metrics be read from beyond this machine.")
-    return [*options_of(Spec, fields_of(serving=False)), *SHOWN, insecure, where, *(_option(*each) for each in RAY)]
+    insecure = _option("--insecure", bool, "Let --metrics be read from beyond this machine.")
+    return [*options_of(Spec, fields_of(serving=False)), *SHOWN, insecure, where, *_parts("ray")]
 
 
 def serve_options() -> list[click.Parameter]:
@@ -95,8 +102,19 @@ def serve_options() -> list[click.Parameter]:
     from siag.live.network import NETWORK, Network
     from siag.live.spec import Spec, fields_of
 
-    workers = click.Option(["--workers"], type=int, help="How many workers there are, instead of --name.")
-    return [workers, *options_of(Spec, fields_of(serving=True)), *options_of(Network, NETWORK), *SHOWN]
+    workers = _option("--workers", int, "How many workers there are, instead of --name.")
+    listening = [*options_of(Network, NETWORK), *_parts("network")]
+    return [workers, *options_of(Spec, fields_of(serving=True)), *listening, *SHOWN]
+
+
+def places(serving: bool) -> dict[str, tuple[str, str]]:
+    """For each option that is a part of a table: the table and the key."""
+    from siag.live.network import NETWORK
+
+    other = "ray" if serving else "network"
+    parts = [(flag, table, key) for table, parts in PARTS.items() for flag, key, *_ in parts if table != other]
+    found = {flag.removeprefix("--").replace("-", "_"): (table, key) for flag, table, key in parts}
+    return found | ({name: ("network", name) for name in NETWORK if name != "limits"} if serving else {})
 
 
 def options_of(owner: type, names: Sequence[str]) -> list[click.Parameter]:
@@ -104,10 +122,16 @@ def options_of(owner: type, names: Sequence[str]) -> list[click.Parameter]:
     hints = get_type_hints(owner, include_extras=True)
     made: list[click.Parameter] = []
     for name in names:
-        made += [_option(*each) for each in (*ABOVE.get(name, ()), *INSTEAD.get(name, ()))]
+        if name == "w0":
+            made.append(_option("--dimension", int, "How many parameters the model has; it starts from 0."))
+        made += _parts(name)
         if get_origin(hints[name]) is Annotated:  # a field without words has no option of its own
             made.append(_own(name, hints[name]))
     return made
+
+
+def _parts(table: str) -> list[click.Option]:
+    return [_option(flag, kind, words) for flag, _, kind, words in PARTS.get(table, ())]
 
 
 def _own(name: str, hint: Any) -> click.Option:
@@ -121,6 +145,4 @@ def _own(name: str, hint: Any) -> click.Option:
 
 def _option(flag: str, kind: type, words: str) -> click.Option:
     """An option that is None, or False, unless it is given."""
-    return (
-        click.Option([flag], is_flag=True, help=words) if kind is bool else click.Option([flag], type=kind, help=words)
-    )
+    return click.Option([flag], help=words, **({"is_flag": True} if kind is bool else {"type": kind}))

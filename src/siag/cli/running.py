@@ -8,52 +8,64 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from siag.cli.app import FAILED, _print_json, _print_run, _stop, tell
+from siag.cli.app import FAILED
 from siag.cli.early import Terminated, meaning
-from siag.cli.files import MODEL, keep
+from siag.cli.files import MODEL, deliver, folder_for
+from siag.cli.printing import stop, tell
 from siag.foundations.errors import BadInput, DivergenceWarning
 
 if TYPE_CHECKING:
+    from siag.live.spec import Spec
     from siag.runtimes import Watcher
     from siag.server import Snapshot
     from siag.simulation import Run
 
-MOST_NUMBERS = 1000  # of w, in a line of JSON
 
+def conduct(
+    spec: Spec, run: Callable[[Spec, Watcher], Run], out: Path | None, as_json: bool, given: dict[str, Any]
+) -> int:
+    """Run what is described, watched as the options say; write and print the result; the exit status."""
+    from siag.runtimes import Several
 
-class Begun:
-    """A watcher that knows whether there was anything to see."""
-
-    def __init__(self) -> None:
-        self.yet = False
-
-    def show(self, snapshot: Snapshot) -> None:
-        """There is a run."""
-        self.yet = True
-
-    def event(self, text: str) -> None:
-        """Do nothing."""
-
-    def close(self) -> None:
-        """Do nothing."""
+    folder = folder_for(out, MODEL)
+    watcher = _watcher(given["quiet"], as_json, given["metrics"], given["insecure"])
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", DivergenceWarning)
+        try:
+            with terminable() as begun:
+                result = run(replace(spec, progress=Several([watcher, begun])), watcher)
+        finally:
+            watcher.close()
+    for warning in caught:
+        kept = "; what was recorded until then is kept" if issubclass(warning.category, DivergenceWarning) else ""
+        tell(f"{warning.message}{kept}")
+    return _finish(result, folder, as_json, spec.folder)
 
 
 @contextmanager
-def terminable() -> Iterator[Begun]:
+def terminable() -> Iterator[Watcher]:
     """Let SIGTERM end a run in order as Ctrl-C does, and the second time at once; before it has begun, as it was.
 
-    It does so where Ctrl-C is ignored, too, as in the background of a script. What is yielded is to watch the run.
+    It does so where Ctrl-C is ignored, too, as in the background of a script. The watcher that is yielded tells
+    whether the run has begun.
     """
     from siag.live.interrupt import end_in_order
     from siag.live.reasons import Ending
+    from siag.runtimes import Quiet
 
-    before, begun = signal.getsignal(signal.SIGTERM), Begun()
-    told: list[int] = []
+    class Begun(Quiet):
+        yet = False
+
+        def show(self, snapshot: Snapshot) -> None:
+            self.yet = True
+
+    before, begun, told = signal.getsignal(signal.SIGTERM), Begun(), list[int]()
 
     def end(number: int, frame: FrameType | None) -> None:
         if end_in_order(Ending.STOPPED, "SIGTERM") or (begun.yet and not told):  # it may be about to end by itself
@@ -67,8 +79,8 @@ def terminable() -> Iterator[Begun]:
         yield begun
 
 
-def watcher_of(quiet: bool, as_json: bool, metrics: str | None, insecure: bool) -> Watcher:
-    """Whoever is to be told how the run goes."""
+def _watcher(quiet: bool, as_json: bool, metrics: str | None, insecure: bool) -> Watcher:
+    """Who is told how the run goes: a terminal, a reader of JSON lines, Prometheus."""
     from siag.live.spec import renamed
     from siag.live.transports.tcp.worker import shown
     from siag.runtimes import JsonLines, Metrics, Quiet, Several, Terminal
@@ -85,73 +97,24 @@ def watcher_of(quiet: bool, as_json: bool, metrics: str | None, insecure: bool) 
     return Several([view, measured])
 
 
-def plainly(watcher: Watcher, run: Callable[[], Run]) -> Run:
-    """Run; close the watcher in any case, and say in a line what there is to be warned of."""
-    try:
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always", DivergenceWarning)
-            result = run()
-    finally:
-        watcher.close()
-    for warning in caught:
-        kept = "; what was recorded until then is kept" if issubclass(warning.category, DivergenceWarning) else ""
-        print(f"siag: {warning.message}{kept}", file=sys.stderr)
-    return result
-
-
-def finish(result: Run, folder: Path | None, as_json: bool, state: str | PathLike[str] | None = None) -> int:
+def _finish(result: Run, folder: Path | None, as_json: bool, state: str | PathLike[str] | None) -> int:
     """Write and print what came out; the exit status. `state` is where the run was saved.
 
     SIGTERM has nothing to end any more.
     """
-    import numpy as np
-
-    with meaning(signal.SIGTERM, lambda *_: None):
-        written, lost = ([], []) if folder is None else keep(result, folder, MODEL)
-        if as_json:
-            w = result.w[0].tolist() if result.w[0].size <= MOST_NUMBERS else None
-            _print_json({"result": True, **document(result), "w": w})
-        else:
-            print(f"w           {np.array2string(result.w[0], precision=6, threshold=10)}")
-            _print_run(result, folder, written)
-        tell([*lost, *_elsewhere(state)] if lost else [])
-    if no_progress(result):
-        _stop(f"no worker has reported anything; {result.about['failed'][0]}", FAILED)
-    if deserted(result):
-        _stop(f"{result.about['ended']}; {result.about['failed'][0]}", FAILED)
-    return FAILED if lost else status(result)
-
-
-def _elsewhere(state: str | PathLike[str] | None) -> list[str]:
-    """Where the model is beside, in a line; none if it is nowhere."""
-    from siag.storage.mirror import is_url
-
-    if state is None:
-        return []
-    copied = "copy it here first" if is_url(state) else f"siag export {state} w.npy"
-    return [f"{state}: siag export reads the model from it: {copied}"]
-
-
-def document(result: Run) -> dict[str, Any]:
-    """A run, for JSON."""
-    return {**result.about, **{name: values.tolist() for name, values in result.table().items()}}
-
-
-def status(result: Run) -> int:
-    """Exit status 1 if it diverged."""
-    return FAILED if (result.diverged >= 0).any() else 0
-
-
-def no_progress(result: Run) -> bool:
-    """Whether a worker has failed, and none has reported anything since the server was started."""
-    return bool(result.about.get("failed")) and bool(result.reads[0, -1] == result.about.get("before", 0))
-
-
-def deserted(result: Run) -> bool:
-    """Whether it ended because nobody was there, and a worker had failed."""
     from siag.live.reasons import Ending
 
-    return bool(result.about.get("failed")) and Ending(result.about["ending"]).deserted
+    with meaning(signal.SIGTERM, lambda *_: None):
+        lost = deliver(result, folder, as_json, live=True)
+        tell(*lost)
+        if lost and state is not None:
+            tell(f"{state}: siag export reads the model from it: siag export {state} w.npy")
+    about = result.about
+    if about.get("failed") and result.reads[0, -1] == about.get("before", 0):
+        stop(f"no worker has reported anything; {about['failed'][0]}", FAILED)
+    if about.get("failed") and Ending(about["ending"]).deserted:
+        stop(f"{about['ended']}; {about['failed'][0]}", FAILED)
+    return FAILED if lost or (result.diverged >= 0).any() else 0
 
 
 def reachable(host: str) -> str:

@@ -1,4 +1,4 @@
-"""A live run from a file: `siag train FILE.toml` and `siag serve FILE.toml`.
+"""A live run as tables: those of a TOML file for `siag train` and `siag serve`, and those made from options.
 
     gradient = "job:gradient"
     streams = ["job:north", "job:south"]
@@ -23,16 +23,16 @@ from typing import Any
 import numpy as np
 
 from siag.activity import EveryArrivals, Tick
-from siag.experiments.config import check_names, constants_of, make_part, part_of, read_tables
+from siag.experiments.config import KINDS, check_names, constants_of, make_part, own, part_of, read_tables, written
 from siag.experiments.references import Loss, look_in, problem_named, reference
 from siag.foundations import check
 from siag.foundations.errors import BadFile, BadInput, Missing
 from siag.foundations.types import Floats
 from siag.live.network import NETWORK
-from siag.live.spec import fields_of
+from siag.live.spec import fields_of, renamed
 from siag.runtimes import Limits, Ray, Runtime, Until
 from siag.server import DROP, KEEP, Departed, Guard
-from siag.storage.remote import is_url
+from siag.storage.urls import is_url
 
 HIDDEN = ("progress",)  # who watches a run is the shell's affair
 TRAIN, SERVE = ("dimension", "ray"), ("dimension", "workers", "network")  # keys that are no fields
@@ -42,7 +42,7 @@ FILES = ("certificate", "key", "tokens")
 
 @dataclass(frozen=True)
 class LiveRun:
-    """What a file says: fields of `Spec`, fields of `Network`, limits on connections, and where to run."""
+    """What tables say: fields of `Spec`, fields of `Network`, limits on connections, and where to run."""
 
     spec: dict[str, Any] = field(default_factory=dict)
     network: dict[str, Any] = field(default_factory=dict)
@@ -50,12 +50,21 @@ class LiveRun:
     runtime: Runtime | None = None
 
 
-def read_live(path: str | os.PathLike[str], serving: bool = False) -> LiveRun:
-    """Read a live run from a TOML file, as `siag serve` or as `siag train` takes it."""
-    tables, folder = read_tables(path), Path(path).parent
+def known_keys(serving: bool) -> tuple[str, ...]:
+    """The keys and tables that `siag serve` takes, or `siag train`."""
+    return (*(name for name in fields_of(serving) if name not in HIDDEN), *(SERVE if serving else TRAIN))
+
+
+def read_live(path: str | os.PathLike[str], serving: bool = False) -> dict[str, Any]:
+    """The tables of a TOML file for `siag serve` or `siag train`; an unknown key is refused."""
+    tables = read_tables(path)
+    check_names("file", tables, known_keys(serving), needed=())
+    return tables
+
+
+def live_run(tables: Mapping[str, Any], folder: Path) -> LiveRun:
+    """What the tables say, as objects; paths and modules are looked for in the folder."""
     look_in(folder)
-    known = tuple(name for name in fields_of(serving) if name not in HIDDEN)
-    check_names("file", tables, (*known, *(SERVE if serving else TRAIN)), needed=())
     network, limits = _network(tables.get("network", {}), folder)
     ray = make_part("ray", "Ray", Ray, _table("ray", tables["ray"])) if "ray" in tables else None
     return LiveRun(_fields(tables, folder), network, limits, ray)
@@ -65,7 +74,9 @@ def _fields(tables: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     """The fields of `Spec`."""
     found = {name: value for name, value in tables.items() if name not in (*TRAIN, *SERVE)}
     if "dimension" in tables:
-        found["w0"] = zeros(tables["dimension"], "w0" in tables)
+        if "w0" in tables:
+            raise BadInput("dimension", tables["dimension"], "given alone", "leave out dimension or w0")
+        found["w0"] = np.zeros(check.integer("dimension", tables["dimension"]))
     if "problem" in tables:
         found["problem"], usual = _problem(tables["problem"], folder)
         found = {"seed": usual} | found
@@ -82,19 +93,25 @@ def _fields(tables: Mapping[str, Any], folder: Path) -> dict[str, Any]:
 
 
 def _problem(value: Any, folder: Path) -> tuple[Any, int]:
-    """A table, or the name of another file or of a module's attribute."""
-    return (
-        problem_named(value, folder)
-        if isinstance(value, str)
-        else (part_of("problem", _table("problem", value), folder), 0)
-    )
+    """A table, or the name of another file or of a module's attribute; and the seed of that file."""
+    return problem_named(value, folder) if isinstance(value, str) else (_part("problem", value, folder), 0)
 
 
 def _step(value: Any, problem: Any, folder: Path) -> Any:
     """Theorem 1's step takes its constants from the problem."""
-    table = _table("step", value)
-    known = constants_of(problem) if table.get("kind") == "theorem" and problem is not None else {}
-    return part_of("step", {**known, **table}, folder)
+    if isinstance(value, dict) and value.get("kind") == "theorem" and problem is not None:
+        value = {**constants_of(problem), **value}
+    return _part("step", value, folder)
+
+
+def _part(role: str, value: Any, folder: Path) -> Any:
+    """A table; or a text: a name alone, as Python prints it, or the user's own as module:attribute."""
+    if not isinstance(value, str):
+        return part_of(role, _table(role, value), folder)
+    if ":" in value.partition("(")[0]:
+        with renamed({f"{role}.kind": role}):
+            return own(role, value, folder)
+    return written(role, f"{value}()" if value in KINDS[role] else value)
 
 
 def _streams(value: Any, folder: Path) -> list[Any]:
@@ -113,16 +130,12 @@ def _server(value: Any, folder: Path) -> Any:
     return make_part("server", kind, kinds[kind], table)
 
 
-def _guard(value: Any, folder: Path) -> Guard:
-    return make_part("guard", "Guard", Guard, _table("guard", value))  # type: ignore[no-any-return]  # what it makes is a Guard
-
-
 def _until(value: Any, folder: Path) -> Any:
     return value if isinstance(value, int) else make_part("until", "Until", Until, _table("until", value))
 
 
-def departed(value: object) -> Departed:
-    """What becomes of the rows of those that left, in a word or a number."""
+def _departed(value: Any, folder: Path) -> Departed:
+    """What becomes of the rows of workers that have left, in a word or a number."""
     words = {"keep": KEEP, "drop": DROP}
     if isinstance(value, str) and value in words:
         return words[value]
@@ -132,29 +145,16 @@ def departed(value: object) -> Departed:
         raise BadInput("departed", value, "keep, drop, or a half-life in iterations") from None
 
 
-def load_start(path: Path) -> Floats:
-    """The first parameters, of a .npy file."""
+def _start(value: Any, folder: Path) -> Floats:
+    """The first parameters: numbers, or the path of a .npy file."""
+    if not isinstance(value, str):
+        return check.floats("w0", value, (None,))
     try:
-        return check.floats("w0", np.load(path, allow_pickle=False), (None,))
+        return check.floats("w0", np.load(folder / value, allow_pickle=False), (None,))
     except (OSError, ValueError, EOFError) as error:
         if isinstance(error, BadInput):
             raise
-        raise BadFile(f"{path}: not a .npy file of numbers; write it with numpy.save") from None
-
-
-def zeros(dimension: Any, beside: bool) -> Floats:
-    """The first parameters, all 0; not `beside` others."""
-    if beside:
-        raise BadInput("dimension", dimension, "given alone", "leave out dimension or w0")
-    return np.zeros(check.integer("dimension", dimension))
-
-
-def _start(value: Any, folder: Path) -> Floats:
-    return load_start(folder / value) if isinstance(value, str) else check.floats("w0", value, (None,))
-
-
-def _loss(value: Any, folder: Path) -> Loss:
-    return Loss(str(value), reference("loss", value, folder))
+        raise BadFile(f"{folder / value}: not a .npy file of numbers; write it with numpy.save") from None
 
 
 def _place(parameter: str, value: Any, folder: Path) -> Any:
@@ -186,12 +186,12 @@ MAKERS: dict[str, Callable[[Any, Path], Any]] = {
     "gradient": lambda value, folder: reference("gradient", value, folder),
     "streams": _streams,
     "w0": _start,
-    "method": lambda value, folder: part_of("method", _table("method", value), folder),
+    "method": lambda value, folder: _part("method", value, folder),
     "until": _until,
     "server": _server,
-    "guard": _guard,
-    "departed": lambda value, folder: departed(value),
-    "loss": _loss,
+    "guard": lambda value, folder: make_part("guard", "Guard", Guard, _table("guard", value)),
+    "departed": _departed,
+    "loss": lambda value, folder: Loss(str(value), reference("loss", value, folder)),
     "folder": lambda value, folder: _place("folder", value, folder),
     "trace": lambda value, folder: _place("trace", value, folder),
 }

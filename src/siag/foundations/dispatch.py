@@ -32,7 +32,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 K = TypeVar("K", bound=type)
 
 FORWARDER = "def forward({parameters}):\n    return verb({asked})\n"
-INLINED = {"forceinline": True}  # a call with a dozen arrays costs as much as the work on twenty numbers
+BARE = {"no_cfunc_wrapper": True}  # no wrapper for callers in C: there are none, and it is a tenth of compiling
+INLINED = {"forceinline": True, **BARE}  # a call with a dozen arrays costs as much as the work on twenty numbers
 
 _lock = threading.RLock()
 _unregistered: list[Verb[Any, Any] | Compiled[Any, Any]] = []
@@ -219,7 +220,7 @@ class Compiled(Generic[P, R]):
         from numba.extending import overload
 
         plain = self.plain
-        overload(self, strict=False, jit_options=INLINED if self.inlined else {})(lambda *_: plain)
+        overload(self, strict=False, jit_options=INLINED if self.inlined else BARE)(lambda *_: plain)
 
 
 class Part(Compiled[P, R]):
@@ -240,7 +241,7 @@ def _ordinary(function: Any, lasting: bool) -> Any:
     import numba
 
     function.__qualname__ = function.__qualname__.removesuffix("_lean")
-    return numba.njit(cache=lasting, nogil=True)(function)
+    return numba.njit(cache=lasting, nogil=True, **BARE)(function)
 
 
 def _lean(function: Any, lasting: bool) -> Any:
@@ -258,7 +259,7 @@ def _lean(function: Any, lasting: bool) -> Any:
         return usual
     function.__qualname__ += "_lean"  # Numba's cache does not look at options
     try:
-        return numba.njit(cache=lasting, nogil=True, _nrt=False)(function)
+        return numba.njit(cache=lasting, nogil=True, _nrt=False, **BARE)(function)
     except KeyError:  # a Numba that does not know the option
         return _ordinary(function, lasting)
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from typing import Any
 
-from siag.foundations.errors import BadInput, DivergenceWarning, SiagError
+from siag.foundations.errors import DivergenceWarning, SiagError
 from siag.foundations.version import __version__
 from siag.live.curve import Curve
 from siag.live.monitor.watch import watcher_of
@@ -18,7 +18,6 @@ from siag.live.spec import Spec
 from siag.methods import cost
 from siag.simulation import Run
 from siag.simulation.simulate import EXPLODED
-from siag.storage.remote import is_url
 
 
 class Assembly:
@@ -32,9 +31,6 @@ class Assembly:
 
     def __init__(self, spec: Spec, *, parts: Parts | None = None, about: Mapping[str, Any] | None = None) -> None:
         parts = Parts(spec) if parts is None else parts
-        for name in ("folder", "trace"):
-            if is_url(getattr(spec, name)):
-                raise BadInput(name, getattr(spec, name), "a path", "a URL goes with runtime=siag.runtimes.Ray()")
         self._spec = spec
         self._gradients = max(1, cost(spec.method.recruit(spec.w0, spec.n)))
         upload, download = parts.traffic

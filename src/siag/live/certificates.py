@@ -12,25 +12,23 @@ import json
 import os
 import re
 import secrets
-import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from siag.foundations import check
 from siag.foundations.errors import BadInput, Missing
-from siag.foundations.files import writable_folder, write_bytes
+from siag.foundations.files import writable_folder
+from siag.live.security import FORMAT, MOST_WORKERS, hash_of
 
 if TYPE_CHECKING:
     from cryptography import x509
 
-from siag.live.security import FORMAT, MOST_WORKERS, hash_of
-
 MOST_DAYS = 3650
 SKEW = timedelta(hours=1)  # a worker's clock may be this much behind
+PUBLIC = ("ca.pem", "server.pem")  # all other files are readable by their owner only
 
-_PRIVATE = 0o600
 _FILE = re.compile(r"\w(?:[\w .-]{0,98}\w)?")
 _LABEL = re.compile(r"(?!-)[a-z0-9_-]{1,63}(?<!-)")
 
@@ -53,17 +51,10 @@ def make_certificates(
     Returns:
         The files written.
     """
-    names = _names(hosts)
+    if isinstance(hosts, str):
+        raise BadInput("hosts", hosts, "a list of names and addresses", f"write [{hosts!r}]")
     days = check.integer("days", days, high=MOST_DAYS)
-    tokens = _tokens(workers)
-    now = _now()
-    public, private = _certificates(names, now - SKEW, now + timedelta(days=days))
-    return _place(folder, public, private | tokens)
-
-
-def make_tokens(folder: Path, *, workers: int | Sequence[str]) -> list[Path]:
-    """Make `tokens.json` and the workers' tokens alone, for a server that has a certificate already."""
-    return _place(folder, {}, _tokens(workers))
+    return _place(folder, _certificates(hosts, days) | _tokens(workers))
 
 
 def certify_run(days: int = MOST_DAYS) -> tuple[bytes, bytes, bytes]:
@@ -71,47 +62,16 @@ def certify_run(days: int = MOST_DAYS) -> tuple[bytes, bytes, bytes]:
 
     Workers that trust this authority alone need not look at the server's name, which they may not know beforehand.
     """
-    now = _now()
-    public, private = _certificates(_names([]), now - SKEW, now + timedelta(days=days))
-    return public["ca.pem"], public["server.pem"], private["server.key"]
+    made = _certificates([], days)
+    return made["ca.pem"], made["server.pem"], made["server.key"]
 
 
 def _now() -> datetime:
     return datetime.now(UTC)
 
 
-def _names(hosts: Sequence[str]) -> list[str]:
-    """The hosts in the form certificates hold them, each once."""
-    if isinstance(hosts, str):
-        raise BadInput("hosts", hosts, "a list of names and addresses", f"write [{hosts!r}]")
-    return list(dict.fromkeys(["localhost", "127.0.0.1", *map(_name, hosts)]))
-
-
-def _name(host: object) -> str:
-    """An address in its shortest form, or a DNS name in ASCII and lower case."""
-    allowed = "DNS names and IP addresses without a port"
-    if not isinstance(host, str):
-        raise BadInput("hosts", host, allowed)
-    try:
-        address = ipaddress.ip_address(host)
-    except ValueError:
-        pass
-    else:
-        if address.is_unspecified or "%" in host:
-            raise BadInput("hosts", host, allowed, "give the address that workers connect to")
-        return str(address)
-    try:
-        name = host.removesuffix(".").encode("idna").decode("ascii").lower()
-    except UnicodeError:
-        raise BadInput("hosts", host, allowed) from None
-    labels = name.removeprefix("*.").split(".")
-    if len(name) > 253 or labels[-1].isdigit() or not all(map(_LABEL.fullmatch, labels)):
-        raise BadInput("hosts", host, allowed)
-    return name
-
-
-def _certificates(names: Sequence[str], begin: datetime, end: datetime) -> tuple[dict[str, bytes], dict[str, bytes]]:
-    """A new authority and the one server it certifies: the public files and the private one."""
+def _certificates(hosts: Sequence[str], days: int) -> dict[str, bytes]:
+    """A new authority, the one server it certifies, and the server's key, by the names of their files."""
     try:
         from cryptography import x509
         from cryptography.hazmat.primitives import hashes, serialization
@@ -128,8 +88,8 @@ def _certificates(names: Sequence[str], begin: datetime, end: datetime) -> tuple
             .issuer_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "siag CA")]))
             .public_key(key.public_key())
             .serial_number(x509.random_serial_number())
-            .not_valid_before(begin)
-            .not_valid_after(end)
+            .not_valid_before(now - SKEW)
+            .not_valid_after(now + timedelta(days=days))
             .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
             .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(authority.public_key()), critical=False)
         )
@@ -137,27 +97,23 @@ def _certificates(names: Sequence[str], begin: datetime, end: datetime) -> tuple
             builder = builder.add_extension(extension, isinstance(extension, x509.BasicConstraints | x509.KeyUsage))
         return builder.sign(authority, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
 
-    authority, server = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
-    public = {
-        "ca.pem": certify(
-            "siag CA",
-            authority,
-            x509.BasicConstraints(ca=True, path_length=0),
-            _usage("key_cert_sign", "crl_sign"),
-        ),
-        "server.pem": certify(
-            "siag server",
-            server,
-            x509.BasicConstraints(ca=False, path_length=None),
-            _usage("digital_signature"),
-            x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]),
-            x509.SubjectAlternativeName([_alternative(name) for name in names]),
-        ),
-    }
+    names = list(dict.fromkeys(map(_alternative, ("localhost", "127.0.0.1", *hosts))))
+    authority, server, now = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1()), _now()
+    own_authority = (x509.BasicConstraints(ca=True, path_length=0), _usage("key_cert_sign", "crl_sign"))
+    own_server = (
+        x509.BasicConstraints(ca=False, path_length=None),
+        _usage("digital_signature"),
+        x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]),
+        x509.SubjectAlternativeName(names),
+    )
     key = server.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
-    return public, {"server.key": key}
+    return {
+        "ca.pem": certify("siag CA", authority, *own_authority),
+        "server.pem": certify("siag server", server, *own_server),
+        "server.key": key,
+    }
 
 
 def _usage(*allowed: str) -> x509.KeyUsage:
@@ -168,27 +124,45 @@ def _usage(*allowed: str) -> x509.KeyUsage:
     return x509.KeyUsage(**{name: name in allowed for name in every})
 
 
-def _alternative(name: str) -> x509.GeneralName:
+def _alternative(host: object) -> x509.GeneralName:
+    """A host as a certificate names it: an IP address, or a DNS name in ASCII and lower case."""
     from cryptography import x509
 
+    allowed = "DNS names and IP addresses without a port"
+    if not isinstance(host, str):
+        raise BadInput("hosts", host, allowed)
     try:
-        return x509.IPAddress(ipaddress.ip_address(name))
+        address = ipaddress.ip_address(host)
     except ValueError:
-        return x509.DNSName(name)
+        pass
+    else:
+        if address.is_unspecified or "%" in host:
+            raise BadInput("hosts", host, allowed, "give the address that workers connect to")
+        return x509.IPAddress(address)
+    try:
+        name = host.removesuffix(".").encode("idna").decode("ascii").lower()
+    except UnicodeError:
+        raise BadInput("hosts", host, allowed) from None
+    labels = name.removeprefix("*.").split(".")
+    if len(name) > 253 or labels[-1].isdigit() or not all(map(_LABEL.fullmatch, labels)):
+        raise BadInput("hosts", host, allowed)
+    return x509.DNSName(name)
 
 
 def _tokens(workers: int | Sequence[str]) -> dict[str, bytes]:
     """The server's file of hashes by name, and a file with the secret for each worker."""
-    made = {name: secrets.token_urlsafe(32) for name in _workers(workers)}
+    files = _workers(workers)
+    made = {name: secrets.token_urlsafe(32) for name in files}
     known = {"format": FORMAT, "sha256": {name: hash_of(token).hex() for name, token in made.items()}}
-    own = {_file(name, workers): f"{token}\n".encode() for name, token in made.items()}
+    own = {f"{files[name]}.token": f"{token}\n".encode() for name, token in made.items()}
     return {"tokens.json": (json.dumps(known, indent=1) + "\n").encode(), **own}
 
 
-def _workers(workers: int | Sequence[str]) -> list[str]:
-    """The workers' names; their numbers if there are none. A name must do as the name of a file."""
+def _workers(workers: int | Sequence[str]) -> dict[str, str]:
+    """The workers' names, or their numbers if they have none, and what the file of each is called."""
     if isinstance(workers, str | bytes) or not isinstance(workers, Iterable):
-        return [str(row) for row in range(check.integer("workers", workers, high=MOST_WORKERS))]
+        count = check.integer("workers", workers, high=MOST_WORKERS)
+        return {str(row): f"worker-{row}" for row in range(count)}
     names = list(workers)
     for name in names:
         if not isinstance(name, str) or not _FILE.fullmatch(name):
@@ -196,33 +170,27 @@ def _workers(workers: int | Sequence[str]) -> list[str]:
             raise BadInput("workers", name, allowed)
     if not 1 <= len({name.casefold() for name in names}) == len(names) <= MOST_WORKERS:
         raise BadInput("workers", names, f"1 to {MOST_WORKERS} different names, not only by upper and lower case")
-    return names
+    return {name: name for name in names}
 
 
-def _file(name: str, workers: int | Sequence[str]) -> str:
-    return f"worker-{name}.token" if isinstance(workers, int) else f"{name}.token"
-
-
-def _place(folder: Path, public: Mapping[str, bytes], private: Mapping[str, bytes]) -> list[Path]:
+def _place(folder: Path, files: dict[str, bytes]) -> list[Path]:
     """Write all files or none; a private one is never readable by others, not even for a moment."""
     path = writable_folder("folder", folder)
-    files = {**public, **private}
-    for name in files:
-        if os.path.lexists(path / name):
-            remedy = "it is not overwritten; remove it or give another folder"
-            raise BadInput("folder", str(folder), f"a folder without {name}", remedy)
     placed: list[Path] = []
-    with tempfile.TemporaryDirectory(dir=path, prefix=".siag-") as hidden:  # which its owner alone can enter
+    try:
         for name, content in files.items():
-            write_bytes(Path(hidden, name), content)
-            if name in private:
-                os.chmod(Path(hidden, name), _PRIVATE)
-        try:
-            for name in files:
-                os.rename(Path(hidden, name), path / name)
-                placed.append(path / name)
-        except BaseException:
-            for each in placed:
-                each.unlink(missing_ok=True)
-            raise
+            mode = 0o666 if name in PUBLIC else 0o600  # the user's mask is taken from it
+            handle = os.open(path / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+            placed.append(path / name)
+            with os.fdopen(handle, "wb") as stream:
+                stream.write(content)
+                stream.flush()
+                os.fsync(handle)
+    except BaseException as error:
+        for each in placed:
+            each.unlink()
+        if isinstance(error, FileExistsError):
+            remedy = "it is not overwritten; remove it or give another folder"
+            raise BadInput("folder", str(folder), f"a folder without {name}", remedy) from None
+        raise
     return placed

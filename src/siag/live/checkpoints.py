@@ -52,7 +52,9 @@ class Checkpoints:
         if now - self._flushed >= SAVE:
             self._flushed = now
             self.flush(force=self.store is None)
-        return self.store is not None and now - self._tried >= SAVE and self._trace_goes_first(now)
+        if self.store is None or now - self._tried < SAVE or not self.store.rested:
+            return False
+        return self._trace_goes_first(now)
 
     def save(self, now: float, more: Mapping[str, Any], wait: bool = False) -> None:
         """Save what has changed, and `more`.

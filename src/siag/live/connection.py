@@ -135,9 +135,10 @@ class Reception(ABC):
     ) -> Iterable[Action]:
         """A frame has come, one that was expected. May raise `wire.BadFrame`."""
 
-    @abstractmethod
     def handle_garbage(self, connection: Connection, reason: str, now: float) -> Actions:
-        """What has come is no frame that was expected, or not all of it came in time."""
+        """What has come is no frame that was expected, or not all of it came in time: say so, and hang up."""
+        self.garbage += 1
+        return self.refuse(connection, reason, now, final=False)
 
     def flush(self, now: float) -> Iterable[Action]:
         """Do what was put off; a transport calls this after all that has come at once, if it is `pending`."""

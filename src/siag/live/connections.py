@@ -119,7 +119,7 @@ class Connections(Reception):
         if head.kind == wire.REPORT:
             return self._report(connection, row, head, payload, now)
         if head.kind == wire.SKIP:
-            return self._take(connection, row, head, now, None)
+            return self._take(connection, row, head, now)
         if head.kind == wire.LEAVE:
             return self._leave(connection, row, wire.parse_text(payload), now)
         self.server.alive(row, now)
@@ -135,14 +135,10 @@ class Connections(Reception):
         return self.refuse(connection, reason, now, final=refused.final)
 
     def _hello(self, connection: Connection, hello: dict[str, Any], now: float) -> Actions:
-        protocol = hello.get("protocol")
         try:
-            if protocol != wire.PROTOCOL:
-                said = shorten(protocol) if isinstance(protocol, int | float | str | None) else "of an unknown kind"
-                remedy = f"this server, siag {__version__}, speaks {wire.PROTOCOL}; install the same version"
-                raise Refused(f"protocol {said}: {remedy}", final=True)
+            owned = check_hello(hello, self.tokens)
             self._compare(hello)
-            row = self._row_of(hello, now)
+            row = self._row_of(hello, owned, now)
             ticket = self.session.join(row, now)
         except Refused as refused:
             self.garbage += 1
@@ -191,15 +187,9 @@ class Connections(Reception):
                 theirs = "none" if there is None else wire.words(str(there))
                 raise Refused(f"the server's {what} is {here}, this worker's {theirs}; {remedy}", final=True)
 
-    def _row_of(self, hello: dict[str, Any], now: float) -> int:
-        """The row a worker asks for and may have."""
-        asked, token = hello.get("worker"), hello.get("token")
-        row: int | None = None
-        if self.tokens.required:
-            row = self.tokens.row_of(token if isinstance(token, str) else "")
-            if row is None:
-                what = "is not one of this server's" if token else "is missing; give the worker's .token file"
-                raise Refused(f"the token {what}", final=True)
+    def _row_of(self, hello: dict[str, Any], row: int | None, now: float) -> int:
+        """The row a worker asks for and may have, given that of its token."""
+        asked = hello.get("worker")
         if asked is not None:
             named = self._rows.get(asked) if isinstance(asked, str) else None
             if named is None or (row is not None and named != row):
@@ -226,21 +216,23 @@ class Connections(Reception):
         raise _Busy("all rows are taken; give more workers to the server")
 
     def _report(self, connection: Connection, row: int, head: wire.Head, payload: memoryview, now: float) -> Actions:
-        if self._small:
-            self._scratch[:] = wire.numbers(payload)  # on the stage it may lie anywhere; compiled code wants it aligned
-            return self._take(connection, row, head, now, self._scratch)
-        return self._take(connection, row, head, now, wire.numbers(payload))
+        message = wire.numbers(payload)
+        if self._small:  # on the stage it may lie anywhere; compiled code wants it aligned
+            self._scratch[:] = message
+            message = self._scratch
+        return self._take(connection, row, head, now, message, self._square(message))
 
-    def _take(self, connection: Connection, row: int, head: wire.Head, now: float, message: Floats | None) -> Actions:
-        """Have the session take a report, or that there is nothing to send; answer."""
+    def _take(self, connection: Connection, row: int, head: wire.Head, now: float, *report: Any) -> Actions:
+        """Have the session take a report, its numbers and squared norm, or that there is nothing to send; answer."""
         if head.sample >= wire.SAMPLES:
             raise wire.BadFrame(f"sample {head.sample}: fewer than {wire.SAMPLES} are allowed")
         said, final = b"", False
         try:
-            if message is None:
-                self.session.skip(row, head.stamp, head.sample, now)
+            if report:
+                message, square = report
+                self.session.push(row, head.stamp, message, head.sample, now, square)
             else:
-                self.session.push(row, head.stamp, message, head.sample, now, self._square(message))
+                self.session.skip(row, head.stamp, head.sample, now)
         except Refused as refused:
             self.session.refused(row, refused)
             said, final = refusal(refused.reason, refused.final), refused.final
@@ -285,6 +277,22 @@ class Connections(Reception):
             self._remarked = now
             shown = f" from {connection.peer}" if connection.peer else ""
             self.session.event(f"a worker{shown} was turned away: {reason}")
+
+
+def check_hello(hello: dict[str, Any], tokens: Tokens) -> int | None:
+    """Refuse another version of the protocol, and a token that is not known; the row of the token, if one is needed."""
+    protocol, token = hello.get("protocol"), hello.get("token")
+    if protocol != wire.PROTOCOL:
+        said = shorten(protocol) if isinstance(protocol, int | float | str | None) else "of an unknown kind"
+        remedy = f"this server, siag {__version__}, speaks {wire.PROTOCOL}; install the same version"
+        raise Refused(f"protocol {said}: {remedy}", final=True)
+    if not tokens.required:
+        return None
+    row = tokens.row_of(token if isinstance(token, str) else "")
+    if row is None:
+        what = "is not one of this server's" if token else "is missing; give the worker's .token file"
+        raise Refused(f"the token {what}", final=True)
+    return row
 
 
 class _Busy(Exception):

@@ -6,7 +6,6 @@ import os
 import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
-from pathlib import Path
 from typing import Any
 
 from siag.foundations.errors import BadFile, BadInput
@@ -20,6 +19,7 @@ from siag.storage.generations import generations_in
 from siag.storage.store import Store
 from siag.storage.trace_file import check_new
 from siag.storage.trace_writer import TraceWriter
+from siag.storage.urls import check_url, disk_of
 
 SPLIT = "holds the state of a model that was split over several servers"
 REMEDY = "choose another folder, or run what was saved in this one"
@@ -30,26 +30,32 @@ class Parts:
 
     Args:
         spec: what to run, validated.
-        publish: makes a save known elsewhere, before it counts as one.
-        disk: where folder and trace are.
+        disk: where folder and trace are, unless they are URLs.
         background: makes, given a name, what writes while training goes on.
         entropy: given a number, that many random bytes.
         clock: what time it is, in seconds since any moment; the loss is timed by it, too.
+        run: as for `siag.storage.remote_disk.RemoteDisk`.
     """
 
     def __init__(
         self,
         spec: Spec,
-        publish: Callable[[], None] | None = None,
         *,
         disk: Disk = LOCAL,
         background: Callable[[str], Background] = Thread,
         entropy: Callable[[int], bytes] = os.urandom,
         clock: Callable[[], float] = time.monotonic,
+        run: str | None = None,
     ) -> None:
-        self.spec, self.publish = spec, publish
-        self.disk, self.background, self.entropy, self.clock = disk, background, entropy, clock
-        self.folder = None if spec.folder is None else Path(spec.folder)
+        self.spec, self.background, self.entropy, self.clock = spec, background, entropy, clock
+        self.folder: str | None = None
+        self.disk = self._trace_disk = disk
+        if spec.folder is not None:
+            check_url("folder", spec.folder)
+            self.disk, self.folder = disk_of("folder", spec.folder, disk, run)
+        if spec.trace is not None:
+            check_url("trace", spec.trace)
+            self._trace_disk, self._trace = disk_of("trace", spec.trace, disk, run)
         self.remarks: list[str] = []
 
     @property
@@ -78,7 +84,7 @@ class Parts:
 
     def server(self, stack: ExitStack) -> ParameterServer:
         """The server; what must be closed after it goes on the stack."""
-        if self.folder is not None and self.disk.stat(self.folder / "shard-0") is not None:
+        if self.folder is not None and self.disk.stat(f"{self.folder}/shard-0") is not None:
             raise BadFile(f"{self.folder}: {SPLIT}; {REMEDY}")
         spec, method, n, d = self.spec, self.spec.method, self.spec.n, int(self.spec.w0.size)
         length = method.message(d, n)
@@ -95,32 +101,29 @@ class Parts:
         return store
 
     def _writing(self, name: str) -> dict[str, Any]:
-        writing = {"publish": self.publish, "disk": self.disk, "entropy": self.entropy}
-        return {**writing, "background": self.background(name)}
+        return {"disk": self.disk, "entropy": self.entropy, "background": self.background(name)}
 
     def check_new_trace(self) -> None:
         """Refuse a file that a new run's trace must not be written to."""
         if self.spec.trace is not None:
-            check_new(self.spec.trace, self.disk)
+            check_new(self._trace, self._trace_disk)
 
     def tracer(self, session: Session, about: Mapping[str, Any]) -> TraceWriter:
         """A trace, new or that of the run that goes on."""
-        path, reports, tail = Path(self.spec.trace or ""), session.server.reports, session.tail
+        path, reports, tail = self._trace, session.server.reports, session.tail
         if reports > 0 and tail is None:
             allowed = "left out: the run has gone on without a trace, or had to give it up"
             remedy = "go on without one, or start anew with another folder and another trace"
-            raise BadInput("trace", str(path), allowed, remedy)
-        if reports > 0 and self.disk.stat(path) is None:
+            raise BadInput("trace", path, allowed, remedy)
+        if reports > 0 and self._trace_disk.stat(path) is None:
             allowed = f"the trace of the run that goes on, with its {reports} reports"
-            raise BadInput("trace", str(path), allowed, "record from the start, or not at all")
+            raise BadInput("trace", path, allowed, "record from the start, or not at all")
         trace = TraceWriter(
             path,
             {**about, "run": session.run_id},
-            keep=reports,
-            fades=session.server.fades,
-            again=session.recovered,
+            keep=reports + session.server.fades if session.recovered else None,
             tail=tail or (),
-            disk=self.disk,
+            disk=self._trace_disk,
             background=self.background("siag-trace"),
         )
         trace.flush()  # what was kept is on disk again

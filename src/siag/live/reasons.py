@@ -133,7 +133,6 @@ class Trouble(StrEnum):
     SAVING = "saving"
     TRACE = "the trace"
     LOSS = "the loss"
-    COPYING = "copying"
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from multiprocessing import process
 from multiprocessing.reduction import ForkingPickler
@@ -20,21 +19,21 @@ from siag.live.task import Task
 from siag.simulation import Run
 
 
-class Runtime(ABC):
+class Runtime:
     """Carries a run whose session is in this process: `siag.train(…, runtime=…)`.
 
     A runtime of your own needs `carry` alone. The other methods say what it can do; by default its workers are other
     processes of this machine, to which all they need is pickled.
     """
 
-    @abstractmethod
     def carry(self, session: Session, tasks: list[Task]) -> None:
         """Let workers do their tasks, one each, and bring their reports to the session until it is over.
 
         Messages are carried within `with session.running(clock)`.
         """
+        raise NotImplementedError(f"{type(self).__name__} needs a method carry, or another train")
 
-    def check_workers(self, workers: int) -> None:  # noqa: B027  # there need not be a limit
+    def check_workers(self, workers: int) -> None:
         """Refuse more workers than there can be."""
 
     def check_sendable(self, parameter: str, value: Any, remedy: str) -> None:

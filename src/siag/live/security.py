@@ -15,10 +15,10 @@ import os
 import re
 import socket
 import ssl
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from siag.foundations.errors import BadFile, BadInput, reason_of, shorten
 
@@ -31,7 +31,6 @@ Hashes = tuple[tuple[int, bytes], ...]
 _LIMIT = 2**24  # bytes; no file read here is near it
 _TOKEN = re.compile(r"[!-~]{16,512}")
 _HASH = re.compile(r"[0-9a-f]{64}")
-_ANOTHER = ("KEY_VALUES_MISMATCH", "KEY_TYPE_MISMATCH", "NO_CERTIFICATE_ASSIGNED")  # the key is not the certificate's
 
 
 def server_context(certificate: Path, key: Path) -> ssl.SSLContext:
@@ -50,12 +49,8 @@ def server_context(certificate: Path, key: Path) -> ssl.SSLContext:
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.options |= ssl.OP_NO_RENEGOTIATION
-    try:
+    with _pem(f"{certificate}, {key}", "a certificate and its own key"):
         context.load_cert_chain(certificate, key, password=encrypted)
-    except ssl.SSLError as error:
-        if error.reason in _ANOTHER:
-            raise BadInput("key", str(key), f"the private key of {certificate}", "give the two as a pair") from None
-        raise BadFile(f"{certificate}, {key}: {_reason(error)}; give a certificate and its key in PEM form") from None
     return context
 
 
@@ -65,14 +60,10 @@ def client_context(ca: Path | None) -> ssl.SSLContext:
     Args:
         ca: PEM file with the only authorities to trust, such as `ca.pem`; None for those the system trusts.
     """
-    if ca is None:
-        context = ssl.create_default_context(ssl.Purpose.SERVER_AUTH)
-    else:
+    if ca is not None:
         _expect(ca, b"CERTIFICATE-----", "certificate")
-        try:
-            context = ssl.create_default_context(ssl.Purpose.SERVER_AUTH, cafile=ca)
-        except ssl.SSLError as error:
-            raise BadFile(f"{ca}: {_reason(error)}; give a certificate in PEM form, such as ca.pem") from None
+    with _pem(f"{ca}", "a certificate, such as ca.pem,"):
+        context = ssl.create_default_context(ssl.Purpose.SERVER_AUTH, cafile=ca)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     return context
 
@@ -82,8 +73,14 @@ def _expect(path: Path, mark: bytes, what: str) -> None:
         raise BadFile(f"{path}: holds no {what} in PEM form; give the path of one that does")
 
 
-def _reason(error: ssl.SSLError) -> str:
-    return (error.reason or "damaged").replace("_", " ").lower()
+@contextmanager
+def _pem(where: str, wanted: str) -> Iterator[None]:
+    """Say which files OpenSSL does not take, and why."""
+    try:
+        yield
+    except ssl.SSLError as error:
+        reason = (error.reason or "damaged").replace("_", " ").lower()
+        raise BadFile(f"{where}: {reason}; give {wanted} in PEM form") from None
 
 
 # Tokens, used
@@ -102,7 +99,7 @@ class Tokens:
 
     @classmethod
     def none(cls) -> Tokens:
-        """No tokens: whoever connects is believed."""
+        """No tokens: a worker is believed without one."""
         return cls(())
 
     @classmethod
@@ -135,11 +132,6 @@ class Tokens:
         """Whether a worker must show a token."""
         return bool(self._hashes)
 
-    @property
-    def rows(self) -> tuple[int, ...]:
-        """The rows that have a token, ascending."""
-        return tuple(sorted(row for row, _ in self._hashes))
-
     def row_of(self, token: str) -> int | None:
         """The row the token is for, or None; how long this takes tells nothing of the token or the row."""
         given, found = hash_of(token), 0
@@ -150,25 +142,24 @@ class Tokens:
 
 def _hashes_in(path: Path) -> dict[str, bytes]:
     """The hashes of a `tokens.json`, by the names of the workers."""
-    remedy = "make it with siag certs"
-    content, _ = _read(path)
+    remedy, (content, _) = "make it with siag certs", _read(path)
     try:
-        document = json.loads(content, object_pairs_hook=_once)
-    except _Twice as error:
-        raise BadFile(f"{path}: {error} is there twice; {remedy}") from None
+        document = json.loads(content, object_pairs_hook=tuple)  # pairs, so that none is lost to another
     except (ValueError, RecursionError):
         raise BadFile(f"{path}: not JSON; {remedy}") from None
-    known = document.get("sha256") if isinstance(document, dict) and document.get("format") == FORMAT else None
-    if not isinstance(known, dict) or len(document) != 2:
+    fields = dict(document) if isinstance(document, tuple) else {}
+    known = fields.get("sha256")
+    if fields.get("format") != FORMAT or len(document) != 2 or not isinstance(known, tuple):
         raise BadFile(f"{path}: not of format {FORMAT!r}; {remedy}")
     if not 1 <= len(known) <= MOST_WORKERS:
         raise BadFile(f"{path}: holds {len(known)} tokens, not 1 to {MOST_WORKERS}; {remedy}")
-    for name, text in known.items():
+    for name, text in known:
         if not (name and isinstance(text, str) and _HASH.fullmatch(text)):
             raise BadFile(f"{path}: worker {name[:20]!r} has no SHA-256 hash; {remedy}")
-    if len(set(known.values())) < len(known):
-        raise BadFile(f"{path}: two workers have the same token; {remedy}")
-    return {name: bytes.fromhex(text) for name, text in known.items()}
+    for what, values in zip(("name", "token"), zip(*known, strict=True), strict=True):
+        if len(set(values)) < len(values):
+            raise BadFile(f"{path}: two workers have the same {what}; {remedy}")
+    return {name: bytes.fromhex(text) for name, text in known}
 
 
 @dataclass(frozen=True)
@@ -185,21 +176,13 @@ def read_token(path: Path | None = None, environment: Mapping[str, str] = os.env
     Space around the token is dropped. A file others can read is remarked upon, not refused: that is how containers
     mount secrets.
     """
-    allowed = "one word of 16 to 512 visible ASCII characters"
-    if path is None:
-        if VARIABLE not in environment:
-            return None
-        secret = environment[VARIABLE].strip()
-        if not _TOKEN.fullmatch(secret):
-            raise BadInput(VARIABLE, "(not shown)", allowed, "set it to what is in the worker's .token file")
-        return Token(secret)
-    content, mode = _read(path)
-    try:
-        secret = content.decode("utf-8-sig").strip()
-    except UnicodeDecodeError:
-        secret = ""
+    if path is None and VARIABLE not in environment:
+        return None
+    content, mode = (environment[VARIABLE], 0) if path is None else _read(path)
+    secret = (content if isinstance(content, str) else content.decode("utf-8-sig", "replace")).strip()
     if not _TOKEN.fullmatch(secret):
-        raise BadFile(f"{path}: does not hold {allowed}; give the worker's .token file")
+        allowed = "one word of 16 to 512 visible ASCII characters"
+        raise BadFile(f"{path or VARIABLE}: does not hold {allowed}; give what is in the worker's .token file")
     shared = os.name == "posix" and mode & 0o066
     return Token(secret, f"{path}: others can read this token; chmod 600 keeps it secret" if shared else "")
 
@@ -207,19 +190,6 @@ def read_token(path: Path | None = None, environment: Mapping[str, str] = os.env
 def hash_of(token: str) -> bytes:
     """What the server keeps of a token."""
     return hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()
-
-
-class _Twice(ValueError):
-    """A JSON object names something twice."""
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    seen: dict[str, Any] = {}
-    for name, value in pairs:
-        if name in seen:
-            raise _Twice(repr(name[:20]))
-        seen[name] = value
-    return seen
 
 
 def _read(path: Path) -> tuple[bytes, int]:
@@ -243,19 +213,20 @@ def check_binding(host: str, tls: bool, tokens: bool, insecure: bool) -> None:
 
     A name counts as this machine's own only if all addresses it resolves to are loopback ones; "" is all interfaces.
     """
-    if insecure or (tls and tokens) or is_loopback(host):
-        return
-    lacking = " and no ".join(name for name, there in (("TLS", tls), ("tokens", tokens)) if not there)
-    options = " and ".join(name for name, there in (("--certificate", tls), ("--tokens", tokens)) if not there)
-    remedy = f"give {options}, or --insecure if you trust everyone who can reach it"
-    raise BadInput("host", host, f"a loopback address such as 127.0.0.1 for a server with no {lacking}", remedy)
+    needed = {"--certificate": ("TLS", tls), "--tokens": ("tokens", tokens)}
+    lacking = {option: name for option, (name, there) in needed.items() if not there}
+    if lacking:
+        why = f" for a server with no {' and no '.join(lacking.values())}"
+        check_open("host", host, insecure, why, f"{' and '.join(lacking)}, or ")
 
 
-def check_open(parameter: str, host: str, insecure: bool) -> None:
+def check_open(
+    parameter: str, host: str, insecure: bool, why: str = ", since anybody may ask there", instead: str = ""
+) -> None:
     """Refuse to show something to other machines, where anybody may look at it, unless told to."""
     if not insecure and not is_loopback(host):
-        remedy = "give --insecure if you trust everyone who can reach it"
-        raise BadInput(parameter, host, "a loopback address such as 127.0.0.1, since anybody may ask there", remedy)
+        remedy = f"give {instead}--insecure if you trust everyone who can reach it"
+        raise BadInput(parameter, host, f"a loopback address such as 127.0.0.1{why}", remedy)
 
 
 def is_loopback(host: str) -> bool:

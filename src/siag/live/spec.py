@@ -24,6 +24,7 @@ from siag.server.guard import Guard
 from siag.server.members import KEEP, Departed
 from siag.server.parameter_server import STEP_AT_ONCE
 from siag.steps import Step
+from siag.storage.urls import is_url
 
 AnyPath = str | os.PathLike[str]
 LEFT_OUT: Any = None  # filled in, or refused, by `validate`
@@ -45,7 +46,7 @@ class Spec:
     gradient: Annotated[Gradient | None, "module:function, called with w and a sample."] = None
     streams: Annotated[Sequence[Any] | None, "module:attribute: a worker's samples; repeat it for each."] = None
     problem: Annotated[Problem | None, "A TOML file with a table [problem], or module:attribute."] = None
-    seed: Annotated[int, "Of the problem's samples.  [default: of the file's [run], or 0]"] = 0
+    seed: Annotated[int, "Seed of the problem's samples.  [default: of the file's [run], or 0]"] = 0
     pauses: Sequence[float] = LEFT_OUT
     names: Annotated[Sequence[str], "A worker's name; repeat it.  [default: 0, 1, …]"] = LEFT_OUT
     w0: Annotated[Floats, "A .npy file with the first parameters, instead of --dimension."] = LEFT_OUT
@@ -57,7 +58,7 @@ class Spec:
     # How
     server: EveryArrivals | Tick = STEP_AT_ONCE
     guard: Guard | None = None
-    departed: Annotated[Departed, "Rows of those that left: keep, drop, or a half-life.  [default: keep]"] = KEEP
+    departed: Annotated[Departed, "Rows of workers that left: keep, drop, or a half-life.  [default: keep]"] = KEEP
     # What is kept
     loss: Annotated[Callable[[Floats], float] | None, "module:function, the loss of w to show and record."] = None
     record: Annotated[int, "Points of the curve to keep, about.  [default: 200]"] = 200
@@ -66,11 +67,11 @@ class Spec:
     trace: Annotated[AnyPath | None, "A file for who reported when, for siag replay."] = None
     # Who is told, and who is waited for
     progress: bool | Watcher | None = None
-    linger: Annotated[float | None, "Seconds to wait when nobody is there; inf: for ever.  [default: 600]"] = None
+    linger: Annotated[float | None, "Seconds to wait when no worker is there; inf: for ever.  [default: 600]"] = None
     patience: Annotated[
         float | None, "Seconds after its last report that a worker is shown as stalled.  [default: 10]"
     ] = None
-    forget: Annotated[float | None, "A worker that is away for so many seconds has left."] = None
+    forget: Annotated[float | None, "A worker that is away for this many seconds has left."] = None
     preload: Annotated[Sequence[str], "A module to import once, before worker processes start; repeat it."] = ()
 
     spoken: tuple[dict[str, Any], dict[str, Any]] | None = None  # `about` and `identity`, without the data they are of
@@ -166,6 +167,9 @@ class Spec:
                 check.real(name, value, **limit, remedy="or leave it out")
         if check.truth("durable", self.durable) and self.folder is None:
             raise Missing("folder", "say where a durable run is to be kept")
+        if self.durable and is_url(self.folder):
+            allowed = "False with a folder at a URL, to which it is saved every few seconds"
+            raise BadInput("durable", True, allowed, "give the path of a folder")
         return replace(
             self,
             method=method,
@@ -232,7 +236,9 @@ class Spec:
         listed = [] if isinstance(names, str | bytes) or not isinstance(names, Iterable) else list(names)
         right = all(isinstance(name, str) and name for name in listed) and len(set(listed)) == len(listed) > 0
         if not right or (count is not None and len(listed) != count):
-            allowed = "different texts" if count is None else f"{count} different texts, one for each worker"
+            allowed = (
+                "different texts, none empty" if count is None else f"{count} different texts, one for each worker"
+            )
             raise BadInput("names", names, allowed)
         return listed
 

@@ -23,7 +23,7 @@ from siag.foundations.types import Floats
 PROTOCOL = 1
 HEADER = struct.Struct("<IB3sqq")
 HELLO, WELCOME, REPORT, MODEL, REFUSAL, SKIP, LEAVE, GOODBYE, ALIVE = range(1, 10)
-ORDERS, NOTE, SAID, ASK, REPLY = range(16, 21)  # between the servers of a model that is split: `siag.live.sharding`
+ORDERS, NOTE, SAID = range(16, 19)  # between the servers of a model that is split: `siag.live.sharding`
 SHARED_REPORT, SHARED_MODEL = 24, 25
 NAMES = {
     HELLO: "HELLO",
@@ -38,8 +38,6 @@ NAMES = {
     ORDERS: "ORDERS",
     NOTE: "NOTE",
     SAID: "SAID",
-    ASK: "ASK",
-    REPLY: "REPLY",
     SHARED_REPORT: "SHARED_REPORT",
     SHARED_MODEL: "SHARED_MODEL",
 }

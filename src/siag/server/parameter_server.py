@@ -210,6 +210,7 @@ class ParameterServer:
             self._admit(self.state, *self._book, *what)
         if self._admit is admit:
             self._admit = admit.settled(self.state, *self._book, *what)
+        self._taken(row, stamp, sample, go, eta)
         self._arrive(row, stamp, sample, now)
         if go:
             self._stepped(now)
@@ -352,7 +353,6 @@ class ParameterServer:
             self._refuse(row, refusal_for(verdict, *self._evidence(row, stamp, sample, square)), now)
 
     def _evidence(self, row: int, stamp: int, sample: int, square: float) -> tuple[Any, ...]:
-        """What a report is judged by."""
         return self.ledger[row], self.ledger[-1], self._book[2], self.version, stamp, sample, square
 
     def _refuse(self, row: int, refusal: Refused, now: float) -> NoReturn:
@@ -364,7 +364,6 @@ class ParameterServer:
         raise refusal
 
     def _arrive(self, row: int, stamp: int, sample: int, now: float) -> None:
-        """What follows a report."""
         if self._started is None:
             self.begin(now)
         if self.trace is not None:
@@ -374,8 +373,10 @@ class ParameterServer:
         if self.fading.rows:
             self.fading.end(row)
 
+    def _taken(self, row: int, stamp: int, sample: int, go: bool, eta: float) -> None:
+        """A report was received, and a step of η taken if `go`; for servers that have others do the same."""
+
     def _stepped(self, now: float) -> None:
-        """What follows a step."""
         self.version += 1
         self.arrived = 0
         if self.fading.rows:

@@ -1,4 +1,4 @@
-"""What is on disk: the state of a live server, its log, its trace, and copies of them at URLs."""
+"""What is on disk, or at a URL: the state of a live server, its log and its trace."""
 
 from siag.storage.model import SavedModel, read_model
 from siag.storage.store import Store

@@ -1,10 +1,9 @@
-"""Who does what must not hold up training: a thread, nobody else, or a simulator when it likes."""
+"""Who does what must not hold up training: a thread, or nobody else."""
 
 from __future__ import annotations
 
 import queue
 import threading
-from collections import deque
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol, TypeAlias
@@ -36,11 +35,7 @@ class Background(Protocol):
 
 
 class Thread:
-    """One thread, started with the first job.
-
-    Args:
-        name: of the thread.
-    """
+    """One thread, started with the first job."""
 
     def __init__(self, name: str) -> None:
         self.turn: AbstractContextManager[object] = threading.Lock()
@@ -97,41 +92,3 @@ class Inline:
 
     def close(self) -> None:
         """Nothing to end."""
-
-
-class Deferred:
-    """Does a job when the simulator says so, or when somebody waits for it."""
-
-    def __init__(self) -> None:
-        self.turn: AbstractContextManager[object] = nullcontext()
-        self._jobs: deque[Job] = deque()
-
-    def submit(self, job: Job) -> None:
-        """Have a job done after those before it."""
-        self._jobs.append(job)
-
-    @property
-    def busy(self) -> bool:
-        """Whether a job is not done yet."""
-        return bool(self._jobs)
-
-    def step(self) -> bool:
-        """Do the next job; False if there is none."""
-        if self._jobs:
-            self._jobs[0]()
-            self._jobs.popleft()
-            return True
-        return False
-
-    def wait(self) -> None:
-        """Do all jobs."""
-        while self.step():
-            pass
-
-    def drop(self) -> None:
-        """Do none of them: the process dies."""
-        self._jobs.clear()
-
-    def close(self) -> None:
-        """Do all jobs."""
-        self.wait()

@@ -10,10 +10,9 @@ import os
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from siag.storage.disk import Disk, File
+from siag.storage.disk import DRAFT, Disk, File
 from siag.storage.generations import Scan, generations_in
 from siag.storage.records import FULL, Layout, Part, make_header, make_record, write_parts
 
@@ -23,7 +22,7 @@ class Draft:
     """A new generation, written beside the one in use and not in its place yet."""
 
     file: File
-    part: Path
+    part: str
     salt: int
     size: int
 
@@ -32,11 +31,7 @@ class CheckpointWriter:
     """Writes the generations of one folder; whoever calls sees to it that one thread at a time does.
 
     Args:
-        disk: where the folder is.
-        folder: of the state.
-        identity: what the state is of; every header has it.
-        spare: the file is full when it exceeds twice the state and so many bytes.
-        entropy: random bytes, so many; they tell a file from any other.
+        disk, folder, identity, spare, entropy: as for `Store`.
 
     Attributes:
         salt: the number that ties records to the file in use.
@@ -44,7 +39,7 @@ class CheckpointWriter:
     """
 
     def __init__(
-        self, disk: Disk, folder: Path, identity: dict[str, Any], spare: int, entropy: Callable[[int], bytes]
+        self, disk: Disk, folder: str, identity: dict[str, Any], spare: int, entropy: Callable[[int], bytes]
     ) -> None:
         self._disk, self._folder, self._identity, self._spare, self._entropy = disk, folder, identity, spare, entropy
         self._file: File | None = None
@@ -52,8 +47,8 @@ class CheckpointWriter:
         self.salt = self._end = self._limit = 0
         self._sound = False  # whether what was written to the file so far can be relied on
         for name in disk.names(folder):
-            if name.startswith("state-") and name.endswith(".siag.part"):  # left by a crash
-                self._remove(folder / name)
+            if name.startswith("state-") and name.endswith(DRAFT):  # left by a crash
+                self._remove(f"{folder}/{name}")
         self.current: int | None = None
         self._previous: int | None = None
         self._next = max(generations_in(folder, disk), default=0) + 1
@@ -70,12 +65,11 @@ class CheckpointWriter:
 
     def go_on(self, scan: Scan) -> None:
         """Append to the file that was read, without the torn record at its end."""
-        if self._file is None:
-            self._disk.force_folder(self._folder)  # whoever wrote it may have been killed before that
-            self._file, self._path = self._disk.append(scan.path, create=False), scan.path
-            self._file.truncate(scan.end)
-            self._file.force()
-            self.salt, self._end, self._sound = scan.salt, scan.end, True
+        self._disk.force_folder(self._folder)  # its writer may have been killed before that
+        self._file, self._path = self._disk.append(scan.path, create=False), scan.path
+        self._file.truncate(scan.end)
+        self._file.force()
+        self.salt, self._end, self._sound = scan.salt, scan.end, True
 
     def extend(self, parts: Iterable[Part]) -> None:
         """Add to the file in use and force it to disk, or leave it as it was; it must be `ready`."""
@@ -101,7 +95,7 @@ class CheckpointWriter:
     def draft(self, layout: Layout, covers: int, parts: list[Part]) -> Draft:
         """Write a new generation beside the old one."""
         header, salt = make_header(self._identity, layout, self._next, self._entropy)
-        part = self._place.with_name(self._place.name + ".part")
+        part = f"{self._place}{DRAFT}"
         self._disk.make_folder(self._folder)
         file = self._disk.append(part, truncate=True)
         try:
@@ -136,13 +130,12 @@ class CheckpointWriter:
         self.salt, self._end, self._limit, self._sound = draft.salt, size, 2 * size + self._spare, True
 
     def tidy(self, keep: int | None = None) -> None:
-        """Delete the generations before the previous one, and before one that is to be kept."""
+        """Delete the generations before the previous one, but for one that is to be kept."""
         if self._previous is None:
             return
-        first = self._previous if keep is None else min(keep, self._previous)
         with suppress(OSError):
             for number, path in generations_in(self._folder, self._disk).items():
-                if number < first:
+                if number < self._previous and number != keep:
                     self._disk.remove(path)
 
     def close(self) -> None:
@@ -152,14 +145,14 @@ class CheckpointWriter:
         self._file = None
 
     @property
-    def _place(self) -> Path:
+    def _place(self) -> str:
         """Of the next generation."""
-        return self._folder / f"state-{self._next:06d}.siag"
+        return f"{self._folder}/state-{self._next:06d}.siag"
 
-    def _discard(self, file: File, path: Path) -> None:
+    def _discard(self, file: File, path: str) -> None:
         file.close()
         self._remove(path)
 
-    def _remove(self, path: Path) -> None:
+    def _remove(self, path: str) -> None:
         with suppress(OSError):
             self._disk.remove(path)

@@ -15,15 +15,14 @@ import re
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from io import BufferedIOBase
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from siag.foundations.errors import BadFile, reason_of, shorten
-from siag.storage.disk import LOCAL, Disk
+from siag.storage.disk import LOCAL, Disk, Place
 from siag.storage.records import (
     CHANGE,
     CHECKSUM,
@@ -39,9 +38,9 @@ from siag.storage.records import (
     SIZES,
     Arrays,
     Layout,
+    by_rows,
     in_order,
     raw_bytes,
-    saved_by_rows,
 )
 
 NAME = re.compile(r"state-(\d{6,})\.siag")
@@ -56,7 +55,7 @@ class Scan:
     """What one generation holds, verified, large content left on disk."""
 
     disk: Disk
-    path: Path
+    path: str
     number: int
     header: dict[str, Any]
     salt: int
@@ -69,22 +68,18 @@ class Scan:
     written: float = 0.0  # when the file was last written to, in seconds since 1970
 
 
-def generations_in(folder: Path, disk: Disk = LOCAL) -> dict[int, Path]:
+def generations_in(folder: Place, disk: Disk = LOCAL) -> dict[int, str]:
     """The files of the folder by number."""
     found = ((NAME.fullmatch(name), name) for name in disk.names(folder))
-    return {int(match[1]): folder / name for match, name in found if match}
+    return {int(match[1]): f"{os.fspath(folder)}/{name}" for match, name in found if match}
 
 
 def good_scans(
-    generations: Mapping[int, Path], disk: Disk, check: Callable[[Scan], None], remedy: str
+    generations: Mapping[int, str], disk: Disk, check: Callable[[Scan], None], remedy: str
 ) -> tuple[list[Scan], list[str]]:
-    """The generations from the newest back to the first with an intact save, and why those after it have none.
+    """The generations from the newest back to the first with an intact save, and what was damaged, a line each.
 
-    Args:
-        generations: the files by number.
-        disk: where they are.
-        check: raises `BadFile` if a generation is of no use here, though not damaged.
-        remedy: what to do if none is good.
+    `check` raises `BadFile` if a generation is of no use here, though not damaged; `remedy` helps if none is good.
     """
     scans: list[Scan] = []
     refused: list[str] = []
@@ -99,21 +94,16 @@ def good_scans(
         check(scan)
         scans.append(scan)
         if scan.saves:
-            return scans, refused
+            remarks = [f"{reason}; used generation {number}" for reason in refused]
+            if scan.damage:
+                remarks.append(f"generation {number} is {scan.damage}; used what is intact of it")
+            return scans, remarks
         refused.append(f"{path}: {scan.damage or 'cut short'}, no save in it is intact")
     raise BadFile(f"{'; '.join(refused)}; {remedy}")
 
 
-def remarks_on(scan: Scan, refused: Sequence[str]) -> list[str]:
-    """What was damaged, and what was used instead, one line each."""
-    remarks = [f"{reason}; used generation {scan.number}" for reason in refused]
-    if scan.damage:
-        remarks.append(f"generation {scan.number} is {scan.damage}; used what is intact of it")
-    return remarks
-
-
 @contextmanager
-def _opened(disk: Disk, path: Path) -> Iterator[BufferedIOBase]:
+def _opened(disk: Disk, path: str) -> Iterator[BufferedIOBase]:
     """A generation to be read; `BadFile` if it cannot be."""
     try:
         with disk.read(path) as stream:
@@ -122,7 +112,7 @@ def _opened(disk: Disk, path: Path) -> Iterator[BufferedIOBase]:
         raise BadFile(f"{path}: cannot be read: {reason_of(error)}") from None
 
 
-def scan_file(path: Path, number: int, disk: Disk = LOCAL) -> Scan:
+def scan_file(path: str, number: int, disk: Disk = LOCAL) -> Scan:
     """Read and verify a generation; `BadFile` if not even its header is right."""
     with _opened(disk, path) as stream:
         size = stream.seek(0, os.SEEK_END)
@@ -135,7 +125,7 @@ def scan_file(path: Path, number: int, disk: Disk = LOCAL) -> Scan:
     return scan
 
 
-def read_header(stream: BufferedIOBase, path: Path, size: int) -> tuple[dict[str, Any], int]:
+def read_header(stream: BufferedIOBase, path: str, size: int) -> tuple[dict[str, Any], int]:
     """The header of a generation, if it is one, and the number that ties records to it."""
     start = stream.read(HEADER.size)
     if not start.startswith(MAGIC[: len(start)]):
@@ -190,7 +180,7 @@ def checksum_of(stream: BufferedIOBase, length: int, checksum: int) -> int:
     return checksum
 
 
-def compare(path: Path, header: dict[str, Any], identity: dict[str, Any], layout: Layout) -> None:
+def compare(path: str, header: dict[str, Any], identity: dict[str, Any], layout: Layout) -> None:
     """Refuse the state of another server."""
     for what, there, here in (("", header["identity"], identity), ("array ", header["arrays"], layout)):
         for key in sorted({*there, *here}):
@@ -249,10 +239,23 @@ def metas_of(scan: Scan) -> list[dict[str, Any]]:
         return [_begin_save(stream, place)[0] for _, place in scan.saves]
 
 
-def read_last(scan: Scan, name: str) -> tuple[dict[str, Any], np.ndarray[Any, Any]]:
-    """What was saved with the last save of a verified file, and one array of it; what is saved by rows stays there."""
+def all_saves(folder: Place, disk: Disk) -> Iterator[tuple[Scan, dict[str, Any]]]:
+    """The intact saves of a folder, the oldest first: a file without what comes after, and what was saved with it."""
+    for number, path in sorted(generations_in(folder, disk).items()):
+        try:
+            scan = scan_file(path, number, disk)
+        except OtherFormat:
+            raise
+        except BadFile:  # another file may have the save
+            continue
+        for count, meta in enumerate(metas_of(scan), start=1):
+            yield replace(scan, saves=scan.saves[:count], covers=0, entries=[]), meta
+
+
+def read_array(scan: Scan, name: str) -> np.ndarray[Any, Any]:
+    """One array of the last save of a verified file; what is saved by rows stays there."""
     forms = {other: form_of(text) for other, text in scan.header["arrays"].items()}
-    rowwise = saved_by_rows({other: shape for other, (_, shape) in forms.items()}, scan.header["identity"].get("n"))
+    rowwise = by_rows({other: shape for other, (_, shape) in forms.items()}, scan.header["identity"].get("n"))
     if name not in forms or name in rowwise:
         raise BadFile(f"{scan.path}: holds no {name}")
     before = itertools.takewhile(lambda other: other != name, in_order(forms, rowwise))
@@ -260,10 +263,10 @@ def read_last(scan: Scan, name: str) -> tuple[dict[str, Any], np.ndarray[Any, An
     kind, shape = forms[name]
     array = np.empty(shape, kind)
     with _opened(scan.disk, scan.path) as stream:
-        meta, _ = _begin_save(stream, scan.saves[-1][1])
+        _begin_save(stream, scan.saves[-1][1])
         stream.seek(skipped, os.SEEK_CUR)
         read_into(stream, array)
-    return meta, array
+    return array
 
 
 def form_of(text: str) -> tuple[np.dtype[Any], tuple[int, ...]]:

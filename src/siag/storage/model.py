@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
-import os
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from siag.foundations.errors import BadFile, reason_of
 from siag.foundations.types import Floats
-from siag.storage.disk import LOCAL, Disk
-from siag.storage.generations import (
-    OtherFormat,
-    Scan,
-    generations_in,
-    good_scans,
-    join_entries,
-    metas_of,
-    read_last,
-    remarks_on,
-    scan_file,
-)
+from siag.storage.disk import LOCAL, Disk, Place
+from siag.storage.generations import Scan, all_saves, generations_in, good_scans, join_entries, metas_of, read_array
+from siag.storage.store import LOCK
+from siag.storage.urls import disk_of
 
 TRIES = 10  # looks at a folder whose files are replaced while they are read
 REMEDY = "put back a copy of the folder"
@@ -56,18 +46,18 @@ class SavedModel:
     remarks: tuple[str, ...]
 
 
-def read_model(folder: str | os.PathLike[str], *, disk: Disk = LOCAL) -> SavedModel:
+def read_model(folder: Place, *, disk: Disk = LOCAL) -> SavedModel:
     """Read w out of the folder in which a live run saves its state; its server may be at work, or have ended.
 
     A server saves about twice a second, so what is read is at most a second old. Of files that are damaged the newest
     good save is used, and `remarks` says so. Of a model that was split it is the newest save that all shards have.
 
     Args:
-        folder: the `folder` of `siag.train` or `siag.serve`.
-        disk: where that folder is.
+        folder: the `folder` of `siag.train` or `siag.serve`, a path or a URL.
+        disk: where a path is.
     """
-    place = Path(folder)
-    read = _newest_of_all if disk.stat(place / "shard-0") else _newest
+    disk, place = disk_of("folder", folder, disk)
+    read = _newest_of_all if disk.stat(f"{place}/shard-0") else _newest
     for _ in range(TRIES - 1):
         there = _files(place, disk)
         try:
@@ -81,17 +71,17 @@ def read_model(folder: str | os.PathLike[str], *, disk: Disk = LOCAL) -> SavedMo
     return read(place, disk)
 
 
-def _files(folder: Path, disk: Disk) -> set[Path]:
+def _files(folder: str, disk: Disk) -> set[str]:
     """All that may be replaced while it is read."""
     try:
         names = disk.names(folder)
     except OSError:
         return set()
-    below = (_files(folder / name, disk) for name in names if name.startswith("shard-"))
-    return set().union(*below, (folder / name for name in names if name.startswith("state-")))
+    below = (_files(f"{folder}/{name}", disk) for name in names if name.startswith("shard-"))
+    return set().union(*below, (f"{folder}/{name}" for name in names if name.startswith("state-")))
 
 
-def _generations(folder: Path, disk: Disk) -> dict[int, Path]:
+def _generations(folder: str, disk: Disk) -> dict[int, str]:
     """The saves of a folder, of which there must be one."""
     try:
         found, names = generations_in(folder, disk), disk.names(folder)
@@ -99,56 +89,43 @@ def _generations(folder: Path, disk: Disk) -> dict[int, Path]:
         raise BadFile(f"{folder}: cannot be read: {reason_of(error)}") from None
     if found:
         return found
-    if "lock" in names:
+    if any(name.startswith(LOCK) for name in names):
         raise BadFile(f"{folder}: nothing was saved here yet; try again when the server has had a report")
     what = "holds no saved state" if names else "is empty"
     raise BadFile(f"{folder}: {what}; give the folder of a run: siag serve --folder, or siag.train(folder=…)")
 
 
-def _newest(folder: Path, disk: Disk) -> SavedModel:
+def _newest(folder: str, disk: Disk) -> SavedModel:
     """The newest good save."""
-    scans, refused = good_scans(_generations(folder, disk), disk, lambda scan: None, REMEDY)
-    return _model(scans[-1], len(join_entries(scans)[0]), remarks_on(scans[-1], refused))
+    scans, remarks = good_scans(_generations(folder, disk), disk, lambda scan: None, REMEDY)
+    return _model(scans[-1:], len(join_entries(scans)[0]), remarks)
 
 
-def _newest_of_all(folder: Path, disk: Disk) -> SavedModel:
+def _newest_of_all(folder: str, disk: Disk) -> SavedModel:
     """The newest save that all shards have."""
-    shards = [_numbered(folder / "shard-0", disk)]
+    shards = [_numbered(f"{folder}/shard-0", disk)]
     count = next((int(scan.header["identity"].get("shards", 1)) for scan in shards[0].values()), 1)
-    shards += [_numbered(folder / f"shard-{k}", disk) for k in range(1, count)]
+    shards += [_numbered(f"{folder}/shard-{k}", disk) for k in range(1, count)]
     whole = set.intersection(*(set(saves) for saves in shards))
     if not whole:
         raise BadFile(f"{folder}: no save is intact in all {count} shards; {REMEDY}")
-    parts = [saves[max(whole)] for saves in shards]
-    model = _model(parts[0], 0, [])
-    name = str(read_last(parts[0], "w")[0].get("answer", "w"))
-    return replace(model, w=np.concatenate([read_last(part, name)[1] for part in parts]))
+    return _model([saves[max(whole)] for saves in shards], 0, [])
 
 
-def _numbered(folder: Path, disk: Disk) -> dict[int, Scan]:
-    """The intact saves of a shard, by the numbers that all shards know them by; each without those after it."""
-    found = {}
-    for number, path in _generations(folder, disk).items():
-        try:
-            scan = scan_file(path, number, disk)
-        except OtherFormat:
-            raise
-        except BadFile:  # another may have it
-            continue
-        for count, meta in enumerate(metas_of(scan), start=1):
-            found[int(meta["save"])] = replace(scan, saves=scan.saves[:count])
-    return found
+def _numbered(folder: str, disk: Disk) -> dict[int, Scan]:
+    """The intact saves of a shard, by the numbers that all shards know them by."""
+    _generations(folder, disk)
+    return {int(meta["save"]): scan for scan, meta in all_saves(folder, disk)}
 
 
-def _model(scan: Scan, logged: int, remarks: list[str]) -> SavedModel:
-    """The last save of a file."""
+def _model(parts: list[Scan], logged: int, remarks: list[str]) -> SavedModel:
+    """The last save of a file, or of one for each shard."""
+    scan = parts[0]
     try:
-        meta, w = read_last(scan, "w")
-        result = str(meta.get("answer", "w"))  # some methods' is not the w that workers read
-        if result != "w":
-            w = read_last(scan, result)[1]
+        meta = metas_of(scan)[-1]
+        name = str(meta.get("answer", "w"))  # some methods' is not the w that workers read
         return SavedModel(
-            w=w,
+            w=np.concatenate([read_array(part, name) for part in parts]),
             version=int(meta["version"]),
             reports=int(meta["reports"]),
             seconds=float(meta["seconds"]),
@@ -158,7 +135,7 @@ def _model(scan: Scan, logged: int, remarks: list[str]) -> SavedModel:
             logged=logged,
             remarks=tuple(remarks),
         )
-    except (KeyError, TypeError, ValueError) as error:
-        if isinstance(error, BadFile):
-            raise
+    except BadFile:
+        raise
+    except (KeyError, TypeError, ValueError):
         raise BadFile(f"{scan.path}: is not the state of a live run") from None

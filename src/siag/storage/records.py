@@ -53,7 +53,7 @@ def layout_of(arrays: Arrays) -> Layout:
     return {name: f"{array.dtype} {array.shape}{order}" for name, array in arrays.items()}
 
 
-def saved_by_rows(shapes: Mapping[str, tuple[int, ...]], n: int | None) -> set[str]:
+def by_rows(shapes: Mapping[str, tuple[int, ...]], n: int | None) -> set[str]:
     """The names of the arrays of which a change saves only some rows: those with a row for each of n workers."""
     return {name for name, shape in shapes.items() if len(shape) >= 2 and shape[0] == n}
 

@@ -13,49 +13,43 @@ import errno
 import json
 import os
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from siag.foundations.errors import BadFile, BadInput, SiagError, reason_of
+from siag.foundations.errors import BadFile, BadInput, reason_of
 from siag.foundations.types import Integers
 from siag.storage.background import Background, Thread
 from siag.storage.checkpoint_writer import CheckpointWriter
-from siag.storage.disk import LOCAL, Disk, File
-from siag.storage.generations import Scan, compare, fill_arrays, generations_in, good_scans, join_entries, remarks_on
+from siag.storage.disk import LOCAL, Disk, File, Place
+from siag.storage.generations import Scan, compare, fill_arrays, generations_in, good_scans, join_entries
 from siag.storage.records import (
     CHANGE,
     ENTRY,
     Arrays,
     Layout,
     Part,
+    by_rows,
     layout_of,
     make_content,
     make_record,
-    saved_by_rows,
 )
 
+LOCK = "lock"  # the name of the file that is locked while a server has the folder
 NONE: Integers = np.empty(0, np.int64)
 NO_SAVE = "there is no save yet that entries could follow; save first"
 
 
 @dataclass(frozen=True)
 class Recovery:
-    """What was found on disk, beside the arrays.
+    """What was found on disk, beside the arrays."""
 
-    Attributes:
-        meta: what was saved with the arrays.
-        entries: what was logged after that, in order, without a gap.
-        remarks: what was damaged, and what was used instead, one line each.
-    """
-
-    meta: dict[str, Any]
-    entries: list[bytes]
-    remarks: tuple[str, ...]
+    meta: dict[str, Any]  # what was saved with them
+    entries: list[bytes]  # what was logged after that, in order, without a gap
+    remarks: tuple[str, ...]  # what was damaged, and what was used instead, one line each
 
 
 @dataclass
@@ -82,41 +76,43 @@ class Store:
             of two or more dimensions and n rows are saved by rows, all others whole.
         durable: whether entries are to be logged between saves.
         spare: a new generation begins when the file exceeds twice the state and so many bytes.
-        publish: called in the background after each save, which counts as done when this returns.
         disk: where the folder is.
         background: who writes; by default a thread.
         entropy: random bytes, so many; they tell a file from any other.
+
+    Attributes:
+        logged: how many entries were logged since the state was first saved.
     """
 
     def __init__(
         self,
-        folder: str | os.PathLike[str],
+        folder: Place,
         identity: dict[str, Any],
         *,
         durable: bool = False,
         spare: int = 4 << 20,
-        publish: Callable[[], None] | None = None,
         disk: Disk = LOCAL,
         background: Background | None = None,
         entropy: Callable[[int], bytes] = os.urandom,
     ) -> None:
+        self._identity: dict[str, Any] = json.loads(json.dumps(identity))
+        self._folder, self._disk, self._durable = os.fspath(folder), disk, durable
+        self._guard: File | None = None
         try:
-            self._identity: dict[str, Any] = json.loads(json.dumps(identity))
-        except (TypeError, ValueError):
-            raise BadInput("identity", identity, "numbers and text that JSON can hold") from None
-        self._folder, self._disk = Path(folder), disk
-        self._durable, self._publish = durable, publish
-        self._guard: File | None = _take(self._folder, disk)
+            self._guard = _take(self._folder, disk)
+            self._writer = CheckpointWriter(disk, self._folder, self._identity, spare, entropy)
+            self._recovered = not generations_in(self._folder, disk)
+        except OSError as error:
+            if self._guard is not None:
+                self._guard.close()
+            raise BadInput("folder", self._folder, "a folder that can be written", reason_of(error)) from None
         self._background = Thread("siag-store") if background is None else background
-        self._writer = CheckpointWriter(disk, self._folder, self._identity, spare, entropy)
         self._layout: Layout | None = None
-        self._saves = 0
         self._ever = False
         self._owed = NONE  # rows of saves that failed
         self._error: Exception | None = None
-        self._recovered = not generations_in(self._folder, disk)
-        self._keep: int | None = None  # a generation not to be deleted, nor any after it
-        self._logged = self._covered = self._lost = 0  # the last entry: at all, in a save on disk, that could not be
+        self._keep: int | None = None  # a generation not to be deleted
+        self.logged = self._covered = self._lost = 0  # the last entry: at all, in a save on disk, that could not be
         self._pending: list[tuple[int, bytes]] = []  # entries that are not on disk
         self._carried: list[tuple[int, bytes]] | None = None  # those that a new generation needs, too
 
@@ -137,28 +133,25 @@ class Store:
         return self._background.busy
 
     @property
+    def rested(self) -> bool:
+        """Whether it is time for another save that nobody waits for."""
+        return self._disk.rested
+
+    @property
     def ever(self) -> bool:
         """Whether a save is on disk, one that was recovered or a later one."""
         return self._ever
-
-    @property
-    def logged(self) -> int:
-        """How many entries were logged since the state was first saved."""
-        return self._logged
 
     def recover(self, arrays: Arrays) -> Recovery | None:
         """Fill the arrays from the newest good save; None if nothing was ever saved here.
 
         Raises `BadFile`, having touched no array, if what is there is of another server or damaged throughout.
         """
-        self._check_open()
-        if self._saves:
-            raise SiagError(f"{self._folder}: recover comes before the first save")
         generations = generations_in(self._folder, self._disk)
         if not generations:
             return None
         layout = layout_of(arrays)
-        scans, refused = good_scans(
+        scans, remarks = good_scans(
             generations,
             self._disk,
             lambda scan: compare(scan.path, scan.header, self._identity, layout),
@@ -166,7 +159,6 @@ class Store:
         )
         scan = scans[-1]
         entries, unused = join_entries(scans)
-        remarks = remarks_on(scan, refused)
         if unused:
             remarks.append(f"{unused} logged entries were not used: one before them is missing")
         meta = self._go_on(scan, len(entries), arrays)
@@ -180,7 +172,7 @@ class Store:
     def _go_on(self, scan: Scan, entries: int, arrays: Arrays) -> dict[str, Any]:
         """Fill the arrays, and write on after what they were filled from; what was saved with them."""
         meta = fill_arrays(scan, arrays, self._rowwise(arrays))
-        self._logged, self._covered = scan.covers + entries, scan.covers
+        self.logged, self._covered = scan.covers + entries, scan.covers
         self._writer.current = scan.number
         self._recovered = self._ever = True
         return meta
@@ -196,7 +188,6 @@ class Store:
             meta: what else there is to save, ready for JSON.
             wait: wait for the disk, then say whether it is there.
         """
-        self._check_open()
         if not self._recovered:
             raise BadFile(f"{self._folder}: holds a saved state; recover it, or choose another folder")
         if wait:
@@ -209,9 +200,8 @@ class Store:
         full = self._writer.full
         rows = np.union1d(self._owed, np.asarray(changed, dtype=np.int64))
         parts = make_content(arrays, self._rowwise(arrays), None if full else rows, meta)
-        save = _Save(full, self._logged, rows, parts, layout)
+        save = _Save(full, self.logged, rows, parts, layout)
         self._layout = layout
-        self._saves += 1
         self._carried = [] if full else None
         self._background.submit(partial(self._write, save))
         if wait:
@@ -221,11 +211,10 @@ class Store:
 
     def log(self, *parts: bytes | memoryview) -> None:
         """Add an entry, made of some parts; it is on disk after the next `sync`."""
-        self._check_open()
         if not self._durable:
             raise BadInput("durable", False, "True to log entries")
-        self._logged += 1
-        self._pending.append((self._logged, b"".join(parts)))
+        self.logged += 1
+        self._pending.append((self.logged, b"".join(parts)))
 
     def sync(self) -> None:
         """Return when all that was logged is on disk.
@@ -233,17 +222,14 @@ class Store:
         Raises `OSError` if it cannot be. The entries are then given up: this fails until a save has succeeded, which
         has them in it, so what they report must not be acknowledged before.
         """
-        self._check_open()
         if self._flushed():
             return
         self._background.wait()  # a save under way may mend it
         if self._flushed():
             return
         self._pending.clear()
-        self._lost = self._logged
-        if isinstance(self._error, OSError):
-            raise OSError(self._error.errno or errno.EIO, self._error.strerror or self.problem)
-        raise OSError(errno.EIO, self.problem or NO_SAVE)
+        self._lost = self.logged
+        raise OSError(getattr(self._error, "errno", None) or errno.EIO, self.problem or NO_SAVE)
 
     def close(self) -> None:
         """Wait for what is being written and release the folder; what was logged is written too, if possible."""
@@ -256,13 +242,9 @@ class Store:
         self._guard.close()
         self._guard = None
 
-    def _check_open(self) -> None:
-        if self._guard is None:
-            raise SiagError(f"{self._folder}: this store is closed")
-
     def _rowwise(self, arrays: Arrays) -> set[str]:
         """The names of the arrays that are saved by rows."""
-        return saved_by_rows({name: array.shape for name, array in arrays.items()}, self._identity.get("n"))
+        return by_rows({name: array.shape for name, array in arrays.items()}, self._identity.get("n"))
 
     def _flushed(self) -> bool:
         """Force all entries to disk; False if the file is in no state to take them, or lacks one before them."""
@@ -288,8 +270,6 @@ class Store:
                 self._begin(save)
             else:
                 self._append(save)
-            if self._publish is not None:
-                self._publish()
             save.done, self._ever, self._error, self._owed = True, True, None, NONE
         except Exception as error:
             self._error, self._owed = error, save.rows
@@ -319,14 +299,13 @@ def _records(entries: list[tuple[int, bytes]], salt: int) -> list[Part]:
     return [part for sequence, entry in entries for part in make_record(ENTRY, sequence, [entry], salt)]
 
 
-def _take(folder: Path, disk: Disk) -> File:
+def _take(folder: str, disk: Disk) -> File:
     """Make and lock the folder, or say that another has it."""
-    try:
-        disk.make_folder(folder)
-        guard = disk.append(folder / "lock")
-    except OSError as error:
-        raise BadInput("folder", os.fspath(folder), "a folder that can be written", reason_of(error)) from None
-    if not guard.lock():
-        guard.close()
-        raise BadFile(f"{folder}: in use by another server; stop that one, or choose another folder")
+    disk.make_folder(folder)
+    guard = disk.append(f"{folder}/{LOCK}")
+    with ExitStack() as stack:
+        stack.callback(guard.close)
+        if not guard.lock():
+            raise BadFile(f"{folder}: in use by another server; stop that one, or choose another folder")
+        stack.pop_all()
     return guard

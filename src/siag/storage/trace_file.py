@@ -6,25 +6,24 @@ import json
 import os
 import re
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from siag.activity.trace import COLUMNS, FORMAT, good_lines, text_in
 from siag.foundations.errors import BadFile, BadInput, reason_of
-from siag.storage.disk import LOCAL, Disk
+from siag.storage.disk import LOCAL, Disk, Place
 
 NO_TRACE = "is no trace"
 BARE = 1 << 20  # a trace without a report is smaller
 
 
-def check_new(path: str | os.PathLike[str], disk: Disk = LOCAL) -> None:
+def check_new(path: Place, disk: Disk = LOCAL) -> None:
     """Refuse a file that a new trace must not be written to: one that exists, unless it is a trace without a report."""
-    found = disk.stat(Path(path))
-    if found is not None and not (found.regular and found.size <= BARE and _bare(Path(path), disk, found.size)):
+    found = disk.stat(path)
+    if found is not None and not (found.regular and found.size <= BARE and _bare(path, disk, found.size)):
         raise BadInput("trace", os.fspath(path), "a file that does not exist yet", "move the old one")
 
 
-def _bare(path: Path, disk: Disk, size: int) -> bool:
+def _bare(path: Place, disk: Disk, size: int) -> bool:
     """Whether this is a trace that holds nothing that could be lost: its run was ended before the first report."""
     try:
         text = _text(path, disk)
@@ -35,7 +34,7 @@ def _bare(path: Path, disk: Disk, size: int) -> bool:
     return re.fullmatch(rf"{COLUMNS}\n(# end \d+\n)?", text.partition("\n")[2]) is not None
 
 
-def kept_lines(path: Path, disk: Disk, about: Mapping[str, Any], count: int, tail: Sequence[str]) -> list[str]:
+def kept_lines(path: Place, disk: Disk, about: Mapping[str, Any], count: int, tail: Sequence[str]) -> list[str]:
     """The first lines of the run that goes on, so many; a file that is not its trace is refused.
 
     Those of the tail may not have reached the disk, or only in part: the file is asked for the ones before them.
@@ -60,7 +59,7 @@ def kept_lines(path: Path, disk: Disk, about: Mapping[str, Any], count: int, tai
     return kept + known
 
 
-def _text(path: Path, disk: Disk) -> str:
+def _text(path: Place, disk: Disk) -> str:
     """What a trace holds."""
     try:
         with disk.read(path) as stream:

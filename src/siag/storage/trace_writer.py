@@ -7,12 +7,13 @@ is kept here, so that a full disk costs nothing once there is room again; what i
 from __future__ import annotations
 
 import errno
+import gzip
 import json
 import os
 import zlib
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,11 +21,11 @@ import numpy as np
 from siag.activity.trace import BLOCK, COLUMNS, FORGOTTEN, FORMAT, GZIP
 from siag.foundations.errors import BadFile, BadInput, reason_of, shorten
 from siag.storage.background import Background, Thread
-from siag.storage.disk import LOCAL, Disk, File
+from siag.storage.disk import DRAFT, LOCAL, Disk, File, Place
 from siag.storage.records import put
 from siag.storage.trace_file import check_new, kept_lines
 
-TAIL = 1 << 20  # characters that a save of the state may carry for a trace
+TAIL = 16 << 20  # characters that a save of the state may carry for a trace
 ROOM = 64 << 20  # characters kept for a disk that does not take them; with more, the trace is given up
 
 
@@ -54,9 +55,8 @@ class TraceWriter(TraceLines):
         path: of the file; one that exists is not overwritten, unless it is the trace of the run that goes on, or one
             without a report that nobody writes to.
         about: what was run, kept in the first line; its "run" is the id of the run, by which it knows its trace.
-        keep: how many reports of an existing file belong to the run that goes on; those after them were lost.
-        fades: how many of its other lines do.
-        again: whether a run goes on at all, be it from its very start: then an existing file may be its own.
+        keep: how many lines belong to the run that goes on, be it from its very start: an existing file may be its own,
+            and what comes after these lines was lost. `None` for a new run.
         tail: the last lines of the run that goes on, as far as they are known; the file may lack them.
         disk: where the file is.
         background: who forces it to disk; by default a thread.
@@ -64,21 +64,19 @@ class TraceWriter(TraceLines):
 
     def __init__(
         self,
-        path: str | os.PathLike[str],
+        path: Place,
         about: Mapping[str, Any],
-        keep: int = 0,
-        fades: int = 0,
-        again: bool = False,
+        keep: int | None = None,
         tail: Sequence[str] = (),
         *,
         disk: Disk = LOCAL,
         background: Background | None = None,
     ) -> None:
         super().__init__()
-        self._path, self._disk = Path(path), disk
+        self._path, self._disk = os.fspath(path), disk
         facts = json.dumps(dict(about), default=_plain)
         head = f"# {FORMAT} {facts}\n{COLUMNS}\n"
-        packed = self._path.suffix == ".gz"
+        packed = self._path.endswith(".gz")
         self._safe: int  # bytes that are on disk for certain
         self._texts: list[str] = []  # flushed, and not yet known to be on disk
         self._size = 0  # of these
@@ -91,17 +89,16 @@ class TraceWriter(TraceLines):
         self._trouble: OSError | None = None  # why the disk did not keep what the system had taken
         self._given_up: OSError | None = None
         self._file: File | None
-        again = again or keep + fades > 0
-        if not again:
+        if keep is None:
             check_new(self._path, disk)
         try:
             old = _own_file(self._path, disk)
             try:
-                if not again:
+                if keep is None:
                     check_new(self._path, disk)  # its writer may have gone on until now
-                kept = kept_lines(self._path, disk, json.loads(facts), keep + fades, tail) if again else []
+                kept = [] if keep is None else kept_lines(self._path, disk, json.loads(facts), keep, tail)
                 content = "".join([head, *kept]).encode()
-                self._file, self._safe = self._replaced(_packed(content) if packed else content)
+                self._file, self._safe = self._replaced(gzip.compress(content, mtime=0) if packed else content)
             finally:
                 if old is not None:
                     old.close()
@@ -134,7 +131,8 @@ class TraceWriter(TraceLines):
         if wait:
             self._background.wait()
         self._hand_over()
-        self._force()
+        if wait or self._disk.rested:
+            self._force()
         if wait:
             self._background.wait()
             self._settle()
@@ -147,10 +145,10 @@ class TraceWriter(TraceLines):
         try:
             if self._given_up is None:
                 self.lines.append(f"# end {version}\n")
-                self.sync(wait=True)
+                self._hand_over()
                 if self._pack is not None:
                     self._doubtful += self._pack.flush()
-                    self.sync(wait=True)
+                self.sync(wait=True)
         finally:
             self._close()
 
@@ -171,7 +169,7 @@ class TraceWriter(TraceLines):
 
     def _replaced(self, content: bytes) -> tuple[File, int]:
         """Put a file with this content in its place: a trace is never without a head. The file, and its size."""
-        part = self._path.with_name(f".{self._path.name}.part")
+        part = f"{self._path}{DRAFT}"
         file = self._disk.append(part)
         try:
             if not file.lock() or not file.is_at(part):
@@ -181,7 +179,7 @@ class TraceWriter(TraceLines):
                 size = put(file, content)
                 file.force()
                 self._disk.replace(part, self._path)
-                self._disk.force_folder(self._path.parent)
+                self._disk.force_folder(os.path.dirname(self._path) or os.curdir)
             except BaseException:
                 with suppress(OSError):
                     self._disk.remove(part)
@@ -255,23 +253,25 @@ class TraceWriter(TraceLines):
         self._texts, self._size, self._doubtful, self._written = [], 0, bytearray(), 0
 
 
+@dataclass
 class _Forcing:
     """Forces a file to disk, up to so many texts and bytes."""
 
-    def __init__(self, file: File, texts: int, size: int) -> None:
-        self._file, self.texts, self.size = file, texts, size
-        self.error: OSError | None = None
-        self.done = False
+    file: File
+    texts: int
+    size: int
+    error: OSError | None = None
+    done: bool = False
 
     def run(self) -> None:
         try:
-            self._file.force()
+            self.file.force()
         except OSError as error:
             self.error = error
         self.done = True
 
 
-def _own_file(path: Path, disk: Disk) -> File | None:
+def _own_file(path: str, disk: Disk) -> File | None:
     """A trace that is there, if no other run writes to it."""
     try:
         file = disk.append(path, create=False)
@@ -283,16 +283,10 @@ def _own_file(path: Path, disk: Disk) -> File | None:
     return file
 
 
-def _taken(path: Path) -> BadInput:
+def _taken(path: str) -> BadInput:
     return BadInput("trace", os.fspath(path), "a file that no other run writes to", "give another path")
 
 
 def _plain(value: Any) -> Any:
     """What JSON does not know, as something it does: NumPy's numbers as numbers, all else in words."""
     return value.item() if isinstance(value, np.generic) else shorten(value)
-
-
-def _packed(content: bytes) -> bytes:
-    """A whole part of a gzip file; more may follow it."""
-    pack = zlib.compressobj(wbits=GZIP)
-    return pack.compress(content) + pack.flush()

@@ -165,7 +165,8 @@ def look_back(moments: TableMoments, past: Past, workers: Integers) -> None:
     """Before the rows are renewed: u_i becomes w for active i, and fresh rows vary with older u_i through w alone."""
     n, p, V = moments.C.size, moments.source.slope, moments.V[0]
     for i in workers:
-        past.m[i] = moments.m
+        for k in range(moments.m.size):  # row by row would allocate, and the machine code count references
+            past.m[i, k] = moments.m[k]
         past.V[i] = past.D[i] = V
         for j in range(n):
             past.R[j, i] = moments.C[j]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from siag.experiments.claims import claims_of, verdict
+from siag.experiments.claims import verdict
 from siag.report import Claim
 
 
@@ -21,9 +21,3 @@ FAILED = [claim("siag.theory.local_fixed_point", False), claim("beyond the paper
 )
 def test_own_predictions_do_not_count(ours, theirs, words):
     assert verdict([*ours, *(claim("Somebody et al. 2020", holds) for holds in theirs)]) == words
-
-
-@pytest.mark.parametrize(("name", "own"), [("AsyncSGD", 2), ("FedBuff", 3), ("FedAvg", 3), ("ADPSGD", 0)])
-def test_predictions_of_our_own_are_told_by_their_source(name, own):
-    claims = claims_of(name)
-    assert verdict(claims) == f"reaches ({len(claims) - own} of {len(claims) - own})"

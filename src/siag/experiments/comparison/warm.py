@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import io
 import pickle
 import subprocess
 import sys
@@ -13,6 +14,8 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import IO, Any, TypeAlias
+
+import numpy as np
 
 from siag.experiments.claims import claims_of
 from siag.experiments.comparison.tuning import Trial
@@ -50,7 +53,7 @@ def _delegate(work: Sequence[Work], processes: int) -> int:
     waiting: deque[bytes] = deque()
     for piece in work:
         with suppress(pickle.PicklingError, AttributeError, TypeError):
-            waiting.append(pickle.dumps(piece))
+            waiting.append(packed(piece))
     sent = len(waiting)
     command = [sys.executable, "-m", __name__]
     pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
@@ -73,6 +76,26 @@ def _delegate(work: Sequence[Work], processes: int) -> int:
                 process.kill()
                 process.communicate()
     return sent
+
+
+def packed(piece: Work) -> bytes:
+    """A piece of work to be sent: read-only arrays stay so, being of another type to Numba than those that are not."""
+    stream = io.BytesIO()
+    _Pickler(stream).dump(piece)
+    return stream.getvalue()
+
+
+class _Pickler(pickle.Pickler):
+    def reducer_override(self, value: Any) -> Any:
+        """Have a read-only array made read-only again; leave all else as it is."""
+        if isinstance(value, np.ndarray) and not value.flags.writeable:
+            return _read_only, (value.copy(),)
+        return NotImplemented
+
+
+def _read_only(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    array.setflags(write=False)
+    return array
 
 
 def main(given: IO[bytes], answers: IO[bytes]) -> None:

@@ -1,4 +1,4 @@
-"""The latest snapshot for Prometheus, over HTTP; a new metric is a line in `_of_server` or `_of_workers`.
+"""The latest snapshot for Prometheus, over HTTP; a new metric is a line in `families`.
 
 The ages of reports are a counter for each bin: "0", "1", "2-3", "4-7" and so on. They are no histogram of Prometheus,
 which would need the sum of all ages; a snapshot does not have it.
@@ -6,13 +6,13 @@ which would need the sum of all ages; a snapshot does not have it.
 
 from __future__ import annotations
 
-import errno
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from siag.foundations import check
 from siag.foundations.errors import BadInput, reason_of
+from siag.live.monitor.watch import Watcher
 from siag.live.security import check_open
 from siag.server.snapshot import Snapshot, State, WorkerView, bin_label
 
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 TIMEOUT = 10.0  # seconds for a client to send its request
 
 
-class Metrics:
+class Metrics(Watcher):
     """Serves the latest snapshot to Prometheus, from a thread of its own, until it is closed.
 
     Args:
         host: the address to listen at; only this machine can reach the default.
         port: 0 takes any free one; `port` says which.
-        insecure: listen beyond this machine; whoever can reach the port may read the metrics.
+        insecure: listen beyond this machine; everyone who can reach the port may read the metrics.
     """
 
     def __init__(self, host: str = "127.0.0.1", port: int = 0, *, insecure: bool = False) -> None:
@@ -49,16 +49,12 @@ class Metrics:
             raise
 
     def show(self, snapshot: Snapshot) -> None:
-        """Keep it for whoever asks next."""
+        """Keep it for the next request."""
         self._latest = snapshot
-
-    def event(self, text: str) -> None:
-        """Remarks are not measurements."""
 
     def collect(self) -> Iterator[Metric]:
         """The metrics of the latest snapshot; none before the first. Prometheus' registry calls this."""
-        if self._latest is not None:
-            yield from families(self._latest)
+        return iter(()) if self._latest is None else families(self._latest)
 
     def close(self) -> None:
         """Stop serving; the port is free when this returns."""
@@ -69,75 +65,54 @@ class Metrics:
 
 def families(snapshot: Snapshot) -> Iterator[Metric]:
     """The metrics of a snapshot; those without a value are left out."""
-    return (family for family in (*_of_server(snapshot), *_of_workers(snapshot.workers)) if family.samples)
+    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+    counter, gauge = CounterMetricFamily, GaugeMetricFamily
+    named, states = _named(snapshot.workers), Counter(worker.state for worker in snapshot.workers)
+    for kind, name, words, value in (
+        (counter, "iterations", "Iterations done.", snapshot.version),
+        (gauge, "iterations_target", "Iterations asked for.", snapshot.target),
+        (counter, "reports", "Reports accepted.", snapshot.reports),
+        (counter, "refused", "Reports refused.", snapshot.refused),
+        (gauge, "updates_per_second", "Iterations per second, recently.", snapshot.rate),
+        (gauge, "running_seconds", "Seconds since the start.", snapshot.seconds),
+        (gauge, "loss", "Loss of the model, as last evaluated.", snapshot.loss),
+        (gauge, "saved_seconds", "Seconds since the state was last saved.", snapshot.saved),
+        (gauge, "problems", "Problems while training goes on.", len(snapshot.problems)),
+    ):
+        if value is not None:
+            yield kind(f"siag_{name}", words, value=value)
+    ages = {bin_label(k): count for k, count in enumerate(snapshot.ages)}
+    old = {name: worker.age for name, worker in named.items() if worker.age >= 0}
+    for kind, name, words, label, values in (
+        (counter, "report_ages", "Reports accepted, by their age in versions.", "bin", ages),
+        (gauge, "workers", "Workers by state.", "state", {state: states[state] for state in State}),
+        (counter, "worker_reports", "Reports accepted from a worker.", "worker", _each(named, "reports")),
+        (counter, "worker_refused", "Reports of a worker refused.", "worker", _each(named, "refused")),
+        (gauge, "worker_reports_per_second", "Reports accepted per second, recently.", "worker", _each(named, "rate")),
+        (gauge, "worker_age", "Age in versions of a worker's gradient; absent if it never reported.", "worker", old),
+        (gauge, "worker_silent_seconds", "Since it was last heard of; +Inf: never.", "worker", _each(named, "silent")),
+    ):
+        family = kind(f"siag_{name}", words, labels=[label])
+        for each, number in values.items():
+            family.add_metric([each], number)
+        if values:
+            yield family
 
 
-def _of_server(snapshot: Snapshot) -> Iterator[Metric]:
-    yield _counter("siag_iterations", "Iterations done.", snapshot.version)
-    yield _gauge("siag_iterations_target", "Iterations asked for.", snapshot.target)
-    yield _counter("siag_reports", "Reports accepted.", snapshot.reports)
-    yield _counter("siag_refused", "Reports refused.", snapshot.refused)
-    yield _gauge("siag_updates_per_second", "Iterations per second, recently.", snapshot.rate)
-    yield _gauge("siag_running_seconds", "Seconds since the start.", snapshot.seconds)
-    yield _gauge("siag_loss", "Loss of the model, as last evaluated.", snapshot.loss)
-    yield _gauge("siag_saved_seconds", "Seconds since the state was last saved.", snapshot.saved)
-    yield _gauge("siag_problems", "Problems while training goes on.", len(snapshot.problems))
-    ages = [(bin_label(k), count) for k, count in enumerate(snapshot.ages)]
-    yield _counter("siag_report_ages", "Reports accepted, by their age in versions.", bin=ages)
+def _each(named: dict[str, WorkerView], field: str) -> dict[str, float]:
+    return {name: getattr(worker, field) for name, worker in named.items()}
 
 
-def _of_workers(workers: Sequence[WorkerView]) -> Iterator[Metric]:
-    count = Counter(worker.state for worker in workers)
-    yield _gauge("siag_workers", "Workers by state.", state=[(state, count[state]) for state in State])
-    each = list(zip(_labels(workers), workers, strict=True))
-    reports = [(name, worker.reports) for name, worker in each]
-    yield _counter("siag_worker_reports", "Reports accepted from a worker.", worker=reports)
-    refused = [(name, worker.refused) for name, worker in each]
-    yield _counter("siag_worker_refused", "Reports of a worker refused.", worker=refused)
-    rates = [(name, worker.rate) for name, worker in each]
-    yield _gauge("siag_worker_reports_per_second", "Reports accepted per second, recently.", worker=rates)
-    ages = [(name, worker.age) for name, worker in each if worker.age >= 0]
-    told = "Age in versions of a worker's gradient; absent if it never reported."
-    yield _gauge("siag_worker_age", told, worker=ages)
-    silent = [(name, worker.silent) for name, worker in each]
-    told = "Seconds since a worker was last heard of; +Inf if never."
-    yield _gauge("siag_worker_silent_seconds", told, worker=silent)
-
-
-def _labels(workers: Sequence[WorkerView]) -> Iterator[str]:
-    """Each worker's name; of those that share one, all but the first have their row added."""
-    taken: set[str] = set()
+def _named(workers: Sequence[WorkerView]) -> dict[str, WorkerView]:
+    """The workers by name; of those that share one, all but the first have their row added."""
+    named: dict[str, WorkerView] = {}
     for worker in workers:
         name = worker.name.encode(errors="replace").decode() or f"#{worker.row}"
-        while name in taken:
+        while name in named:
             name += f"#{worker.row}"
-        taken.add(name)
-        yield name
-
-
-Values = Iterable[tuple[str, float]]  # by the value of a label
-
-
-def _counter(name: str, told: str, value: float | None = None, **by_label: Values) -> Metric:
-    from prometheus_client.core import CounterMetricFamily
-
-    return _filled(CounterMetricFamily(name, told, labels=tuple(by_label)), value, by_label)
-
-
-def _gauge(name: str, told: str, value: float | None = None, **by_label: Values) -> Metric:
-    from prometheus_client.core import GaugeMetricFamily
-
-    return _filled(GaugeMetricFamily(name, told, labels=tuple(by_label)), value, by_label)
-
-
-def _filled(family: Any, value: float | None, by_label: dict[str, Values]) -> Metric:
-    """A metric with its value, or its values by label."""
-    if value is not None:
-        family.add_metric((), value)
-    for values in by_label.values():
-        for label, number in values:
-            family.add_metric((label,), number)
-    return family  # type: ignore[no-any-return]  # one of the two kinds
+        named[name] = worker
+    return named
 
 
 def _listen(host: str, port: int, registry: CollectorRegistry) -> tuple[Any, Any]:
@@ -148,13 +123,8 @@ def _listen(host: str, port: int, registry: CollectorRegistry) -> tuple[Any, Any
     try:
         server, thread = start_http_server(port, host, registry)
     except OSError as error:
-        if error.errno == errno.EADDRINUSE:
-            remedy = "something listens there already; take another, or 0 for any"
-            raise BadInput("port", port, f"a free port of {host}", remedy) from None
-        reason = reason_of(error)
-        if error.errno == errno.EACCES:
-            raise BadInput("port", port, "a port you may listen at", f"{reason}; take one above 1023") from None
-        raise BadInput("host", host, "an address of this machine", reason) from None
+        allowed = f"one to listen on at {host} ({reason_of(error)})"
+        raise BadInput("port", port, allowed, "choose another port, or an address of this machine") from None
     server.RequestHandlerClass = type("Handler", (server.RequestHandlerClass,), {"timeout": TIMEOUT})
     server.handle_error = lambda request, address: None
     return server, thread

@@ -1,7 +1,7 @@
 """How a snapshot looks on a terminal: the numbers beside the ages, then problems, then the workers.
 
-Names, reasons and problems come from other machines: what is not printable in them is not printed, and nothing in them
-is taken for markup.
+Names, reasons and problems come from other machines. Characters in them that are not printable are replaced, and
+nothing in them is taken for markup.
 """
 
 from __future__ import annotations
@@ -10,59 +10,48 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+from rich.bar import Bar
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.progress_bar import ProgressBar
 from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
 from siag.server.snapshot import Snapshot, State, WorkerView, bin_label, oldest
 
-MANY = 20  # more workers than that are summed up
+MANY = 20  # of more workers than that, only the most noteworthy are shown
 NOTEWORTHY = 10
 BINS = 7  # rows of the histogram
-PROBLEMS = 5
+PROBLEMS, NAMES = 5, 3  # that are shown, of more of them
 NARROW, WIDE = 64, 100  # columns
 
-LOOKS = {  # the mark and the style of each state
-    "expected": ("○", "dim"),
-    "working": ("●", "green"),
-    "stalled": ("◐", "yellow"),
-    "away": ("◌", "blue"),
-    "left": ("–", "dim"),
-    "refused": ("✕", "bold red"),
+LOOKS = {  # the mark and the colour of each state, the most noteworthy first
+    State.REFUSED: ("✕", "red"),
+    State.STALLED: ("◐", "yellow"),
+    State.AWAY: ("◌", "blue"),
+    State.WORKING: ("●", "green"),
+    State.EXPECTED: ("○", "bright_black"),
+    State.LEFT: ("–", "bright_black"),
 }
-UNKNOWN = ("?", "")
-GOOD, ALARM, LABEL, FILLED, EMPTY = "bold green", "bold red", "dim", "cyan", "bright_black"
-EIGHTHS = " ▏▎▍▌▋▊▉█"
-PLAIN = str.maketrans("━█▉▊▋▌▍▎▏●○◐◌✕└–·…", "=######:.*o%-x`-.~")  # where there is no Unicode
+ALARM, LABEL = "bold red", "dim"
+PLAIN = str.maketrans("█▉▊▋▌▍▎▏●○◐◌✕–·…", "######:.*o%-x-.~")  # where there is no Unicode
 
 
 class Screen(Console):
-    """A console for which a broken pipe is an error like others, not the end of the program."""
+    """A console that draws in characters its terminal has, and for which a broken pipe is an error like others."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """The same in letters where there is no Unicode."""
+        segments = super().render(renderable, options)
+        return segments if self.encoding.startswith("utf") else map(self._plain, segments)
+
+    def _plain(self, segment: Segment) -> Segment:
+        text = segment.text.translate(PLAIN).encode(self.encoding, "replace").decode(self.encoding)
+        return Segment(text, segment.style, segment.control)
 
     def on_broken_pipe(self) -> None:
         """Raise, instead of leaving."""
         raise BrokenPipeError
-
-
-def standard_error() -> Console:
-    """The console that a live view is drawn on."""
-    return Screen(stderr=True)
-
-
-class Encodable:
-    """The same in characters that the terminal has."""
-
-    def __init__(self, inner: RenderableType) -> None:
-        self.inner = inner
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        for text, style, control in console.render(self.inner, options):
-            if control or options.encoding.startswith("utf"):
-                yield Segment(text, style, control)
-            else:
-                plain = text.translate(PLAIN).encode(options.encoding, "replace").decode(options.encoding)
-                yield Segment(plain, style)
 
 
 class View:
@@ -77,61 +66,53 @@ class View:
         self.snapshot, self.final = snapshot, final
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        above = Group(*self._above(options.max_width))
-        lines = console.render_lines(Encodable(above), options.update(height=None), pad=False)
+        width, above = options.max_width, Group(*self._above(options.max_width))
+        lines = console.render_lines(above, options.update(height=None), pad=False)
         for line in lines:
             yield from line
             yield Segment.line()
-        yield Encodable(
-            Group(*_workers(self.snapshot.workers, options.max_width, options.size.height - len(lines) - 1))
-        )
+        yield from _workers(self.snapshot.workers, width, options.size.height - len(lines) - 1)
 
     def _above(self, width: int) -> Iterable[RenderableType]:
+        """All but the workers."""
         snapshot = self.snapshot
-        yield from _heading(snapshot, self.final, width)
+        yield _title(snapshot, self.final)
+        yield _states(snapshot.workers)
         yield ""
         if width < NARROW:
-            yield _numbers(snapshot, self.final, width)
-            if any(snapshot.ages):
-                yield ""
-                yield _ages(snapshot.ages, width)
+            yield _numbers(snapshot, width)
+            yield ""
+            yield _ages(snapshot.ages, width)
         else:
             left = min(width // 2, 48)
             both = Table.grid(padding=(0, 4, 0, 0))
             both.add_column(width=left)
-            both.add_column()
-            both.add_row(_numbers(snapshot, self.final, left), _ages(snapshot.ages, min(width - left - 4, 52)))
+            both.add_row(_numbers(snapshot, left), _ages(snapshot.ages, min(width - left - 4, 52)))
             yield both
         if snapshot.problems:
             yield ""
-            yield _problems(snapshot.problems)
+        for problem in snapshot.problems[:PROBLEMS]:
+            yield Text(f"✕ {clean(problem)}", ALARM)
+        if len(snapshot.problems) > PROBLEMS:
+            yield Text(f"and {len(snapshot.problems) - PROBLEMS:,} more", ALARM)
 
 
-def summary(snapshot: Snapshot) -> Encodable:
+def summary(snapshot: Snapshot) -> Text:
     """A snapshot in one line."""
-    parts = [Text(_progress(snapshot)), Text(f"{number(snapshot.rate)} updates/s")]
-    remaining = _remaining(snapshot)
-    if remaining is not None:
-        parts.append(Text(f"{duration(remaining)} left"))
-    parts.append(Text(", ").join(_states(snapshot.workers)))
-    if snapshot.refused:
-        parts.append(Text(f"{number(snapshot.refused)} reports refused"))
-    if snapshot.loss is not None:
-        parts.append(Text.assemble("loss ", _loss(snapshot.loss)))
-    if snapshot.saved is not None:
-        parts.append(Text(f"saved {duration(snapshot.saved)} ago"))
+    parts = [Text.assemble(f"{label} ", value) for label, value in _facts(snapshot).items()]
+    parts.insert(1, _states(snapshot.workers))
     parts += [Text(f"problem: {clean(problem)}", ALARM) for problem in snapshot.problems]
-    return Encodable(Text(" · ").join(parts))
+    return Text(" · ").join(parts)
 
 
-def remark(text: str, snapshot: Snapshot | None) -> Encodable:
+def remark(text: str, snapshot: Snapshot | None) -> Text:
     """A remark, with the time of the last snapshot before it."""
     when = 0.0 if snapshot is None else snapshot.seconds
-    return Encodable(Text.assemble((f"{duration(when):>7}  ", LABEL), clean(text)))
+    return Text.assemble((f"{duration(when):>7}  ", LABEL), clean(text))
 
 
 def clean(text: str) -> str:
-    """The text on one line, without what a terminal might obey."""
+    """The text on one line, without characters that a terminal might obey."""
     return "".join(letter if letter.isprintable() else "·" for letter in " ".join(text.split()))
 
 
@@ -141,19 +122,13 @@ def duration(seconds: float) -> str:
     >>> [duration(seconds) for seconds in (0.26, 42, 187, 7500, 273600, float("inf"))]
     ['0.3s', '42s', '3m 07s', '2h 05m', '3d 04h', 'never']
     """
-    if math.isnan(seconds):
-        return "–"
-    if math.isinf(seconds):
-        return "never"
-    if abs(seconds) < 9.95:
-        return f"{seconds:.1f}s"
+    if not math.isfinite(seconds):
+        return "–" if math.isnan(seconds) else "never"
     whole = round(seconds)
-    if whole < 60:
-        return f"{whole}s"
-    for small, large, limit, names in ((1, 60, 3600, "ms"), (60, 3600, 86400, "hm")):
-        if whole < limit:
+    for large, small, names in ((86400, 3600, "dh"), (3600, 60, "hm"), (60, 1, "ms")):
+        if whole >= large:
             return f"{whole // large}{names[0]} {whole % large // small:02d}{names[1]}"
-    return f"{whole // 86400}d {whole % 86400 // 3600:02d}h"
+    return f"{seconds:.1f}s" if abs(seconds) < 9.95 else f"{whole}s"
 
 
 def number(value: float) -> str:
@@ -169,55 +144,44 @@ def number(value: float) -> str:
     return f"{value:.2g}" if value < 1 else f"{value:.1f}"
 
 
-def _heading(snapshot: Snapshot, final: bool, width: int) -> Iterable[Text]:
-    """What this is and for how long; how many workers are in which state."""
-    reached = snapshot.target is not None and snapshot.version >= snapshot.target
-    done = (
-        snapshot.done
-        or reached
-        or (bool(snapshot.workers) and all(worker.state == "left" for worker in snapshot.workers))
-    )
+def _title(snapshot: Snapshot, final: bool) -> Text:
+    """What this is, how it ended, and after what time."""
+    done = snapshot.done or {worker.state for worker in snapshot.workers} == {State.LEFT}
     word = ("done" if done else "stopped") if final else "training"
-    title = Text.assemble(("siag", "bold"), "  ", (word, GOOD if done or not final else "bold yellow"))
-    title.append(f"  {duration(snapshot.seconds)}", LABEL)
-    states = Text("  ").join(_states(snapshot.workers, marked=True))
-    gap = min(width, 48 + 4 + 52) - title.cell_len - states.cell_len
-    if gap >= 4:
-        yield Text.assemble(title, " " * gap, states)
-    else:
-        yield title
-        yield states
+    style = "bold green" if done or not final else "bold yellow"
+    return Text.assemble(("siag", "bold"), "  ", (word, style), (f"  {duration(snapshot.seconds)}", LABEL))
 
 
-def _states(workers: Sequence[WorkerView], marked: bool = False) -> list[Text]:
-    """How many workers are in each state, those in none left out."""
+def _states(workers: Sequence[WorkerView]) -> Text:
+    """How many workers are in each state; states that no worker is in are left out."""
     count = Counter(worker.state for worker in workers)
-    found = [state for state in State if count[state]] + sorted(set(count) - set(State))
-    shown = []
-    for state in found:
-        mark, style = LOOKS.get(state, UNKNOWN)
-        shown.append(Text(f"{mark + ' ' if marked else ''}{count[state]:,} {clean(state)}", style))
-    return shown or [Text("no workers yet", LABEL)]
+    shown = [Text(f"{mark} {count[state]:,} {state}", style) for state, (mark, style) in LOOKS.items() if count[state]]
+    return Text("  ").join(shown) or Text("no workers yet", LABEL)
 
 
-def _numbers(snapshot: Snapshot, final: bool, width: int) -> Table:
-    """Iterations, with a bar towards the target, and what else is one number."""
+def _facts(snapshot: Snapshot) -> dict[str, Text]:
+    """What is one number."""
+    refused = Text(f", {number(snapshot.refused)} refused" if snapshot.refused else "", "red")
+    facts = {
+        "iteration": Text(_progress(snapshot), "bold"),
+        "updates": Text(f"{number(snapshot.rate)} /s{_remaining(snapshot)}"),
+        "reports": Text.assemble(number(snapshot.reports), refused),
+    }
+    if snapshot.loss is not None:
+        facts["loss"] = Text(f"{snapshot.loss:.5g}", "" if math.isfinite(snapshot.loss) else ALARM)
+    facts["saved"] = Text("no", LABEL) if snapshot.saved is None else Text(f"{duration(snapshot.saved)} ago")
+    return facts
+
+
+def _numbers(snapshot: Snapshot, width: int) -> Table:
+    """The facts below each other, with a bar towards the target."""
     grid = Table.grid(padding=(0, 2, 0, 0))
     grid.add_column(style=LABEL, no_wrap=True)
     grid.add_column(no_wrap=True, overflow="ellipsis")
-    grid.add_row("iteration", Text(_progress(snapshot), "bold"))
     if snapshot.target is not None:
-        remaining = None if final else _remaining(snapshot)
-        tail = "" if remaining is None else f"  {duration(remaining)} left"
-        grid.add_row(
-            "", _track(snapshot.version / max(snapshot.target, 1), max(width - 11 - len(tail), 4)).append(tail)
-        )
-    grid.add_row("updates", f"{number(snapshot.rate)} /s")
-    refused = Text(f"  {number(snapshot.refused)} refused" if snapshot.refused else "", "red")
-    grid.add_row("reports", Text.assemble(number(snapshot.reports), refused))
-    if snapshot.loss is not None:
-        grid.add_row("loss", _loss(snapshot.loss))
-    grid.add_row("saved", Text("no", LABEL) if snapshot.saved is None else f"{duration(snapshot.saved)} ago")
+        grid.add_row("", ProgressBar(max(snapshot.target, 1), snapshot.version, width=max(width - 11, 4)))
+    for label, value in _facts(snapshot).items():
+        grid.add_row(label, value)
     return grid
 
 
@@ -225,37 +189,19 @@ def _progress(snapshot: Snapshot) -> str:
     if snapshot.target is None:
         return f"{snapshot.version:,}"
     percent = math.floor(100 * snapshot.version / max(snapshot.target, 1))
-    return f"{snapshot.version:,} of {snapshot.target:,}  {percent} %"
+    return f"{snapshot.version:,} of {snapshot.target:,}, {percent} %"
 
 
-def _remaining(snapshot: Snapshot) -> float | None:
-    """Seconds to the target at the present rate; None if there is none, or no telling."""
-    if snapshot.target is None or snapshot.version >= snapshot.target:
-        return None
-    return (snapshot.target - snapshot.version) / snapshot.rate if 0 < snapshot.rate < math.inf else None
+def _remaining(snapshot: Snapshot) -> str:
+    """The time to the target at the present rate, if that can be told."""
+    if snapshot.target is None or snapshot.version >= snapshot.target or not 0 < snapshot.rate < math.inf:
+        return ""
+    return f", {duration((snapshot.target - snapshot.version) / snapshot.rate)} left"
 
 
-def _loss(loss: float) -> Text:
-    return Text(f"{loss:.5g}", "" if math.isfinite(loss) else ALARM)
-
-
-def _track(fraction: float, width: int) -> Text:
-    """A thin bar of constant width, filled from the left."""
-    filled = math.floor(_within(fraction) * width)
-    return Text.assemble(("━" * filled, FILLED), ("━" * (width - filled), EMPTY))
-
-
-def _bar(fraction: float, width: int, style: str = FILLED) -> Text:
-    """A thick bar, to an eighth of a character; what is there at all shows."""
-    eighths = round(_within(fraction) * 8 * width)
-    if fraction > 0:
-        eighths = max(eighths, 1)
-    return Text(("█" * (eighths // 8) + EIGHTHS[eighths % 8]).strip().ljust(width), style)
-
-
-def _within(fraction: float) -> float:
-    """The fraction, brought between 0 and 1; NaN is 0."""
-    return 0.0 if math.isnan(fraction) else min(max(fraction, 0.0), 1.0)
+def _bar(fraction: float, width: int, color: str = "cyan") -> Bar:
+    """A bar, to an eighth of a character; a fraction above 0 is always visible."""
+    return Bar(1.0, 0.0, max(min(fraction, 1.0), 0.125 / width) if fraction > 0 else 0.0, width=width, color=color)
 
 
 def _ages(ages: Sequence[int], width: int) -> Group:
@@ -275,7 +221,7 @@ def _ages(ages: Sequence[int], width: int) -> Group:
     grid.add_column(no_wrap=True)
     grid.add_column(justify="right", no_wrap=True, style=LABEL)
     for label, (*_, count) in zip(labels, bins, strict=True):
-        grid.add_row(label, _bar(count / most, room), _share(count, total))
+        grid.add_row(label, _bar(count / most, room), f"{100 * count / total:.0f} %")
     return Group(Text("age of reports" if bins else "no reports yet", LABEL), grid)
 
 
@@ -283,92 +229,71 @@ def _bin_name(first: int, last: int) -> str:
     return bin_label(first) if first == last else f"{bin_label(first).partition('-')[0]}-{oldest(last)}"
 
 
-def _share(count: int, total: int) -> str:
-    percent = 100 * count / total
-    if 0 < percent < 1:
-        return "<1 %"
-    return f"{'>99' if 99 < percent < 100 else round(percent)} %"
+def _workers(workers: Sequence[WorkerView], width: int, room: int) -> Iterable[RenderableType]:
+    """A table of the workers and the reasons they have; of the most noteworthy if not all fit into `room` lines."""
+    chosen, reasons = list(workers), _reasons(workers)
+    if len(chosen) > MANY or len(chosen) + len(reasons) + 2 > room:
+        chosen = sorted(workers, key=_noteworthiness)[:NOTEWORTHY]
+        while len(chosen) > 1 and len(chosen) + len(_reasons(chosen)) + 3 > room:
+            chosen.pop()
+        reasons = _reasons(chosen)
+    if chosen:
+        yield ""
+        yield _table(chosen, width)
+        yield from reasons
+    if len(chosen) < len(workers):
+        yield Text(f"and {len(workers) - len(chosen):,} more, less noteworthy", LABEL)
 
 
-def _problems(problems: Sequence[str]) -> Table:
-    """One after the other, in red; of many, the first."""
-    grid = Table.grid(padding=(0, 1, 0, 0))
-    for problem in problems[:PROBLEMS]:
-        grid.add_row(Text("✕", ALARM), Text(clean(problem), ALARM))
-    if len(problems) > PROBLEMS:
-        grid.add_row("", Text(f"and {len(problems) - PROBLEMS:,} more", ALARM))
+def _noteworthiness(worker: WorkerView) -> tuple[int, int, float]:
+    """The smaller, the sooner it is shown: by state, then those with the most refusals, then the slowest."""
+    return list(LOOKS).index(worker.state), -worker.refused, worker.rate
+
+
+def _reasons(workers: Sequence[WorkerView]) -> list[Text]:
+    """Why workers were refused or are gone: each reason on a line, after the workers that have it."""
+    names: dict[tuple[str, str], list[str]] = {}
+    for worker in workers:
+        if worker.reason:
+            style = LABEL if worker.state == State.LEFT else "red"
+            names.setdefault((clean(worker.reason), style), []).append(_name(worker))
+    lines = []
+    for (reason, style), who in names.items():
+        more = f" and {len(who) - NAMES} more" if len(who) > NAMES else ""
+        text = f"  {', '.join(who[:NAMES])}{more}: {reason}"
+        lines.append(Text(text, style, no_wrap=True, overflow="ellipsis"))
+    return lines
+
+
+def _name(worker: WorkerView) -> str:
+    return clean(worker.name) or f"#{worker.row}"
+
+
+def _table(workers: Sequence[WorkerView], width: int) -> Table:
+    """A line for each worker; a narrow terminal has fewer columns."""
+    fastest = max((worker.rate for worker in workers if math.isfinite(worker.rate)), default=0.0)
+    rows = [_cells(worker, fastest) for worker in workers]
+    grid = Table(box=None, pad_edge=False, header_style=LABEL)
+    grid.add_column("worker", no_wrap=True, max_width=max(width // 5, 8))
+    grid.add_column("state", no_wrap=True)
+    least = {"rate /s": 0, "": WIDE, "reports": NARROW, "age": 0, "silent": NARROW, "refused": NARROW}
+    for name in (name for name in least if width >= least[name]):
+        grid.add_column(name, justify="right", no_wrap=True)
+    for row in rows:
+        grid.add_row(*(row[str(column.header)] for column in grid.columns))
     return grid
 
 
-def _workers(workers: Sequence[WorkerView], width: int, room: int) -> Iterable[Text]:
-    """A table of the workers; of those most noteworthy if they are many, or the lines too few."""
-    if not workers:
-        return
-    chosen = list(workers)
-    blocks = _table(chosen, width) if len(chosen) <= MANY else []
-    if not blocks or sum(map(len, blocks)) + 1 > room:
-        chosen = sorted(workers, key=_noteworthiness)[:NOTEWORTHY]
-        blocks = _table(chosen, width)
-        while len(chosen) > 1 and sum(map(len, blocks)) + 2 > room:
-            chosen.pop()
-            blocks.pop()
-    yield Text()
-    for block in blocks:
-        yield from block
-    hidden = len(workers) - len(chosen)
-    if hidden:
-        yield Text(f"and {hidden:,} more, less noteworthy", LABEL)
-
-
-def _noteworthiness(worker: WorkerView) -> tuple[int, float]:
-    """The smaller, the sooner to be shown: refused, stalled, with refusals, away; then the slowest at work."""
-    order = {"refused": 0, "stalled": 1, "away": 3, "working": 4, "expected": 5, "left": 6}
-    rank = order.get(worker.state, 4)
-    if worker.refused and rank > 2:
-        rank = 2
-    return rank, worker.rate if rank == 4 else -worker.refused
-
-
-def _table(workers: Sequence[WorkerView], width: int) -> list[list[Text]]:
-    """The header and each worker as a line, or two where the reason does not fit behind."""
-    fastest = max((worker.rate for worker in workers if math.isfinite(worker.rate)), default=0.0)
-    wanted = range(8) if width >= WIDE else (0, 1, 2, 4, 5, 6, 7) if width >= NARROW else (0, 1, 2, 5)
-    header = [Text(name, LABEL) for name in ("worker", "state", "rate /s", "", "reports", "age", "silent", "refused")]
-    rows = [header, *(_cells(worker, fastest, width) for worker in workers)]
-    sizes = {k: max(row[k].cell_len for row in rows) for k in wanted}
-    blocks = []
-    for row, reason in zip(rows, [Text(), *map(_reason, workers)], strict=True):
-        line = Text()
-        for k in wanted:
-            row[k].align("left" if k in {0, 1, 3} else "right", sizes[k])
-            line.append("  " if k else "").append_text(row[k])
-        block = [line]
-        if reason and line.cell_len + 2 + reason.cell_len <= width:
-            line.append("  ").append_text(reason)
-        elif reason:
-            block.append(Text("  └ ", reason.style).append_text(reason))
-        for each in block:
-            each.truncate(width, overflow="ellipsis")
-        blocks.append(block)
-    return blocks
-
-
-def _reason(worker: WorkerView) -> Text:
-    return Text(clean(worker.reason), LABEL if worker.state == "left" else "red")
-
-
-def _cells(worker: WorkerView, fastest: float, width: int) -> list[Text]:
+def _cells(worker: WorkerView, fastest: float) -> dict[str, RenderableType]:
     """What the table says of one worker, all columns."""
-    mark, style = LOOKS.get(worker.state, UNKNOWN)
-    name = Text(clean(worker.name) or f"#{worker.row}")
-    name.truncate(24 if width >= WIDE else 14 if width >= NARROW else 10, overflow="ellipsis")
-    return [
-        name,
-        Text(f"{mark} {clean(worker.state)}", style),
-        Text(number(worker.rate), "" if worker.rate else LABEL),
-        _bar(worker.rate / fastest if fastest > 0 else 0.0, 16, style),
-        Text(number(worker.reports), "" if worker.reports else LABEL),
-        Text("–" if worker.age < 0 else number(worker.age)),
-        Text(duration(worker.silent), "yellow" if worker.state == "stalled" else ""),
-        Text(number(worker.refused), "red") if worker.refused else Text("0", LABEL),
-    ]
+    mark, style = LOOKS[worker.state]
+    return {
+        "worker": Text(_name(worker)),
+        "state": Text(f"{mark} {worker.state}", style),
+        "rate /s": Text(number(worker.rate), "" if worker.rate else LABEL),
+        "": _bar(worker.rate / fastest if fastest > 0 else 0.0, 16, style),
+        "reports": Text(number(worker.reports), "" if worker.reports else LABEL),
+        "age": Text("–" if worker.age < 0 else number(worker.age)),
+        "silent": Text(duration(worker.silent), "yellow" if worker.state == State.STALLED else ""),
+        "refused": Text(number(worker.refused), "red" if worker.refused else LABEL),
+    }

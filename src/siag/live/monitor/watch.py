@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack, suppress
@@ -26,29 +25,23 @@ PAUSE = 5.0  # seconds between summaries where no live view is possible
 
 
 class Watcher(Protocol):
-    """Is shown how training goes."""
+    """Is shown how training goes, by one thread. A method that a subclass leaves out does nothing."""
 
     def show(self, snapshot: Snapshot) -> None:
         """Take a snapshot of the server; called several times a second."""
+        return
 
     def event(self, text: str) -> None:
         """Take a remark in one line: a worker joined, left, was refused."""
+        return
 
     def close(self) -> None:
         """End: nothing more will come. Safe to call twice."""
+        return
 
 
-class Quiet:
+class Quiet(Watcher):
     """Shows nothing."""
-
-    def show(self, snapshot: Snapshot) -> None:
-        """Do nothing."""
-
-    def event(self, text: str) -> None:
-        """Do nothing."""
-
-    def close(self) -> None:
-        """Do nothing."""
 
 
 class Problems(Quiet):
@@ -63,7 +56,7 @@ class Problems(Quiet):
             sys.stderr.flush()
 
 
-class Several:
+class Several(Watcher):
     """Passes everything on to several watchers, in their order."""
 
     def __init__(self, watchers: Iterable[Watcher]) -> None:
@@ -102,7 +95,7 @@ def watcher_of(progress: bool | Watcher | None) -> Watcher:
     return progress
 
 
-class JsonLines:
+class JsonLines(Watcher):
     """One JSON document per line: {"seconds": …, "snapshot": {…}} or {"seconds": …, "event": "…"}.
 
     `seconds` counts from the start of training, for events too; NaN and infinity are null. Every line is flushed. A
@@ -112,7 +105,6 @@ class JsonLines:
     def __init__(self, stream: IO[str]) -> None:
         self._stream: IO[str] | None = stream
         self._start = time.monotonic()
-        self._lock = threading.Lock()
 
     def show(self, snapshot: Snapshot) -> None:
         """Write it as one line."""
@@ -127,24 +119,21 @@ class JsonLines:
 
     def close(self) -> None:
         """Stop writing; everything is flushed already."""
-        with self._lock:
-            self._stream = None
+        self._stream = None
 
     def _write(self, document: dict[str, Any]) -> None:
-        line = json.dumps(document, allow_nan=False) + "\n"
-        with self._lock:
-            if self._stream is None:
-                return
-            try:
-                self._stream.write(line)
-                self._stream.flush()
-            except (OSError, ValueError) as error:  # a closed file is a ValueError
-                if isinstance(error, BrokenPipeError):
-                    _drain(self._stream)
-                self._stream = None
+        if self._stream is None:
+            return
+        try:
+            self._stream.write(json.dumps(document, allow_nan=False) + "\n")
+            self._stream.flush()
+        except (OSError, ValueError) as error:  # a closed file is a ValueError
+            if isinstance(error, BrokenPipeError):
+                _drain(self._stream)
+            self._stream = None
 
 
-class Terminal:
+class Terminal(Watcher):
     """A live view on the terminal; without one, a line of summary every few seconds. `view.py` has its looks.
 
     Args:
@@ -152,77 +141,61 @@ class Terminal:
     """
 
     def __init__(self, console: Console | None = None) -> None:
-        from siag.live.monitor.view import standard_error
+        from siag.live.monitor import view  # here, since Rich takes long to import
 
-        self._console = standard_error() if console is None else console
+        self._view = view
+        self._console = view.Screen(stderr=True) if console is None else console
         self._live: Live | None = None
         self._latest: Snapshot | None = None
         self._summed: Snapshot | None = None  # the last one of which a summary was printed
         self._open = True
-        self._lock = threading.RLock()
 
     def show(self, snapshot: Snapshot) -> None:
         """Draw it; raises nothing."""
-        self._attempt(lambda: self._show(snapshot))
+        self._latest = snapshot
+        if self._console.is_interactive:
+            self._attempt(lambda: self._draw(snapshot))
+        elif self._summed is None or snapshot.seconds >= self._summed.seconds + PAUSE:
+            self._attempt(lambda: self._summarise(snapshot))
 
     def event(self, text: str) -> None:
         """Print it above the live view; raises nothing."""
-        self._attempt(lambda: self._remark(text))
+        said, fold = self._view.remark(text, self._latest), self._console.is_interactive
+        self._attempt(lambda: self._console.print(said, soft_wrap=not fold))
 
     def close(self) -> None:
         """Leave the last state on the screen, and the terminal as it was; raises nothing."""
-        self._attempt(self._finish)
-        with self._lock:
-            self._stop()
-
-    def _show(self, snapshot: Snapshot) -> None:
-        self._latest = snapshot
-        if self._console.is_interactive:
-            self._draw(snapshot)
-        elif self._summed is None or snapshot.seconds >= self._summed.seconds + PAUSE:
-            self._summarise(snapshot)
-
-    def _remark(self, text: str) -> None:
-        from siag.live.monitor.view import remark
-
-        self._console.print(remark(text, self._latest), soft_wrap=not self._console.is_interactive)
-
-    def _finish(self) -> None:
-        if self._latest is not None and self._live is not None:
-            self._draw(self._latest, final=True)
-        elif self._latest is not None and self._latest is not self._summed:
-            self._summarise(self._latest)
+        last = self._latest
+        if last is not None and self._live is not None:
+            self._attempt(lambda: self._draw(last, final=True))
+        elif last is not None and last is not self._summed:
+            self._attempt(lambda: self._summarise(last))
+        self._stop()
 
     def _draw(self, snapshot: Snapshot, final: bool = False) -> None:
         from rich.live import Live
 
-        from siag.live.monitor.view import View
-
-        view = View(snapshot, final)
         if self._live is None:
             beside = self._console.stderr  # then what others print there appears above the view, too
             self._live = Live(console=self._console, auto_refresh=False, redirect_stdout=False, redirect_stderr=beside)
             self._live.start()
-        self._live.update(view, refresh=not final)  # to stop is to draw once more
+        self._live.update(self._view.View(snapshot, final), refresh=not final)  # to stop is to draw once more
 
     def _summarise(self, snapshot: Snapshot) -> None:
-        from siag.live.monitor.view import summary
-
         self._summed = snapshot
-        self._console.print(summary(snapshot), soft_wrap=True)
+        self._console.print(self._view.summary(snapshot), soft_wrap=True)
 
     def _attempt(self, draw: Callable[[], None]) -> None:
         """Draw; what cannot be drawn is left out, and a terminal that cannot be written is left alone from then on."""
-        with self._lock:
-            if not self._open:
-                return
-            try:
-                draw()
-            except (OSError, UnicodeError, SystemExit):  # rich leaves the program when a pipe breaks
+        if not self._open:
+            return
+        try:
+            draw()
+        except (OSError, UnicodeError, SystemExit):  # rich leaves the program when a pipe breaks
+            self._stop()
+        except Exception:  # training goes on, for any reason
+            if getattr(self._console.file, "closed", False):
                 self._stop()
-            except Exception:  # training goes on, whatever the reason
-                if getattr(self._console.file, "closed", False):
-                    self._stop()
 
     def _stop(self) -> None:
         live, self._live, self._open = self._live, None, False
@@ -233,9 +206,5 @@ class Terminal:
 
 def _drain(stream: IO[str]) -> None:
     """Let what is left in the buffer of a broken pipe go nowhere, or closing it would fail again at exit."""
-    with suppress(OSError, ValueError):
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        try:
-            os.dup2(nowhere, stream.fileno())
-        finally:
-            os.close(nowhere)
+    with suppress(OSError, ValueError), open(os.devnull, "wb") as nowhere:
+        os.dup2(nowhere.fileno(), stream.fileno())

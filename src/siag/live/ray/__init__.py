@@ -1,8 +1,7 @@
 """The Ray runtime: Ray places the processes and restarts them; they talk to each other over TCP, as anywhere else.
 
-`runtime` holds the options and checks them, `cluster` connects, `resources` tells how many workers fit. `driver` runs
-in the user's program and drives `servers` and `workers`, which start the actors of `server_actor` and `actors`.
-`places` keeps folder and trace where all nodes see them.
+`runtime` holds the options and checks them, `cluster` connects, `resources` says what a run asks of a cluster. `driver`
+runs in the user's program and drives `servers` and `workers`, which start the actors of `server_actor` and `actors`.
 """
 
 from siag.live.ray.runtime import Ray

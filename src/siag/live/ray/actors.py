@@ -26,43 +26,38 @@ from siag.live.welcome import Dismissed
 from siag.live.worker import Worker
 
 TIMEOUT = 5.0  # seconds for another actor to answer
-CRASHES = 3  # a worker's process may die so often before one of its reports is accepted
+CRASHES = 3  # how often a worker's process may die before one of its reports is accepted
 INSTALL = "install it on all nodes, or have Ray send it: ray.init(runtime_env={'working_dir': '.'})"
 
 
 @dataclass(frozen=True)
 class Secrets:
-    """The tokens of workers, the secret of the servers, and the keys for TLS; made for one run."""
+    """The tokens of workers, the secret of the servers, and with TLS its files; made for one run."""
 
     tokens: tuple[str, ...]
     servers: str
-    tls: tuple[bytes, bytes, bytes] | None  # authority, certificate, key
+    authority: bytes | None  # what workers know the servers by
+    certificate: bytes  # of the servers, and its key
 
     @classmethod
     def new(cls, workers: int, tls: bool) -> Self:
-        """For a run of so many workers."""
+        """For a run with this number of workers."""
         tokens = tuple(secrets.token_urlsafe(32) for _ in range(workers))
-        return cls(tokens, secrets.token_urlsafe(32), certify_run() if tls else None)
-
-    @property
-    def authority(self) -> bytes | None:
-        """What workers know the servers by, if they talk over TLS."""
-        return None if self.tls is None else self.tls[0]
+        authority, *pair = certify_run() if tls else (None,)
+        return cls(tokens, secrets.token_urlsafe(32), authority, b"".join(pair))
 
     def known(self) -> Tokens:
         """The workers' tokens, as a server keeps them."""
         return Tokens(tuple((row, hash_of(token)) for row, token in enumerate(self.tokens)))
 
     def serving(self) -> ssl.SSLContext | None:
-        """TLS for a server; the files OpenSSL wants are gone when this returns."""
-        if self.tls is None:
+        """TLS for a server; the file OpenSSL wants is gone when this returns."""
+        if self.authority is None:
             return None
-        with tempfile.TemporaryDirectory(prefix="siag-") as hidden:
-            certificate, key = Path(hidden, "server.pem"), Path(hidden, "server.key")
-            certificate.write_bytes(self.tls[1])
-            key.touch(0o600)
-            key.write_bytes(self.tls[2])
-            return server_context(certificate, key)
+        with tempfile.TemporaryDirectory(prefix="siag-") as hidden:  # which its owner alone can enter
+            path = Path(hidden, "server.pem")
+            path.write_bytes(self.certificate)
+            return server_context(path, path)
 
 
 def trusting(authority: bytes | None) -> ssl.SSLContext | None:
@@ -125,31 +120,26 @@ class WorkerActor:
 
     def __init__(self, version: str, row: int, name: str, token: str) -> None:
         self._version, self._row, self._name, self._token = version, row, name, token
+        self._source: Any = None
+        self._authority: bytes | None = None
+        self._stream: Any = None
         self._server: Any = None  # its actor
-        self._parts: tuple[Any, ...] = ()
 
-    def load(self, shared: bytes, stream: Any) -> str:
-        """Load what all workers get, a `Source` and the authority for TLS, and its stream; what is wrong, if so."""
-        try:
-            if not self._parts:
-                common = loaded(shared, "gradient, problem or method", self._version)
-                self._parts = (*common, loaded(stream, "the stream", self._version))
-        except SiagError as error:
-            return str(error)
-        return ""
+    def load(self, shared: Any, stream: Any) -> None:
+        """Load what all workers get, a `Source` and the authority for TLS, and its stream; once in each process."""
+        if self._source is None:
+            self._stream = loaded(stream, "the stream", self._version)
+            self._source, self._authority = loaded(shared, "gradient, problem or method", self._version)
 
-    def run(self, shared: bytes, stream: Any, server: Any) -> Gone:
+    def run(self, shared: Any, stream: Any, server: Any) -> Gone:
         """Work until the server is done or the stream has ended; Ray calls this again when it restarts the actor."""
         self._server = server
-        wrong = self.load(shared, stream)
-        if wrong:
-            return Gone(Failure.OWN_CODE, wrong)
+        self.load(shared, stream)
         if restarted() and self._asked("came_again", self._row, default=0) > CRASHES:
             return Gone(Failure.GAVE_UP, f"its process has died {CRASHES} times before it could report anything")
-        source, authority, own = self._parts
-        worker = Worker(lambda description, w0: source.task(own), name=self._name, token=self._token, share=True)
+        worker = Worker(lambda *_: self._source.task(self._stream), name=self._name, token=self._token, share=True)
         try:
-            context = trusting(authority)
+            context = trusting(self._authority)
             return Gone(None, TcpWorker(self._where, worker, context=context, share=True, connect=connect).run())
         except Dismissed as error:
             return Gone(Failure.GAVE_UP, str(error))

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
 import signal
 import socket
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from siag.foundations.errors import BadInput, Missing, reason_of
+from siag.foundations.errors import BadInput, Missing, SiagError, reason_of
 from siag.foundations.version import __version__
+from siag.live.ray.resources import Amounts
 from siag.streams import Part, Rows
 from siag.streams.rows import words_of
 
@@ -31,8 +33,8 @@ def installed() -> Any:
 
 
 @contextmanager
-def connected(address: str | None, wanted: Mapping[str, float]) -> Iterator[bool]:
-    """Be connected to a cluster; whether it was started for this.
+def connected(address: str | None, wanted: Amounts) -> Iterator[bool]:
+    """Connect to a cluster, if this process is not connected; yield whether the cluster was started for this.
 
     Args:
         address: of the cluster; `None`: the one this process is connected to, that of RAY_ADDRESS, or else a new one.
@@ -40,80 +42,66 @@ def connected(address: str | None, wanted: Mapping[str, float]) -> Iterator[bool
     """
     ray = installed()
     if ray.is_initialized():
-        _check_same(ray, address)
+        here = ray.get_runtime_context().gcs_address
+        if address not in (None, "auto", here):
+            allowed = f"{here} or left out, since this process is connected there"
+            raise BadInput("address", address, allowed, "call ray.shutdown() first")
         yield False
         return
-    target = address or os.environ.get("RAY_ADDRESS")
-    ours = target is None or target == "local"
-    given: dict[str, Any] = {"logging_level": logging.ERROR, "log_to_driver": False}
+    target = address or os.environ.get("RAY_ADDRESS") or "local"
+    ours = target == "local"
+    given: dict[str, Any] = {"address": target, "logging_level": logging.ERROR, "log_to_driver": False}
     if ours:
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         extra = {what: amount for what, amount in wanted.items() if what not in ("CPU", "GPU", "memory")}
-        cores = max(os.cpu_count() or 1, wanted.get("CPU", 0.0))
-        given |= {"address": "local", "num_cpus": -int(-cores // 1), "resources": extra, "include_dashboard": False}
+        cores = max(os.cpu_count() or 1, math.ceil(wanted["CPU"]))
+        given |= {"num_cpus": cores, "resources": extra, "include_dashboard": False}
     else:
-        _check_reachable(str(target))
-        given["address"] = target
+        _check_reachable(target)
     try:
-        with _own_sigterm():
-            ray.init(**given)
-    except BaseException as error:  # Ray has many kinds
-        ray.shutdown()
-        if not isinstance(error, Exception):
-            _pass_on(error)
-            raise
-        what = "left out where Ray starts" if ours else "that of a Ray cluster"
-        raise BadInput("address", target, f"{what} ({reason_of(error)[:LONGEST]})", REMEDY) from None
-    with _silent():
-        try:
+        _init(ray, given)
+        with _silent():
             yield ours
-        finally:
-            ray.shutdown()
+    finally:
+        ray.shutdown()
 
 
-@contextmanager
-def _own_sigterm() -> Iterator[None]:
-    """Keep the program's handler of SIGTERM, which `ray.init` replaces."""
-    usual = signal.getsignal(signal.SIGTERM)
+def _init(ray: Any, given: dict[str, Any]) -> None:
+    """Call `ray.init`, and put the program's handler of SIGTERM back, which Ray replaces by one that exits."""
+    usual, terminated = signal.getsignal(signal.SIGTERM), False
     try:
-        yield
+        ray.init(**given)
+    except SystemExit as error:
+        terminated = error.code == signal.SIGTERM
+        raise
+    except Exception as error:  # Ray has many kinds
+        reason = reason_of(error)[:LONGEST]
+        if given["address"] == "local":
+            raise SiagError(f"Ray does not start on this machine: {reason}; give the address of a cluster") from None
+        raise BadInput("address", given["address"], f"that of a Ray cluster ({reason})", REMEDY) from None
     finally:
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, usual)
-
-
-def _pass_on(error: BaseException) -> None:
-    """Send SIGTERM once more, to the program's own handler, if Ray's has turned one into this error."""
-    if isinstance(error, SystemExit) and error.code == signal.SIGTERM:
-        signal.raise_signal(signal.SIGTERM)
+        if terminated:
+            ray.shutdown()
+            signal.raise_signal(signal.SIGTERM)
 
 
 @contextmanager
 def _silent() -> Iterator[None]:
     """Keep standard output free of Ray's remarks on processes that died, which the run's watcher is told as well.
 
-    This patches a private function: Ray prints them even with `log_to_driver=False` and has no option against it, and
-    they would break the JSON lines of `siag train --json`. If the function is gone, Ray is heard again.
+    Ray prints them even with `log_to_driver=False` and has no option against it; they would break the lines of
+    `siag train --json`. So this replaces a private function; if that is gone, Ray is heard again.
     """
     from ray._private import worker
 
     usual = getattr(worker, "print_to_stdstream", None)
-    if usual is None:
-        yield
-        return
     worker.print_to_stdstream = lambda *_, **__: None
     try:
         yield
     finally:
         worker.print_to_stdstream = usual
-
-
-def _check_same(ray: Any, address: str | None) -> None:
-    """Refuse another cluster than the one this process is connected to."""
-    here = ray.get_runtime_context().gcs_address
-    if address not in (None, "auto", here):
-        allowed = f"{here} or left out, since this process is connected there"
-        raise BadInput("address", address, allowed, "call ray.shutdown() first")
 
 
 def _check_reachable(address: str) -> None:
@@ -143,4 +131,4 @@ def why_lost(error: Exception) -> str:
     cause = words_of(error)
     if "No module named 'siag" in cause or "failed to import on the worker" in str(error):
         return f"siag {__version__} cannot be imported on the node ({cause}); install it on all nodes"
-    return cause
+    return cause.removeprefix(f"{SiagError.__module__}.SiagError: ")

@@ -1,9 +1,10 @@
-"""Resources of a cluster: how many workers fit beside servers and the tasks that read Datasets, and Ray's words."""
+"""The resources of a run: what it asks of a cluster, and whether all nodes together have that."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from siag.foundations import check
@@ -15,57 +16,42 @@ TINY = 1e-9  # amounts are decimal fractions
 OPTIONS = {"CPU": "num_cpus", "GPU": "num_gpus", "memory": "memory"}  # of an actor
 
 
-def room_for(nodes: Sequence[Amounts], first: Sequence[Amounts], worker: Amounts, most: int) -> tuple[int, int]:
-    """How many of the processes that are placed first fit, and how many workers beside them, at most `most`.
+@dataclass(frozen=True)
+class Needs:
+    """What a run asks of a cluster. Only sums are compared here: which node has room for what, Ray finds out."""
 
-    A process needs all its resources on one node. Each of the first goes where it displaces the fewest workers, and of
-    such nodes to the one that hosts the fewest of the first.
+    server: Amounts  # for each server
+    shards: int  # the number of servers
+    worker: Amounts  # for each worker
+    workers: int  # the number of workers
+    reads: bool  # whether Ray Data reads Datasets meanwhile, by tasks that need a CPU that no worker holds
 
-    Args:
-        nodes: what each node has.
-        first: what each process that is placed before the workers needs.
-        worker: what each worker needs.
-        most: how many workers are wanted.
+    def total(self, workers: int) -> dict[str, float]:
+        """What the servers, reading, and this number of workers need together."""
+        found = {what: amount * self.shards for what, amount in self.server.items()}
+        found["CPU"] = found.get("CPU", 0.0) + self.reads
+        return found | {what: found.get(what, 0.0) + amount * workers for what, amount in self.worker.items()}
 
-    >>> room_for([{"CPU": 4}, {"CPU": 2, "GPU": 1}], [{"CPU": 1}], {"CPU": 2}, 10)
-    (1, 2)
-    """
-    left = [dict(node) for node in nodes]
-    hosted = [0] * len(left)
-    for placed, need in enumerate(first):
-        able = [k for k, node in enumerate(left) if _times(node, need, 1)]
-        if not able:
-            return placed, 0
-        loss = {k: _times(left[k], worker, most) - _times(_without(left[k], need), worker, most) for k in able}
-        best = min(able, key=lambda k: (loss[k], hosted[k]))
-        left[best] = _without(left[best], need)
-        hosted[best] += 1
-    return len(first), min(most, sum(_times(node, worker, most) for node in left))
+    def room(self, cluster: Amounts) -> int:
+        """How many workers have room in such a cluster, beside the servers and reading; at most all of them."""
+        first = self.total(0)
+        left = {what: cluster.get(what, 0.0) - first[what] for what in self.worker}
+        often = [math.floor(left[what] / amount + TINY) for what, amount in self.worker.items() if amount]
+        return max(0, min([self.workers, *often]))
 
+    def part_of(self, cluster: Amounts) -> str:
+        """What a cluster has of the kinds that are needed, in words."""
+        return in_words({what: cluster.get(what, 0.0) for what in self.total(0)})
 
-def _times(node: Amounts, need: Amounts, most: int) -> int:
-    """How often a node has what is needed."""
-    return min(
-        (math.floor(node.get(what, 0.0) / amount + TINY) for what, amount in need.items() if amount), default=most
-    )
-
-
-def _without(node: Amounts, need: Amounts) -> dict[str, float]:
-    return {**node, **{what: node.get(what, 0.0) - amount for what, amount in need.items()}}
-
-
-def sum_of(needs: Iterable[Amounts]) -> dict[str, float]:
-    """What all of them have, or need, together."""
-    total = {"CPU": 0.0}
-    for need in needs:
-        for what, amount in need.items():
-            total[what] = total.get(what, 0.0) + amount
-    return total
-
-
-def nodes_of(ray: Any) -> list[dict[str, float]]:
-    """What each node of the cluster has, whoever uses it now."""
-    return [dict(node["Resources"]) for node in ray.nodes() if node["Alive"]]
+    def check(self, cluster: Amounts, fewest: int | None) -> None:
+        """Refuse a run that can never begin: it needs more than all nodes have together."""
+        room, asked = self.room(cluster), fewest or self.workers
+        if room < asked:
+            first = {what: amount for what, amount in self.total(0).items() if amount}
+            needed = f"servers{' and reading' * self.reads} need {in_words(first)}, each worker {in_words(self.worker)}"
+            allowed = f"at most {room}: the cluster has {self.part_of(cluster)}, {needed}"
+            remedy = f"ask for less with resources=, add nodes{f', or start with fewest={room}' * (room > 0)}"
+            raise BadInput("fewest" if fewest else "workers", asked, allowed, remedy)
 
 
 def as_options(amounts: Amounts) -> dict[str, Any]:
@@ -75,36 +61,8 @@ def as_options(amounts: Amounts) -> dict[str, Any]:
     return {"num_cpus": 0, **usual, "resources": own}
 
 
-def as_bundles(needs: Iterable[Amounts]) -> list[dict[str, float]]:
-    """Resources as the bundles of a placement group, in which Ray refuses those of nothing."""
-    found = ({what: amount for what, amount in need.items() if amount} for need in needs)
-    return [bundle for bundle in found if bundle]
-
-
-def is_placed(group: Any) -> bool:
-    """Whether Ray has room for all bundles of a placement group."""
-    from ray.util import placement_group_table
-
-    return bool(placement_group_table(group)["state"] == "CREATED")
-
-
-def free(resources: Amounts) -> str:
-    """What nobody in the cluster uses, in words: CPUs, GPUs, and the other kinds among these resources."""
-    import ray
-
-    left = ray.available_resources()
-    names = ("CPU", *(["GPU"] if "GPU" in left else []), *(name for name in resources if name not in OPTIONS))
-    return "free: " + ", ".join(f"{left.get(name, 0):g} {name}" for name in names)
-
-
-def in_all(nodes: Sequence[Amounts]) -> str:
-    """What nodes have together, in words."""
-    total = {name: amount for name, amount in sorted(sum_of(nodes).items()) if amount}
-    return listed({name: amount for name, amount in total.items() if "node:" not in name and "memory" not in name})
-
-
-def listed(amounts: Amounts) -> str:
-    """Resources in words."""
+def in_words(amounts: Amounts) -> str:
+    """Resources, in words."""
     return ", ".join(f"{amount:g} {what}" for what, amount in amounts.items()) or "nothing"
 
 

@@ -4,35 +4,32 @@ from __future__ import annotations
 
 import os
 import pickle
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from secrets import token_hex
 from typing import Any
 
 from siag.foundations import check
-from siag.foundations.errors import BadInput
+from siag.foundations.errors import BadInput, reason_of
 from siag.live.announcer import Announcer
 from siag.live.monitor.watch import watcher_of
 from siag.live.ray.actors import Secrets
 from siag.live.ray.cluster import connected, installed
 from siag.live.ray.driver import Driver
-from siag.live.ray.resources import ONE_CPU, Amounts, checked, in_all, listed, nodes_of, room_for, sum_of
+from siag.live.ray.resources import ONE_CPU, Needs, checked
 from siag.live.ray.server_actor import ServerSpec
 from siag.live.ray.servers import Servers
 from siag.live.ray.workers import Workers
 from siag.live.runtime import Runtime
 from siag.live.security import MOST_WORKERS
-from siag.live.session import Session
 from siag.live.sharding.slices import check_split
 from siag.live.spec import Spec
-from siag.live.task import Task
 from siag.live.wire import LARGEST
 from siag.simulation import Run
-from siag.storage.mirror import check_url, is_url
+from siag.storage.urls import check_url, is_url
 from siag.streams import Part, Rows, split
 from siag.streams.parts import dismiss
-from siag.streams.rows import is_streamed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,46 +79,43 @@ class Ray(Runtime):
             object.__setattr__(self, "port", check.integer("port", self.port, high=65536 - self.shards))
         object.__setattr__(self, "patience", check.real("patience", self.patience, above=0))
 
-    def carry(self, session: Session, tasks: list[Task]) -> None:
-        """Not called: the session is on the cluster."""
-        raise NotImplementedError
-
     def train(self, spec: Spec) -> Run:
         """Run it on the cluster."""
-        installed()
-        spec = self._check_places(spec)
-        streams: Any = spec.streams
-        if isinstance(streams, list | tuple):
-            streams = [Rows(stream) if _is_dataset(stream) else stream for stream in streams]
-        first = [self.server_resources] * self.shards
-        reads = _is_read_meanwhile(streams)
-        if reads:
-            first.append(ONE_CPU)
+        ray = installed()
+        dataset = spec.streams if _is_dataset(spec.streams) else None
+        spec = self._checked(replace(self._check_places(spec), streams=self._streams(spec.streams)))
+        reads = any(isinstance(stream, Rows | Part) and stream.streamed for stream in spec.per_worker)
+        needs = Needs(self.server_resources, self.shards, self.resources, spec.n, reads)
         with ExitStack() as stack:
-            ours = None
-            if _is_dataset(streams):
-                ours = stack.enter_context(self._connected(self._split_over(), first))
-                streams = split(streams, self._split_over())
-                stack.callback(dismiss, streams)
-            spec = self._checked(replace(spec, streams=streams))
             watcher = watcher_of(spec.progress)
             stack.callback(watcher.close)
+            ours = stack.enter_context(connected(self.address, needs.total(spec.n)))
+            needs.check(ray.cluster_resources(), self.fewest)
             announcer = Announcer(watcher)
-            if ours is None:
-                ours = stack.enter_context(self._connected(spec.n, first))
-            nodes = self._check_room(spec.n, first)
             self._mention_size(spec, announcer, ours)
+            if dataset is not None:
+                parts = split(dataset, spec.n)
+                stack.callback(dismiss, parts)
+                spec = replace(spec, streams=parts)
+            nodes = sum(node["Alive"] for node in ray.nodes())
             about = spec.about | {"activity": f"{spec.about['activity']} on Ray, {nodes} node{'s' * (nodes > 1)}"}
             spec = replace(spec, progress=False, spoken=(about, spec.identity))
             secrets, name = Secrets.new(spec.n, self.tls), token_hex(3)
             given = ServerSpec(spec.bare(), secrets, "127.0.0.1" if ours else None, self.port, self.shards)
-            workers = Workers(spec, secrets, self.resources, first, reads=reads, name=name)
             servers = Servers(given, self.server_resources, name)
-            return Driver(self, spec, announcer, servers, workers).run()
+            workers = Workers(spec, secrets, self.resources, name)
+            return Driver(needs, self.fewest or spec.n, self.patience, announcer, servers, workers).run()
 
-    def _connected(self, workers: int, first: Sequence[Amounts]) -> AbstractContextManager[bool]:
-        """Be connected; a cluster that is started for the run has all that it needs."""
-        return connected(self.address, sum_of([*first, *[self.resources] * workers]))
+    def _streams(self, given: Any) -> Any:
+        """The streams, Datasets among them as rows; one for all is checked as if each worker had the whole of it."""
+        if _is_dataset(given):
+            if self.workers is None:
+                allowed = "given with a Ray Dataset, which is split among them"
+                raise BadInput("workers", None, allowed, "write Ray(workers=4)")
+            return [Rows(given)] * self.workers
+        if isinstance(given, list | tuple):
+            return [Rows(stream) if _is_dataset(stream) else stream for stream in given]
+        return given
 
     def _check_places(self, spec: Spec) -> Spec:
         """Folder and trace: a URL with its driver, or a path that means the same to all."""
@@ -135,13 +129,10 @@ class Ray(Runtime):
                 if text.startswith("memory:"):
                     allowed = "storage that all nodes see, not the memory of one process"
                     raise BadInput(name, text, allowed, "give a path, or a URL of object storage")
-                check_url(name, text, file=name == "trace")
+                check_url(name, text)
             else:
                 found[name] = os.path.abspath(text)
         durable = check.truth("durable", spec.durable)
-        if durable and is_url(spec.folder):
-            allowed = "False with a folder at a URL, to which it is copied every few seconds"
-            raise BadInput("durable", True, allowed, "give the path of a folder on storage that all nodes see")
         if durable and self.shards > 1:
             raise BadInput("durable", True, f"False with {self.shards} shards", "use shards=1")
         return replace(spec, **found)
@@ -164,13 +155,12 @@ class Ray(Runtime):
 
         if isinstance(value, Rows | Part):  # Ray has its own way to send a Dataset
             return
+        registered = parameter in ("method", "problem")
         try:
-            cloudpickle.dumps(value)
-            content = pickle.dumps(value) if parameter in ("method", "problem") else b""
+            content = pickle.dumps(value) if registered else cloudpickle.dumps(value)
         except Exception as error:  # whatever pickling raises, and a user's __reduce__
-            reason = " ".join(str(error).split())
-            raise BadInput(parameter, value, f"something that can be pickled ({reason})", remedy) from None
-        if b"__main__" in content:
+            raise BadInput(parameter, value, f"something that can be pickled ({reason_of(error)})", remedy) from None
+        if registered and b"__main__" in content:
             allowed = "of a class the nodes can import"
             raise BadInput(parameter, value, allowed, "define it in a module, not in the script")
 
@@ -178,10 +168,11 @@ class Ray(Runtime):
         """The same with nothing left out; all of it can be sent, and fits on a line."""
         spec = spec.validate()
         self.check_workers(spec.n)
-        remedy = "define it at the top of a module, without open files or locks"
-        given = (("step", spec.step, remedy), ("loss", spec.loss, remedy), ("guard", spec.guard, remedy))
-        for each in (*spec.sent(), *given):
+        for each in spec.sent():
             self.check_sendable(*each)
+        for name in ("step", "loss", "guard"):
+            remedy = "define it at the top of a module, without open files or locks"
+            self.check_sendable(name, getattr(spec, name), remedy)
         if 8 * max(spec.method.traffic(spec.w0.size, spec.n)) > LARGEST * self.shards:
             allowed = f"at most {LARGEST // 8} numbers, what a frame can carry"
             raise BadInput("w0", spec.w0.size, allowed, "use more shards")
@@ -189,23 +180,6 @@ class Ray(Runtime):
             check_split(spec.method, spec.w0, spec.n, self.shards)
         self.prepare(spec)
         return spec
-
-    def _check_room(self, workers: int, first: Sequence[Amounts]) -> int:
-        """Refuse more than the cluster has, whoever uses it now; return how many nodes there are."""
-        nodes = nodes_of(installed())
-        placed, fit = room_for(nodes, first, self.resources, workers)
-        if placed < self.shards:
-            allowed = f"what the nodes have, {self.shards} times ({in_all(nodes)} in all)"
-            raise BadInput("server_resources", dict(self.server_resources), allowed, "ask for less, or add nodes")
-        fewest = workers if self.fewest is None else self.fewest
-        if fit < fewest:
-            beside = "beside a CPU for reading, " if len(first) > self.shards else ""
-            each = "a CPU" if self.resources == ONE_CPU else listed(self.resources)
-            allowed = f"at most {fit}: so many fit into the cluster ({in_all(nodes)} in all), {beside}with {each} each"
-            remedy = f"ask for less with resources=, add nodes, or start with those that fit by fewest={fit}"
-            parameter = "workers" if self.fewest is None else "fewest"
-            raise BadInput(parameter, fewest, allowed, remedy if fit else "ask for less with resources=, or add nodes")
-        return len(nodes)
 
     def _mention_size(self, spec: Spec, watcher: Announcer, ours: bool) -> None:
         """Say how large the table is, and if a cluster of this machine has more processes than cores."""
@@ -217,22 +191,6 @@ class Ray(Runtime):
             what = f"{n + shards} processes share the {cores} core{'s' * (cores > 1)} of this machine"
             watcher.event(f"{what}, and each takes memory of its own; use fewer workers, or a cluster's address")
 
-    def _split_over(self) -> int:
-        """How many workers a Dataset is split among."""
-        if self.workers is None:
-            raise BadInput(
-                "workers", None, "given with a Ray Dataset, which is split among them", "write Ray(workers=4)"
-            )
-        return self.workers
-
 
 def _is_dataset(streams: Any) -> bool:
     return type(streams).__module__.startswith("ray.data.")
-
-
-def _is_read_meanwhile(streams: Any) -> bool:
-    """Whether Ray Data reads while the workers train, which takes a CPU that none of them holds."""
-    if _is_dataset(streams):
-        return is_streamed(streams)
-    listed = streams if isinstance(streams, list) else []
-    return any(isinstance(stream, Rows | Part) and stream.streamed for stream in listed)

@@ -21,12 +21,12 @@ from siag.live.departures import GONE
 from siag.live.monitor.watch import Problems
 from siag.live.parts import Parts
 from siag.live.ray.actors import TIMEOUT, Gone, Secrets, loaded, node, restarted, trusting
-from siag.live.ray.places import Places
 from siag.live.reasons import Ended
 from siag.live.session import Session
 from siag.live.sharding import Follower, ShardLost
-from siag.live.sharding.assembled import Followers, SplitParts
+from siag.live.sharding.assembled import SplitParts
 from siag.live.sharding.connections import LeadConnections
+from siag.live.sharding.link import Followers
 from siag.live.spec import Spec
 from siag.live.task import last_words
 from siag.live.transports.tcp.endpoint import listen
@@ -65,28 +65,13 @@ class ServerSpec:
         """How any server talks to workers, all of which are the run's own."""
         return {"context": self.secrets.serving(), "tokens": self.secrets.known(), "share": True}
 
-    def places(self, k: int) -> Places:
-        """Where shard k keeps its state; known to be the same run's when Ray restarts the actor that calls."""
-        import ray
-
-        identity = str(ray.get_runtime_context().get_actor_id())
-        return Places(self.spec, k if self.shards > 1 else None, identity)
-
-
-class Orders(NamedTuple):
-    """What the driver knows and the server cannot; sent whole with each question, so that none can be lost."""
-
-    why: Ended | None = None  # the run is to end
-    gone: dict[int, Gone] = {}  # noqa: RUF012  # never changed: workers that are gone for good, by row
-
 
 class Look(NamedTuple):
     """How things stand: the server's answer to the driver."""
 
-    life: str  # another one after each restart
     ready: bool  # whether it listens
-    told: int  # how many remarks there were
-    lines: list[tuple[bool, str]]  # the latest of them, and whether each is a problem
+    lines: list[tuple[bool, str]]  # remarks that the driver does not know, and whether each is a problem
+    place: tuple[str, int]  # up to where it knows them now: which life of the server, and how many
     snapshot: Snapshot | None
 
 
@@ -140,8 +125,8 @@ class ServerActor:
         self._life, self._relay = secrets.token_hex(4), Relay()
         self._addresses: list[Address] | None = None
         self._session: Session | None = None
-        self._places: Places | None = None
-        self._orders = Orders()
+        self._why: Ended | None = None  # what the driver knows: the run is to end,
+        self._gone: dict[int, Gone] = {}  # and these workers are gone for good
         self._obeyed: set[int] = set()  # rows of workers that the session knows to be gone for good
         self._came: dict[int, tuple[int, int]] = {}  # how often a worker came again after so many reports
 
@@ -159,20 +144,13 @@ class ServerActor:
         self._came[row] = (count + 1 if reports == before else 1), reports
         return self._came[row][0]
 
-    def look(self, life: str, known: int, orders: Orders) -> Look:
-        """How things stand, to a driver that knows so many of the remarks of some life."""
-        self._orders = orders
+    def look(self, place: tuple[str, int] | None, why: Ended | None, gone: dict[int, Gone]) -> Look:
+        """How things stand; the driver says up to where it knows the remarks, and each time all that it knows."""
+        self._why, self._gone = why, gone
         if self._session is not None:
             self._session.soon(self._obey)
-        news = None if self._places is None else self._places.news()
-        if news is not None:
-            self._relay.problem(news)
-        told, lines = self._relay.after(known if life == self._life else 0)
-        named = [(problem, self._named(text)) for problem, text in lines]
-        return Look(self._life, self._addresses is not None, told, named, self._relay.snapshot)
-
-    def _named(self, text: str) -> str:
-        return text if self._places is None else self._places.named(text)
+        told, lines = self._relay.after(place[1] if place is not None and place[0] == self._life else 0)
+        return Look(self._addresses is not None, lines, (self._life, told), self._relay.snapshot)
 
     # The run
 
@@ -189,16 +167,15 @@ class ServerActor:
             except BaseException as failure:  # the user's loss may raise anything
                 error = _portable(failure)
         self._addresses = None
-        return Outcome(run, error, [(each.category, self._named(str(each.message))) for each in found])
+        return Outcome(run, error, [(each.category, str(each.message)) for each in found])
 
     def _run(self, given: ServerSpec, followers: list[Any]) -> Run:
         with ExitStack() as stack:
             listeners = [stack.enter_context(each) for each in listen(*given.listening(0))]
-            places = self._places = stack.enter_context(given.places(0))
             said = ""
             while True:
                 try:
-                    run = self._serve(given, listeners, places, self._find(followers))
+                    return self._serve(given, listeners, self._find(followers))
                 except ShardLost as error:
                     self._addresses = None
                     if given.spec.folder is None:
@@ -207,20 +184,14 @@ class ServerActor:
                         said = str(error)
                         self._relay.problem(f"problem: {error}; all servers go on from their last save")
                     time.sleep(RETRY)
-                    continue
-                wrong = places.finish()
-                if wrong:
-                    warnings.warn(wrong, RuntimeWarning, stacklevel=2)
-                return run
 
-    def _serve(self, given: ServerSpec, listeners: Sequence[Any], places: Places, others: list[Address]) -> Run:
-        keys, spec = given.secrets, replace(places.spec, progress=self._relay)
+    def _serve(self, given: ServerSpec, listeners: Sequence[Any], others: list[Address]) -> Run:
+        keys, spec = given.secrets, replace(given.spec, progress=self._relay)
         followers = Followers(others, keys.servers, trusting(keys.authority))
-        parts = SplitParts(spec, followers, places.publisher) if others else Parts(spec, places.publisher)
+        parts = SplitParts(spec, followers, run=_identity()) if others else Parts(spec, run=_identity())
         assembly = Assembly(spec, parts=parts)
-        self._check_seen(given.spec.folder, assembly.session)
-        assembly.session.save(time.monotonic(), wait=True)  # a trace must not be there before any state is
-        places.start()
+        self._check_seen(spec.folder, assembly.session)
+        assembly.session.save(time.monotonic(), wait=True)  # a server that is restarted has something to go on from
         self._session, self._obeyed = assembly.session, set()
         self._session.soon(self._obey)
 
@@ -254,8 +225,8 @@ class ServerActor:
                 found = [None]
             if None not in found:
                 return found
-            if self._orders.why is not None:
-                raise SiagError(f"{self._orders.why.text} while a server of the split model was not there")
+            if self._why is not None:
+                raise SiagError(f"{self._why.text} while a server of the split model was not there")
             if not missed and self._session is not None:
                 missed = True
                 self._relay.problem("problem: a server of the split model is not there; waiting until Ray restarts it")
@@ -263,11 +234,11 @@ class ServerActor:
 
     def _obey(self) -> None:
         """Tell the session what the driver knows; called by the thread that serves."""
-        session, orders = self._session, self._orders
+        session, ended, gone = self._session, self._why, self._gone
         if session is None or session.over:
             return
         members, known = session.server.members, {(failure.row, failure.kind) for failure in session.failures}
-        for row, (failure, why) in orders.gone.items():
+        for row, (failure, why) in gone.items():
             if row in self._obeyed or members[row].state in GONE:
                 continue
             self._obeyed.add(row)
@@ -275,8 +246,9 @@ class ServerActor:
                 session.left(row, time.monotonic(), why)
             elif (row, failure) not in known:  # else the worker itself has said so
                 session.failed(row, why, failure)
-        nobody = session.whereabouts() if len(orders.gone) == len(members) else None
-        if (ended := orders.why or nobody) is not None:
+        if ended is None and len(gone) == len(members):
+            ended = session.whereabouts()
+        if ended is not None:
             session.end(ended.ending, ended.detail)
 
 
@@ -290,7 +262,7 @@ class ShardActor:
 
     def __init__(self, version: str, k: int) -> None:
         self._version, self._k = version, k
-        self._trouble = self._left = ""  # why it cannot work; what is wrong with its last copy
+        self._trouble = ""  # why it cannot work
         self._follower: Follower | None = None
         self._ended = threading.Event()
 
@@ -299,15 +271,9 @@ class ShardActor:
         try:
             given: ServerSpec = loaded(parcel, "the run", self._version)
             host, port = given.listening(self._k)
-            with given.places(self._k) as places:
-                spec = places.spec
-                common = spec.method, spec.w0, spec.names, self._k, given.shards
-                own: dict[str, Any] = {"folder": spec.folder, "publish": places.publisher, **given.serving()}
-                follower = Follower(*common, host=host, port=port, secret=given.secrets.servers, **own)
-                places.start()
-                self._follower = follower
-                follower.run()
-                self._left = places.finish()
+            own: dict[str, Any] = {"run": _identity(), "secret": given.secrets.servers, **given.serving()}
+            self._follower = Follower(given.spec, self._k, given.shards, host=host, port=port, **own)
+            self._follower.run()
         except BaseException as error:
             self._trouble = last_words(error)
         finally:
@@ -319,12 +285,18 @@ class ShardActor:
             raise SiagError(f"shard {self._k}: {self._trouble}")
         return None if self._follower is None else self._follower.address
 
-    def stop(self) -> str:
-        """End in order; what is wrong if not all that was saved is where it belongs."""
+    def stop(self) -> None:
+        """End in order."""
         if self._follower is not None:
             self._follower.stop()
             self._ended.wait()
-        return self._left
+
+
+def _identity() -> str:
+    """By which a server that Ray restarts knows its own lease of a URL: that of the actor that calls."""
+    import ray
+
+    return str(ray.get_runtime_context().get_actor_id())
 
 
 def _portable(error: BaseException) -> bytes:

@@ -11,7 +11,8 @@ from typing import Any
 
 from siag.foundations.types import Floats
 from siag.live import wire
-from siag.live.sharding.worker_slices import VISITS, Slices, ToServer
+from siag.live.sharding.slices import bounds, slice_of
+from siag.live.sharding.worker_slices import VISITS, Slices
 from siag.live.transports.tcp.client import ANSWER, ClientConnection, WorkerConnection, readable
 
 
@@ -21,7 +22,7 @@ def connect(addresses: Sequence[tuple[str, int]], context: ssl.SSLContext | None
 
 
 class ShardedConnection:
-    """One connection to the lead and one to each follower; carries what `Slices` says.
+    """One connection to the lead and one to each follower; carries what `Slices` says. See `WorkerConnection`.
 
     Args:
         addresses: of the lead, then of the followers in order.
@@ -36,15 +37,12 @@ class ShardedConnection:
         except BaseException:
             self.close()
             raise
-        self._lead = self._all[0]
+        self._lead = lead = self._all[0]
+        self.beat, self.waiting, self.drain = lead.beat, lead.waiting, lead.drain  # the lead alone sees who is there
         self._slices = Slices(len(addresses), secrets.randbits(VISITS))
+        self.extras: dict[str, Any] = self._slices.extras
         self._content: dict[str, Any] = {}  # of the frame that came last
-        self._offers: dict[int, object] = {}  # of memory that the followers would share
-
-    @property
-    def extras(self) -> dict[str, Any]:
-        """By which the servers know that these connections are one worker's."""
-        return dict(self._slices.extras)
+        self._offers: dict[int, object] = {}  # of memory that the servers would share
 
     @property
     def whole(self) -> bool:
@@ -53,12 +51,14 @@ class ShardedConnection:
 
     def greet(self, hello: bytes) -> None:
         """Send a hello, whose answer comes as any frame does."""
-        for k, frame in self._slices.greet(hello):
-            self._all[k].send(frame)
+        for k in self._slices.greet(hello):
+            self._all[k].send(hello)
 
     def share(self, path: object, message: int, shown: int) -> None:
-        """Share memory with the lead, if it can be had; with the followers it is, or is not, since their welcome."""
-        self._lead.share(path, self._slices.width(0), self._slices.width(0))
+        """Share memory with every server that has offered it."""
+        for k, connection in enumerate(self._all):
+            first, last = bounds(shown, len(self._all), k)
+            connection.share(self._offers[k], last - first, last - first)
 
     def send(self, head: bytes, array: Floats | None = None) -> None:
         """Send a frame: to the lead, or a slice of its array to each."""
@@ -72,50 +72,35 @@ class ShardedConnection:
         """The next header; of a model, when all servers have sent theirs."""
         until = time.monotonic() + ANSWER
         while True:
-            waiting = [k for k in self._slices.missing if self._all[k].waiting()]
+            waiting = [k for k in self._slices.awaited if self._all[k].waiting()]
             for k in waiting:
-                if (head := self._hear(k, expected)) is not None:
+                head = self._all[k].receive(self._slices.expected(k, expected))
+                if self._tells(k, head):
                     return head
             left = until - time.monotonic()
             if left <= 0:
                 raise TimeoutError("it does not answer")
             if not waiting:
-                readable([self._all[k] for k in self._slices.missing], left)
+                readable([self._all[k] for k in self._slices.awaited], left)
 
-    def _hear(self, k: int, expected: wire.Expected) -> wire.Head | None:
-        """Receive a frame of shard k, but for the numbers of a model; what to tell the worker, if anything."""
-        connection, slices = self._all[k], self._slices
-        head = connection.receive(slices.expected(k, expected))
-        self._content = {} if head.kind == wire.MODEL else connection.text(head)
-        self._offers[k] = self._content.get("memory")
-        for action in slices.came(k, head, self._content):
-            if not isinstance(action, ToServer):
-                return action.head
-            for other in range(1, len(self._all)):  # all have said what they have
-                self._all[other].share(self._offers[other], slices.width(other), slices.width(other))
-            self._all[action.shard].send(action.frame)
-        return None
+    def _tells(self, k: int, head: wire.Head) -> bool:
+        """Take in a frame of shard k, but for the numbers of a model; whether the worker is to be told of it."""
+        self._content = {} if head.kind == wire.MODEL else self._all[k].text(head)
+        if head.kind == wire.WELCOME:
+            self._offers[k] = self._content.get("memory")
+        told, to_lead = self._slices.came(k, head, self._content)
+        if to_lead:
+            self._lead.send(to_lead)
+        return told
 
     def array(self, out: Floats) -> None:
         """The numbers of a model, from all of them."""
         for k, connection in enumerate(self._all):
-            connection.array(out[self._slices.slice_of(k)])
+            connection.array(slice_of(out, len(self._all), k))
 
     def text(self, head: wire.Head) -> dict[str, Any]:
         """The JSON that follows a header."""
         return self._content
-
-    def waiting(self) -> bool:
-        """Whether the lead has said something unasked; never waits."""
-        return self._lead.waiting()
-
-    def beat(self) -> None:
-        """Send the lead a sign of life."""
-        self._lead.beat()
-
-    def drain(self, seconds: float) -> None:
-        """Wait until the lead hangs up."""
-        self._lead.drain(seconds)
 
     def close(self) -> None:
         """Hang up."""

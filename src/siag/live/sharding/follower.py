@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import ssl
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
-from pathlib import Path
+from functools import partial
 
 from siag.foundations import check
 from siag.foundations.errors import BadInput
-from siag.foundations.types import Floats
 from siag.live.connection import Limits
 from siag.live.security import Tokens
 from siag.live.sharding.follower_connections import FollowerConnections
-from siag.live.sharding.link import agreed
 from siag.live.sharding.saves import ShardStore
 from siag.live.sharding.slice_server import SliceServer
-from siag.live.sharding.slices import bounds, check_slice, check_split
+from siag.live.sharding.slices import Shard
+from siag.live.spec import Spec
 from siag.live.transports.tcp.endpoint import Endpoint, listen
-from siag.methods import Method
+from siag.storage.urls import disk_of
 
 PAUSE = 0.01  # seconds between two looks at saves under way, and at who is too slow
 
@@ -30,12 +26,10 @@ class Follower:
     """The server of shard k of a model that is split.
 
     It listens from the beginning on, lets a lead in that knows the secret, and begins anew with each: a lead says which
-    save to restore. Workers are let in when the lead says so.
+    save to go back to. Workers are let in when the lead says so.
 
     Args:
-        method: what to do with reports; one that can be split.
-        w0: (d,) where to start, all of it.
-        names: of the workers.
+        spec: the run, validated; its folder is where the run is saved, and this shard uses a folder in it.
         k: its number, from 1; the lead is 0.
         shards: how many there are.
         host: the address to listen on.
@@ -43,10 +37,8 @@ class Follower:
         tokens: who may have which row.
         secret: by which it knows the lead.
         context: for TLS.
-        limits: on connections.
-        folder: where the run is saved; this shard uses a folder in it.
         share: whether workers on this machine, all trusted, may share memory with it.
-        publish: as for `Store`.
+        run: as for `siag.storage.remote_disk.RemoteDisk`.
 
     Attributes:
         address: where it listens.
@@ -54,9 +46,7 @@ class Follower:
 
     def __init__(
         self,
-        method: Method,
-        w0: Floats,
-        names: Sequence[str],
+        spec: Spec,
         k: int,
         shards: int,
         *,
@@ -65,43 +55,23 @@ class Follower:
         tokens: Tokens,
         secret: str,
         context: ssl.SSLContext | None = None,
-        limits: Limits | None = None,
-        folder: str | os.PathLike[str] | None = None,
         share: bool = False,
-        publish: Callable[[], None] | None = None,
+        run: str | None = None,
     ) -> None:
-        shards = check.integer("shards", shards, low=2)
-        k = check.integer("k", k, low=1, high=shards - 1)
         if not secret:
             raise BadInput("secret", secret, "a text that only the servers of this run know")
-        method.serve()
-        check_split(method, w0, len(names), shards)
-        first, last = bounds(w0.size, shards, k)
-        n = len(names)
-        check_slice(method, w0, n, shards, k)
-        SliceServer.warm_up(method)
-        facts = {"shard": k, "shards": shards, **agreed(method, w0, n)}
-
-        def opened(run: str) -> ShardStore:
-            return ShardStore(Path(folder or ""), {"n": n, "run": run}, k, shards, publish=publish)
-
-        self._stopped = asyncio.Event()
-        self._loop: asyncio.AbstractEventLoop | None = None
+        shard = Shard(spec, check.integer("k", k, low=1), shards)
+        shard.check_memory()
+        SliceServer.warm_up(spec.method)
+        limits = Limits(connections=max(Limits.connections, 2 * spec.n))
+        store = None
+        if spec.folder is not None:
+            disk, folder = disk_of("folder", spec.folder, run=run)
+            store = partial(ShardStore, folder, shard, disk=disk)
+        self._connections = FollowerConnections(shard, tokens, secret, limits, store=store, share=share)
+        self._context, self._over = context, False
         self._listeners = listen(host, port)
         self.address: tuple[str, int] = self._listeners[0].getsockname()[:2]
-        self._connections = FollowerConnections(
-            lambda: SliceServer(method, w0, n, first, last),
-            (first, last),
-            facts,
-            tokens,
-            secret,
-            Limits(connections=max(Limits.connections, 2 * n)) if limits is None else limits,
-            None
-            if folder is None
-            else lambda run: ShardStore(Path(folder), {"n": n, "run": run}, k, shards, publish=publish),
-            share,
-        )
-        self._context, self._over = context, False
 
     def run(self) -> None:
         """Follow until `stop` is called."""
@@ -114,27 +84,18 @@ class Follower:
     def stop(self) -> None:
         """Have `run` return soon; from any thread."""
         self._over = True
-        if self._loop is not None:
-            with suppress(RuntimeError):  # it is over
-                self._loop.call_soon_threadsafe(self._stopped.set)
 
     async def _follow(self) -> None:
-        self._loop = asyncio.get_running_loop()
-        endpoint = Endpoint(self._connections, self._context)
-        accepting = [self._loop.create_task(endpoint.accept(listener)) for listener in self._listeners]
+        connections, endpoint = self._connections, Endpoint(self._connections, self._context)
+        accepting = [asyncio.create_task(endpoint.accept(listener)) for listener in self._listeners]
         try:
             while not self._over:
-                with suppress(TimeoutError):
-                    await asyncio.wait_for(self._stopped.wait(), PAUSE)
+                await asyncio.sleep(PAUSE)
                 endpoint.look_after(time.monotonic())
         finally:
             for task in accepting:
                 task.cancel()
-            endpoint.perform(self._connections.end(time.monotonic()))
+            for connection in list(connections.connections):
+                endpoint.perform(connections.close(connection, time.monotonic()))
             await endpoint.close()
-            self._connections.close_store()
-
-
-def _store(folder: Path, n: int, k: int, shards: int, publish: Callable[[], None] | None, run: str) -> ShardStore:
-    """Where shard k saves, given what the lead says the run is."""
-    return ShardStore(folder, {"n": n, "run": run}, k, shards, publish=publish)
+            connections.close_store()

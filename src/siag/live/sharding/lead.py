@@ -7,16 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from siag.foundations.errors import BadFile
 from siag.foundations.overflow import limit_of
 from siag.foundations.types import Floats
 from siag.live.sharding.link import Link
-from siag.live.sharding.orders import Answer, Fade, Move, Order, Save, Take, pack
-from siag.live.sharding.slices import bounds
-from siag.methods import Method
-from siag.server.admission import admit
-from siag.server.guard import ACCEPTED
+from siag.live.sharding.orders import Answer, Change, Fade, GoBack, Move, Order, Save, Show, Take, frames, pack
+from siag.live.sharding.slices import Shard
 from siag.server.parameter_server import Diverged, ParameterServer
-from siag.steps import Step
 
 
 class LeadServer(ParameterServer):
@@ -25,10 +22,7 @@ class LeadServer(ParameterServer):
     Orders are gathered; `flush` sends them.
 
     Args:
-        method: what to do with reports; one that can be split.
-        step: the sizes of the moves.
-        w0: (d,) where to start, all of it.
-        workers: their names.
+        shard: the lead's.
         links: to the followers.
         given: as for `ParameterServer`.
 
@@ -36,28 +30,26 @@ class LeadServer(ParameterServer):
         wake: called when there is something to flush, or notes to take.
     """
 
-    def __init__(
-        self, method: Method, step: Step, w0: Floats, workers: Sequence[str], links: Sequence[Link], **given: Any
-    ) -> None:
-        super().__init__(method, step, w0[: bounds(w0.size, len(links) + 1, 0)[1]], workers, **given)
-        self.d, self.links = int(w0.size), links
-        self._limit = limit_of(w0)
-        self._settled: Callable[..., int] = admit
-        self._admit = self._admit_and_order
-        self._orders = bytearray()
-        self._whole, self._whole_of, self._changes = np.empty(w0.size), -1, 0
+    def __init__(self, shard: Shard, links: Sequence[Link], **given: Any) -> None:
+        spec = shard.spec
+        super().__init__(spec.method, spec.step, shard.w0, spec.names, **given)
+        self.shard, self.links, self.d = shard, links, int(spec.w0.size)
+        self._limit = limit_of(spec.w0)
+        self._orders: list[bytes] = []
+        self._whole, self._current = np.empty(self.d), False  # the result of all shards, and whether it is that of now
         self.wake: Callable[[], None] = lambda: None
 
     @property
     def w(self) -> Floats:
         """(d,) the result so far, as all shards have it."""
-        if self._whole_of != self._changes:
+        if not self._current:
+            self._order(Show())
             self.flush()
             own = super().w
             self._whole[: own.size] = own
             for link in self.links:
                 link.read(self._whole)
-            self._whole_of = self._changes
+            self._current = True
             self.wake()  # notes may have come before the answer
         view: Floats = self._whole.view()
         view.setflags(write=False)
@@ -67,14 +59,9 @@ class LeadServer(ParameterServer):
         """None at once: the followers must be told of each."""
         return 0
 
-    def restore(self, *given: Any) -> None:
-        """Go on where another server was; the followers do, too."""
-        super().restore(*given)
-        self._whole_of = -1
-
     def look_at_w(self) -> None:
-        """Refuse to go on with a w of which any slice is no use to anybody."""
-        if any(link.beyond for link in self.links):
+        """Refuse to go on with a w of which any slice has overflowed or become NaN."""
+        if any(link.diverged for link in self.links):
             raise Diverged(f"w left the range of numbers by version {self.version}; use a smaller step")
         super().look_at_w()
 
@@ -82,34 +69,36 @@ class LeadServer(ParameterServer):
         """Have the followers send their slices of w to a worker, and drop what they have of its report."""
         self._order(Answer(row, self.version, visit))
 
-    def save(self, links: Sequence[Link], number: int, common: int) -> None:
-        """Have some followers save their slices as they are now."""
+    def save(self, number: int, common: int) -> None:
+        """Have the followers save their slices as they are now."""
+        self._order(Save(number, common))
         self.flush()
-        for link in links:
-            link.order(pack(Save(number, common)))
+
+    def go_back(self, number: int) -> None:
+        """Have the followers go back to a save, and wait until they have."""
+        self._order(GoBack(number))
+        self.flush()
+        self._current = False
+        for link in self.links:
+            link.wait_saved(number)
+            if link.saved[1] is not None:
+                raise BadFile(f"shard {link.k}: {link.saved[1]}")
 
     def flush(self) -> None:
         """Send what was gathered."""
-        if self._orders:
-            orders, self._orders = self._orders, bytearray()
+        orders, self._orders = self._orders, []
+        for frame in frames(orders):
             for link in self.links:
-                link.order(orders)
+                link.order(frame)
 
     def _order(self, order: Order) -> None:
         if not self._orders:
             self.wake()
-        self._orders += pack(order)
-        self._changes += not isinstance(order, Answer)
+        self._orders.append(pack(order))
+        self._current = self._current and not isinstance(order, Change)
 
-    def _admit_and_order(self, *given: Any) -> int:
-        """`admit`, and then an order to do the same."""
-        verdict = self._settled(*given)
-        if verdict == ACCEPTED:
-            if self._settled is admit:
-                self._settled = admit.settled(*given)
-            row, _, stamp, sample, _, version, _, go, eta = given[4:]
-            self._order(Take(row, version - stamp, sample, eta, go))
-        return verdict
+    def _taken(self, row: int, stamp: int, sample: int, go: bool, eta: float) -> None:
+        self._order(Take(row, self.version - stamp, sample, eta, int(go)))
 
     def _move(self, eta: float) -> None:
         super()._move(eta)

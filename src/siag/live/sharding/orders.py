@@ -1,17 +1,13 @@
-"""What the servers of a split model tell each other, as bytes."""
+"""What the lead has its followers do, and what they note to it, as bytes."""
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple, TypeAlias
 
 from siag.foundations.errors import SiagError
 from siag.live import wire
-
-ORDER = struct.Struct("<BBHiqqd")  # kind, step, zero, row, two whole numbers, a real one
-NOTE = struct.Struct("<qd")  # row, square; the header has the visit as its stamp, and the sample
-TOGETHER = 100  # orders in a frame: it fits on the stage
 
 
 class ShardLost(SiagError):
@@ -50,52 +46,62 @@ class Answer(NamedTuple):
 
 
 class Save(NamedTuple):
-    """Save under this number; `common` is the last number that all servers have saved."""
+    """Save under this number, and say when it is on disk; `common` is the last number that all servers have saved."""
 
     number: int
     common: int
 
 
-Order: TypeAlias = Take | Move | Fade | Answer | Save
+class GoBack(NamedTuple):
+    """Go back to the save of this number, and say so; 0: stay at the beginning, and write on beside what is there."""
+
+    number: int
+
+
+class Show(NamedTuple):
+    """Send the lead the slice of the result."""
+
+
+Change: TypeAlias = Take | Move | Fade
+Order: TypeAlias = Change | Answer | Save | GoBack | Show
+
+LAYOUTS: dict[type[Order], struct.Struct] = {
+    Take: struct.Struct("<iqqdB"),
+    Move: struct.Struct("<d"),
+    Fade: struct.Struct("<id"),
+    Answer: struct.Struct("<iqq"),
+    Save: struct.Struct("<qq"),
+    GoBack: struct.Struct("<q"),
+    Show: struct.Struct("<"),
+}
+KINDS = dict(enumerate(LAYOUTS, start=1))  # the first byte of an order says of which kind it is
+CODES = {kind: bytes([code]) for code, kind in KINDS.items()}
+TOGETHER = 100  # orders in a frame, which fits on the stage
+MOST = TOGETHER * (1 + max(layout.size for layout in LAYOUTS.values()))  # bytes of them
+NOTE = struct.Struct("<qd")  # row and squared norm of a slice; the header has the visit as its stamp, and the sample
 
 
 def pack(order: Order) -> bytes:
     """An order as bytes."""
-    match order:
-        case Take(row, age, sample, eta, step):
-            return ORDER.pack(1, step, 0, row, age, sample, eta)
-        case Move(eta):
-            return ORDER.pack(2, 0, 0, 0, 0, 0, eta)
-        case Fade(row, factor):
-            return ORDER.pack(3, 0, 0, row, 0, 0, factor)
-        case Answer(row, version, visit):
-            return ORDER.pack(4, 0, 0, row, version, visit, 0.0)
-        case Save(number, common):
-            return ORDER.pack(5, 0, 0, 0, number, common, 0.0)
+    kind = type(order)
+    return CODES[kind] + LAYOUTS[kind].pack(*order)
 
 
 def unpack(content: wire.Raw) -> Iterator[Order]:
-    """The orders in some bytes; `wire.BadFrame` if they are none."""
-    if len(content) % ORDER.size:
-        raise wire.BadFrame("orders that are none")
-    for kind, step, _, row, a, b, x in ORDER.iter_unpack(content):
-        if kind == 1:
-            yield Take(row, a, b, x, step)
-        elif kind == 2:
-            yield Move(x)
-        elif kind == 3:
-            yield Fade(row, x)
-        elif kind == 4:
-            yield Answer(row, a, b)
-        elif kind == 5:
-            yield Save(a, b)
-        else:
-            raise wire.BadFrame(f"an order of kind {kind}")
+    """The orders in some bytes; `wire.BadFrame` at what is none."""
+    place = 0
+    while place < len(content):
+        try:
+            kind = KINDS[content[place]]
+            order = kind._make(LAYOUTS[kind].unpack_from(content, place + 1))
+        except (KeyError, struct.error):
+            raise wire.BadFrame("orders that are none") from None
+        yield order
+        place += 1 + LAYOUTS[kind].size
 
 
-def frames(orders: bytes | bytearray) -> Iterator[bytes]:
-    """Orders as frames."""
-    most = TOGETHER * ORDER.size
-    for first in range(0, len(orders), most):
-        some = bytes(orders[first : first + most])
+def frames(orders: Sequence[bytes]) -> Iterator[bytes]:
+    """Packed orders as frames."""
+    for first in range(0, len(orders), TOGETHER):
+        some = b"".join(orders[first : first + TOGETHER])
         yield wire.head(wire.ORDERS, len(some)) + some

@@ -1,10 +1,21 @@
-"""Which coordinates a shard has."""
+"""What a shard is: one of the servers that a model is split over, and the coordinates it has."""
 
 from __future__ import annotations
 
+import hashlib
+import json
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from siag.foundations import check
 from siag.foundations.errors import BadInput, Unsuitable
 from siag.foundations.memory import check_fits, size
 from siag.foundations.types import Floats
+from siag.live import wire
+from siag.live.spec import Spec
 from siag.methods import Method, shown
 
 
@@ -19,17 +30,9 @@ def bounds(d: int, shards: int, k: int) -> tuple[int, int]:
     return first, first + base + (1 if k < rest else 0)
 
 
-def needed_bytes(method: Method, w0: Floats, n: int, width: int) -> int:
-    """What a server of so many coordinates holds: the method's arrays, and a report of every worker."""
-    return size(method.init(w0[:1], n)) * width + 8 * n * width
-
-
-def check_slice(method: Method, w0: Floats, n: int, shards: int, k: int) -> int:
-    """Refuse a slice that does not fit into this machine's memory; the bytes it takes."""
-    first, last = bounds(w0.size, shards, k)
-    needed = needed_bytes(method, w0, n, last - first)
-    check_fits(needed, f"{method!r} with {n} workers, coordinates {first} to {last - 1}", "use more shards")
-    return needed
+def slice_of(array: Floats, shards: int, k: int) -> Floats:
+    """Shard k's part of an array, not copied."""
+    return array[slice(*bounds(array.size, shards, k))]
 
 
 def check_split(method: Method, w0: Floats, n: int, shards: int) -> None:
@@ -39,3 +42,55 @@ def check_split(method: Method, w0: Floats, n: int, shards: int) -> None:
     if not method.split or method.message(1, n) != 1 or shown(method.init(w0[:1], n)).size != 1:
         name = type(method).__name__
         raise Unsuitable(f"{name}'s server cannot be split over {shards} shards; use shards=1, or SIAG")
+
+
+@dataclass(frozen=True, eq=False)
+class Shard:
+    """One of the servers that the model of a run is split over.
+
+    Args:
+        spec: the run, validated.
+        k: the number of the shard; the lead's is 0.
+        shards: how many there are.
+    """
+
+    spec: Spec
+    k: int
+    shards: int
+
+    def __post_init__(self) -> None:
+        check.integer("k", self.k, low=0, high=check.integer("shards", self.shards, low=2) - 1)
+        check_split(self.spec.method, self.spec.w0, self.spec.n, self.shards)
+
+    @property
+    def w0(self) -> Floats:
+        """Its slice of where the run starts."""
+        return slice_of(self.spec.w0, self.shards, self.k)
+
+    @cached_property
+    def facts(self) -> dict[str, Any]:
+        """What the lead and a follower must agree about."""
+        spec = self.spec
+        return {
+            "shard": self.k,
+            "shards": self.shards,
+            "n": spec.n,
+            "d": int(spec.w0.size),
+            "method": wire.words(repr(spec.method)),
+            "w0": _digest(np.ascontiguousarray(spec.w0).data),
+            "run": _digest(json.dumps(spec.identity, sort_keys=True).encode()),
+            "folder": "not given" if spec.folder is None else "given",
+        }
+
+    def check_memory(self) -> int:
+        """Refuse a slice that does not fit into memory; the bytes it takes, a report of each worker included."""
+        method, n, width = self.spec.method, self.spec.n, self.w0.size
+        needed = size(method.init(self.spec.w0[:1], n)) * width + 8 * n * width
+        what = f"{method!r} with {n} workers, {width} coordinates of {self.spec.w0.size}"
+        check_fits(needed, what, "use more shards")
+        return needed
+
+
+def _digest(content: bytes | memoryview) -> str:
+    """A few letters that stand for something longer."""
+    return hashlib.sha256(content).hexdigest()[:32]

@@ -1,36 +1,29 @@
 """A worker's side of a model that is split, without I/O: what goes to which server, and what comes of their answers.
 
-Text goes to the lead and comes from it; arrays are cut up and put together. Followers are greeted first: they say which
-numbers are theirs. The lead is greeted when all have; it lets the worker in.
+Text goes to the lead and comes from it; arrays are cut up and put together. Followers are greeted first. The lead is
+greeted when all of them have welcomed the worker; it lets the worker in.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any
 
 from siag.foundations.types import Floats
 from siag.live import wire
+from siag.live.sharding.slices import bounds, slice_of
 from siag.live.worker import BEFORE
+from siag.server.guard import Refused
 
 VISITS = 53  # bits of a visit's number, which is exact in JSON
 
 
-class ToServer(NamedTuple):
-    """Send a frame to the server of a shard."""
-
-    shard: int
-    frame: bytes
-
-
-class ToWorker(NamedTuple):
-    """Tell the worker of a frame; the numbers of a MODEL are those that the servers have sent last."""
-
-    head: wire.Head
-    content: dict[str, Any]
-
-
-Action: TypeAlias = ToServer | ToWorker
+def check_visit(hello: dict[str, Any], shards: int) -> int:
+    """The visit that a hello names; refuse a worker that does not know of all servers."""
+    visit = hello.get("visit")
+    if type(visit) is not int or not 0 <= visit < 1 << VISITS or hello.get("shards") != shards:
+        raise Refused(f"the model is split over {shards} servers; connect to all of them", final=True)
+    return visit
 
 
 class Slices:
@@ -42,90 +35,67 @@ class Slices:
     """
 
     def __init__(self, shards: int, visit: int) -> None:
-        self.extras = {"visit": visit, "shards": shards}  # of a hello
-        self._hello = b""
-        self._bounds: dict[int, tuple[int, int]] = {}  # the followers' slices
-        self._whole = 0  # the length of w, once all slices are known
+        self.extras: dict[str, Any] = {"visit": visit, "shards": shards}  # of a hello
+        self._shards, self._hello = shards, b""
+        self._welcomes: set[int] = set()  # the shards that have welcomed the worker
         self._stamps: dict[int, int] = {}  # of the MODELs that have come, by shard
 
     @property
-    def divided(self) -> bool:
-        """Whether it is known who has which numbers."""
-        return self._whole > 0
+    def awaited(self) -> list[int]:
+        """The shards to listen to: the followers until all have welcomed, then the lead, then all for their MODELs."""
+        if len(self._welcomes) < self._shards:
+            return [k for k in range(1, self._shards) if k not in self._welcomes] or [0]
+        return [k for k in range(self._shards) if k not in self._stamps]
 
-    def slice_of(self, k: int) -> slice:
-        """The numbers of shard k, once that is known."""
-        return slice(0, self._bounds[1][0]) if k == 0 else slice(*self._bounds[k])
-
-    def width(self, k: int) -> int:
-        """How many numbers shard k has."""
-        own = self.slice_of(k)
-        return int(own.stop - own.start)
-
-    @property
-    def missing(self) -> list[int]:
-        """The shards whose MODEL has not come."""
-        return [k for k in range(self.extras["shards"]) if k not in self._stamps]
-
-    def greet(self, hello: bytes) -> list[ToServer]:
-        """The worker says hello: first to the followers."""
+    def greet(self, hello: bytes) -> range:
+        """The worker says hello: to these shards first."""
         self._hello = hello
-        return [ToServer(k, hello) for k in range(1, self.extras["shards"])]
+        return range(1, self._shards)
 
     def cut(self, head: bytes, array: Floats) -> Iterator[tuple[int, bytes, Floats]]:
         """The slices of a frame with an array, each with its header; the lead, who decides, has its own last."""
         _, kind, _, stamp, sample = wire.HEADER.unpack(head)
-        for k in (*range(1, self.extras["shards"]), 0):
-            yield k, wire.head(kind, 8 * self.width(k), stamp, sample), array[self.slice_of(k)]
+        for k in (*range(1, self._shards), 0):
+            part = slice_of(array, self._shards, k)
+            yield k, wire.head(kind, part.nbytes, stamp, sample), part
 
     def expected(self, k: int, worker: wire.Expected) -> wire.Expected:
         """The frames that may come from shard k, given those that the worker expects."""
-        if not self.divided:
+        if k not in self._welcomes:
             return BEFORE
-        size = 8 * self.width(k)
-        if k > 0:
-            return {wire.MODEL: (size, size), wire.REFUSAL: wire.TOLD}
+        own = worker if k == 0 else {wire.REFUSAL: wire.TOLD}
         if wire.MODEL not in worker:
-            return worker
-        if worker[wire.MODEL][0] != 8 * self._whole:
-            raise wire.BadFrame(f"the shards have {self._whole} numbers, not {worker[wire.MODEL][0] // 8}")
-        return {**worker, wire.MODEL: (size, size)}
+            return own
+        first, last = bounds(worker[wire.MODEL][0] // 8, self._shards, k)
+        return {**own, wire.MODEL: (8 * (last - first), 8 * (last - first))}
 
-    def came(self, k: int, head: wire.Head, content: dict[str, Any]) -> list[Action]:
-        """A frame has come from shard k, one that was expected; `content` is its JSON, empty for a MODEL."""
+    def came(self, k: int, head: wire.Head, content: dict[str, Any]) -> tuple[bool, bytes]:
+        """A frame has come from shard k, one that was expected; `content` is its JSON, empty for a MODEL.
+
+        Returns:
+            Whether the worker is to be told of it, of a MODEL when all servers have sent theirs; what to send to the
+            lead, if anything.
+        """
         if head.kind == wire.MODEL:
-            return self._model(k, head)
-        if k == 0:
-            return [ToWorker(head, content)]
+            return self._model(k, head.stamp), b""
         if head.kind == wire.WELCOME:
-            if k in self._bounds:
-                raise wire.BadFrame(f"shard {k}: two welcomes")
-            self._bounds[k] = content.get("first"), content.get("last")  # type: ignore[assignment]  # checked below
-            if len(self._bounds) < self.extras["shards"] - 1:
-                return []
-            self._divide()
-            return [ToServer(0, self._hello)]
-        if self.divided and not content.get("final"):  # the worker would take it for one of its report
+            self._welcomes.add(k)
+            if k > 0:
+                if content.get("shard") != k:
+                    raise wire.BadFrame(f"shard {k}: it is another one; give the addresses of the servers in order")
+                return False, self._hello if self.awaited == [0] else b""
+        elif k in self._welcomes and k > 0 and not content.get("final"):  # the worker would take it for its report's
             raise wire.BadFrame(f"shard {k}: {wire.words(content.get('reason')) or 'it hung up'}")
-        return [ToWorker(head, content)]
+        return True, b""
 
-    def _model(self, k: int, head: wire.Head) -> list[Action]:
-        """A slice of w: the worker is told when all are there, of one version."""
-        for other in self._stamps.values():
-            if other != head.stamp:
-                raise wire.BadFrame(f"models of versions {head.stamp} and {other} at once")
+    def _model(self, k: int, stamp: int) -> bool:
+        """A slice of w: whether all are there, which must be of one version."""
         if k in self._stamps:
             raise wire.BadFrame(f"shard {k}: two models in a row")
-        self._stamps[k] = head.stamp
-        if self.missing:
-            return []
+        self._stamps[k] = stamp
+        if len(versions := set(self._stamps.values())) > 1:
+            raise wire.BadFrame(f"models of versions {' and '.join(map(str, sorted(versions)))} at once")
+        if len(self._stamps) < self._shards:
+            return False
         self._stamps.clear()
-        return [ToWorker(head._replace(length=8 * self._whole), {})]
-
-    def _divide(self) -> None:
-        """Note who has which numbers; the lead has those before the first follower's."""
-        edges = [edge for k in sorted(self._bounds) for edge in self._bounds[k]]
-        ends = [edges[0], *edges[1::2]]
-        if any(type(edge) is not int for edge in edges) or edges[::2] != ends[:-1] or ends != sorted({*ends} - {0}):
-            raise wire.BadFrame("the servers' slices of the model do not fit together")
-        self._whole = ends[-1]
+        return True

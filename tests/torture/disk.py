@@ -14,11 +14,14 @@ import errno
 import io
 import os
 import random
+from collections import deque
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from siag.storage.disk import Stat
+from siag.storage.background import Job
+from siag.storage.disk import Place, Stat
 
 SECTOR = 512  # bytes that a disk writes whole or not at all
 
@@ -156,9 +159,9 @@ class SimulatedFile:
         self._content.owner = self
         return True
 
-    def is_at(self, path: Path) -> bool:
-        """Whether this path leads to it."""
-        return self._alive().folder(path.parent).seen.get(path.name) is self._content
+    def is_at(self, place: Place) -> bool:
+        """Whether this place leads to it."""
+        return self._alive().found(place) is self._content
 
     def close(self) -> None:
         """Close it."""
@@ -191,6 +194,8 @@ class SimulatedDisk:
         life: how often all processes have ended.
     """
 
+    rested = True
+
     def __init__(
         self,
         rng: random.Random,
@@ -215,27 +220,28 @@ class SimulatedDisk:
         self.life += 1
         self.left = None
 
-    def names(self, folder: Path) -> list[str]:
+    def names(self, folder: Place) -> list[str]:
         """The names in a folder."""
         self.operate()
-        below = [path.name for path in self._folders if path.parent == folder and path != folder]
+        below = [path.name for path in self._folders if path.parent == Path(folder) != path]
         return [*self.folder(folder).seen, *below]
 
-    def stat(self, path: Path) -> Stat | None:
+    def stat(self, place: Place) -> Stat | None:
         """What is there; `None` if nothing is."""
-        if path in self._folders:
+        if Path(place) in self._folders:
             return Stat(0, 0.0, False)
-        found = self._folders.get(path.parent, _Folder()).seen.get(path.name)
+        found = self.found(place) if Path(place).parent in self._folders else None
         return None if found is None else Stat(len(found.seen), found.modified, True)
 
-    def read(self, path: Path) -> io.BufferedIOBase:
+    def read(self, place: Place) -> io.BufferedIOBase:
         """Open a file to read it."""
         self.operate()
-        return io.BytesIO(self._content(path).seen)
+        return io.BytesIO(self._content(place).seen)
 
-    def append(self, path: Path, *, truncate: bool = False, create: bool = True) -> SimulatedFile:
+    def append(self, place: Place, *, truncate: bool = False, create: bool = True) -> SimulatedFile:
         """Open a file to append to it."""
         self.operate()
+        path = Path(place)
         folder = self.folder(path.parent)
         if create and path.name not in folder.seen and path not in self._folders:
             self.fail(self.faults.no_space, errno.ENOSPC)
@@ -245,42 +251,47 @@ class SimulatedDisk:
             file.truncate(0)
         return file
 
-    def replace(self, source: Path, target: Path) -> None:
+    def replace(self, source: Place, target: Place) -> None:
         """Rename a file, in place of another if there is one."""
         self.operate()
         self.fail(self.faults.replace_error, errno.EIO)
-        content, there, here = self._content(source), self.folder(target.parent), self.folder(source.parent)
+        content, old, new = self._content(source), Path(source), Path(target)
+        there, here = self.folder(new.parent), self.folder(old.parent)
         if there is here:
-            there.change({source.name: None, target.name: content})
+            there.change({old.name: None, new.name: content})
         else:
-            there.change({target.name: content})
-            here.change({source.name: None})
+            there.change({new.name: content})
+            here.change({old.name: None})
 
-    def remove(self, path: Path) -> None:
+    def remove(self, place: Place) -> None:
         """Remove a file."""
         self.operate()
-        self._content(path)
-        self.folder(path.parent).change({path.name: None})
+        self._content(place)
+        self.folder(Path(place).parent).change({Path(place).name: None})
 
-    def make_folder(self, folder: Path) -> None:
+    def make_folder(self, folder: Place) -> None:
         """Make a folder and those above it, where they are missing; their names are on disk when this returns."""
-        if folder not in self._folders:
+        if Path(folder) not in self._folders:
             self.operate()
             self.fail(self.faults.folder_error, errno.EIO)
-            for path in (folder, *folder.parents):
+            for path in (Path(folder), *Path(folder).parents):
                 self._folders.setdefault(path, _Folder())
 
-    def force_folder(self, folder: Path) -> None:
+    def force_folder(self, folder: Place) -> None:
         """Return when the names in a folder are on disk."""
         self.operate()
         self.fail(self.faults.folder_error, errno.EIO)
         self.folder(folder).force()
 
-    def folder(self, path: Path) -> _Folder:
+    def folder(self, place: Place) -> _Folder:
         """What is in a folder."""
-        if path not in self._folders:
+        if Path(place) not in self._folders:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
-        return self._folders[path]
+        return self._folders[Path(place)]
+
+    def found(self, place: Place) -> _Content | None:
+        """The file at a place, if there is one."""
+        return self.folder(Path(place).parent).seen.get(Path(place).name)
 
     def operate(self) -> None:
         """Count an operation; it fails if the power has."""
@@ -298,9 +309,47 @@ class SimulatedDisk:
         if self.happens(probability):
             raise OSError(number, os.strerror(number))
 
-    def _content(self, path: Path) -> _Content:
-        found = self.folder(path.parent).seen.get(path.name)
+    def _content(self, place: Place) -> _Content:
+        found = self.found(place)
         if found is None:
-            number = errno.EISDIR if path in self._folders else errno.ENOENT
+            number = errno.EISDIR if Path(place) in self._folders else errno.ENOENT
             raise OSError(number, os.strerror(number))
         return found
+
+
+class Deferred:
+    """Does a job when the simulator says so, or when somebody waits for it."""
+
+    def __init__(self) -> None:
+        self.turn: AbstractContextManager[object] = nullcontext()
+        self._jobs: deque[Job] = deque()
+
+    def submit(self, job: Job) -> None:
+        """Have a job done after those before it."""
+        self._jobs.append(job)
+
+    @property
+    def busy(self) -> bool:
+        """Whether a job is not done yet."""
+        return bool(self._jobs)
+
+    def step(self) -> bool:
+        """Do the next job; False if there is none."""
+        if self._jobs:
+            self._jobs[0]()
+            self._jobs.popleft()
+            return True
+        return False
+
+    def wait(self) -> None:
+        """Do all jobs."""
+        while self.step():
+            pass
+
+    def drop(self) -> None:
+        """Do none of them: the process dies."""
+        self._jobs.clear()
+
+    def close(self) -> None:
+        """Do all jobs."""
+        self.wait()

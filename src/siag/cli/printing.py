@@ -1,0 +1,87 @@
+"""What commands print: lines about mistakes, JSON, a run, a progress bar."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NoReturn
+
+if TYPE_CHECKING:
+    from siag.simulation import Run
+
+
+def tell(*lines: str) -> None:
+    """Say something about the command itself, on standard error."""
+    for line in lines:
+        print(f"siag: {' '.join(line.split())}", file=sys.stderr, flush=True)
+
+
+def stop(line: str, status: int) -> NoReturn:
+    """Say why the command ends, and end it."""
+    tell(line)
+    sys.exit(status)
+
+
+def print_json(document: Any) -> None:
+    """One JSON document on a line, with null for NaN and infinity, which JSON does not have."""
+    print(json.dumps(_without_nan(document), ensure_ascii=False, allow_nan=False))
+
+
+def _without_nan(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _without_nan(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_without_nan(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+@contextmanager
+def bar(shown: bool) -> Iterator[Callable[[float, str], None]]:
+    """A progress bar on the terminal; yields a function to be called with the fraction done and what is being done."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description:<22}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    with Progress(*columns, transient=True, disable=not shown, console=Console(stderr=True)) as bar:
+        task = bar.add_task("", total=1.0)
+        yield lambda fraction, what: bar.update(task, completed=fraction, description=what)
+
+
+def document(result: Run) -> dict[str, Any]:
+    """A run, for JSON."""
+    return {**result.about, **{name: values.tolist() for name, values in result.table().items()}}
+
+
+def print_run(result: Run) -> None:
+    """What there is to say of a run, and about ten points of its curve."""
+    import rich
+    from rich.table import Table
+
+    for name, value in result.about.items():
+        print(f"{name:<11} {value}")
+    columns = _columns(result)
+    grid = Table(*columns)
+    last = len(result.t) - 1
+    for k in sorted({*range(0, last, max(1, len(result.t) // 10)), last}):
+        grid.add_row(*(show(k) for show in columns.values()))
+    rich.print(grid)
+    if not result.measure:
+        print("No loss was recorded.")
+
+
+def _columns(result: Run) -> dict[str, Callable[[int], str]]:
+    """What there is to print of each recorded point."""
+    table = result.table()
+    columns: dict[str, Callable[[int], str]] = {"t": lambda k: f"{result.t[k]:,}"}
+    if result.measure:
+        what = result.about.get("measure", "error")
+        columns[what if result.repeats == 1 else f"mean {what}"] = lambda k: f"{table['error'][k]:.4e}"
+    if result.measure and result.repeats > 1:
+        columns["± standard error"] = lambda k: f"{table['standard_error'][k]:.1e}"
+    columns["gradients"] = lambda k: f"{table['samples'][k]:,.0f}"
+    if (table["time"] != table["t"]).any():
+        columns["seconds"] = lambda k: f"{table['time'][k]:,.4g}"
+    return columns

@@ -3,6 +3,7 @@
 import errno
 import os
 
+from siag.live.parts import Parts
 from siag.storage.background import Inline
 from siag.storage.disk import LocalDisk, LocalFile
 
@@ -61,8 +62,8 @@ def on_disk(runtime, disk):
 
     class OnDisk(runtime):
         def parts(self, spec):
-            parts = super().parts(spec)
-            parts.disk, parts.background = disk, lambda _: Inline()
-            return parts
+            usual = super().parts(spec)
+            kept = {"clock": usual.clock, "entropy": usual.entropy}
+            return Parts(spec, disk=disk, background=lambda _: Inline(), **kept)
 
     return OnDisk

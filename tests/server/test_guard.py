@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from siag.foundations import check
 from siag.foundations.errors import BadInput, SiagError
 from siag.server import Guard, Refused, Verdict, ledger
-from siag.server.guard import judge, reason_for, square_norm
+from siag.server.guard import judge, refusal_for, square_norm
 
 quick = settings(deadline=None, max_examples=100)
 VERSION = 20
@@ -59,7 +59,7 @@ def test_the_verdict_is_the_first_thing_that_is_wrong(guard, here, banned, known
     evidence = line, everybody, guard.bounds, VERSION, stamp, sample, square
     verdict = twin(guard, here, banned, known, stamp, sample, square)
     assert judge(*evidence) == judge.plain(*evidence) == verdict
-    reason = reason_for(verdict, *evidence)
+    reason = refusal_for(verdict, *evidence).reason
     assert reason
     assert "\n" not in reason
 
@@ -82,9 +82,11 @@ def test_a_verdict_is_told_with_the_numbers_it_rests_on(verdict, reason):
     line[[ledger.REPORTS, ledger.LARGEST, ledger.LAST, ledger.SAMPLES]] = 5, 1.0, 7, 9
     everybody[ledger.LARGEST] = 4.0
     evidence = everybody, Guard(age=3, norm=10.0, jump=2.0).bounds, VERSION, 6, 8, 2500.0
-    assert reason_for(verdict, line, *evidence) == reason
+    assert refusal_for(verdict, line, *evidence).reason == reason
     line[ledger.REPORTS] = ledger.KNOWN_AFTER
-    assert reason_for(verdict, line, *evidence) == reason.replace("the others so far, 4", "this worker so far, 1")
+    assert refusal_for(verdict, line, *evidence).reason == reason.replace(
+        "the others so far, 4", "this worker so far, 1"
+    )
 
 
 @quick

@@ -131,9 +131,7 @@ def serve(  # noqa: D417  # what is as in `train` is described there
     """
     given = dict(locals()) | {"names": workers}  # the fields of `Spec` and of `Network`, and the rest
     network = Network(**{name: given[name] for name in NETWORK})
-    with renamed(
-        {"names": "workers"}, {"names": ("workers", "say how many there are, or give their names, or a problem")}
-    ):
+    with renamed({"names": "workers"}):
         return serve_spec(Spec(**{name: given[name] for name in fields_of(serving=True)}), network, ready, about)
 
 
@@ -230,7 +228,7 @@ def work(
     Returns:
         The worker, with its counts of `reports` and `refused`.
     """
-    place, tell = parse_address(address), say or _unheard
+    place, tell = parse_address(address), say or (lambda text: None)
     secret = read_token(None if token is None else Path(token))
     if secret is not None and secret.remark:
         tell(secret.remark)
@@ -256,10 +254,6 @@ def work(
     with nullcontext() if say is None else heard_by(say):
         tell(TcpWorker(place, worker, context=context, say=tell).run())
     return worker
-
-
-def _unheard(text: str) -> None:
-    """Nobody is told."""
 
 
 def parse_address(text: str) -> tuple[str, int]:

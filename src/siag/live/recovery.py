@@ -10,14 +10,12 @@ from typing import Any
 import numpy as np
 
 from siag.live.curve import Curve
-from siag.server.guard import Guard
 from siag.server.parameter_server import Diverged, ParameterServer
 from siag.storage.store import Recovery, Store
 from siag.storage.trace_writer import TraceLines
 
 ENTRY = struct.Struct("<Bqqqd")  # kind, row, stamp, sample, seconds; a report's numbers follow
 REPORTED, TICKED, LEFT, SKIPPED, FORGOT = range(5)
-ANYTHING = Guard(jump=None)
 BEYOND = "with them w leaves the range of numbers"
 
 
@@ -31,15 +29,14 @@ def go_on(
     Returns:
         The lines this adds to the trace, and what there is to remark.
     """
-    trace, guard, entries = server.trace, server.guard, found.entries
-    server.guard = ANYTHING  # what was acknowledged has passed the guard of its time
-    good, lines = _redo_all(server, curve, found.meta, entries, now)
-    remarks = []
-    if good < len(entries):
-        store.recover(server.arrays())  # once more from the save, as far as it goes
-        _, lines = _redo_all(server, curve, found.meta, entries[:good], now)
-        remarks.append(f"the last {len(entries) - good} logged entries were not used: {BEYOND}")
-    server.guard, server.trace = guard, trace
+    trace, entries, remarks = server.trace, found.entries, []
+    with server.unguarded():
+        good, lines = _redo_all(server, curve, found.meta, entries, now)
+        if good < len(entries):
+            store.recover(server.arrays())  # once more from the save, as far as it goes
+            _, lines = _redo_all(server, curve, found.meta, entries[:good], now)
+            remarks.append(f"the last {len(entries) - good} logged entries were not used: {BEYOND}")
+    server.trace = trace
     server.count_from(now)
     return lines, remarks
 

@@ -226,7 +226,7 @@ class Spec:
         """The workers' names; their numbers by default. A server may be told how many there are."""
         count = self.problem.n if self.problem is not None else None if self.streams is None else len(self.streams)
         if serving and self.problem is None and self.names is None:
-            raise Missing("names", "say how many workers there are, or give their names, or a problem")
+            raise Missing("names", "say how many there are, or give their names, or a problem")
         names: Any = self.names
         if names is None or (serving and isinstance(names, int)):
             number = check.integer("names", count if names is None else names)

@@ -64,6 +64,17 @@ class Refused(SiagError):
         super().__init__(reason)
         self.reason, self.final, self.blame, self.why = reason, final, blame, why
 
+    @classmethod
+    def malformed(cls, message: Floats, size: int) -> Refused:
+        """A message of another length or type."""
+        expected = f"{size} of type float64 are expected"
+        return cls(f"{message.size} numbers of type {message.dtype}: {expected}", why=Verdict.MALFORMED)
+
+    @classmethod
+    def unknown(cls, row: int, n: int) -> Refused:
+        """A report for a row that does not exist."""
+        return cls(f"row {row}: there are rows 0 to {n - 1}", final=True, why=Verdict.UNKNOWN)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Guard:
@@ -140,8 +151,8 @@ def judge(line: Floats, everybody: Floats, bounds: Bounds, version: int, stamp: 
     return verdict
 
 
-def reason_for(
-    verdict: Verdict,
+def refusal_for(
+    verdict: int,
     line: Floats,
     everybody: Floats,
     bounds: Bounds,
@@ -149,9 +160,10 @@ def reason_for(
     stamp: int,
     sample: int,
     square: float,
-) -> str:
-    """A verdict on a report in words, given what the judge was given."""
-    match verdict:
+) -> Refused:
+    """What is told of a report with this verdict, given what the judge was given."""
+    why = Verdict(verdict)
+    match why:
         case Verdict.FROM_THE_FUTURE:
             reason = f"stamp {stamp}: the server is at version {version}, a report cannot be from another"
         case Verdict.TOO_OLD:
@@ -172,8 +184,8 @@ def reason_for(
             what = f"more than {bounds.jump:g} times the largest of {whose} so far"
             reason = f"norm {math.sqrt(square):.4g}: {what}, {usual:.4g}"
         case _:
-            reason = verdict.name.lower().replace("_", " ")
-    return reason
+            reason = why.name.lower().replace("_", " ")
+    return Refused(reason, blame=why != Verdict.TOO_OLD, why=why)
 
 
 @compiled

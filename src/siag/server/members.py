@@ -10,6 +10,7 @@ from typing import Any, Generic, TypeVar
 from siag.foundations import check
 from siag.foundations.types import Floats
 from siag.server import ledger
+from siag.server.guard import Refused, Verdict
 from siag.server.rate import Rate
 from siag.server.snapshot import State, WorkerView
 
@@ -147,6 +148,22 @@ class Member:
         if news:
             self.state, self.reason, self.heard = State.LEFT, reason, now
         return news
+
+    def banned(self) -> Refused:
+        """What it is told once it was refused too often."""
+        reason = f"worker {self.name}: refused {self.refused} times, last: {self.reason}"
+        return Refused(reason, final=True, why=Verdict.BANNED)
+
+    def strike(self, refusal: Refused, most: int, now: float) -> None:
+        """Count a refusal; `most` in a row that are its fault make it final."""
+        self.refused += 1
+        self.strikes += refusal.blame
+        self.heard = now
+        if self.state != State.REFUSED:
+            self.reason = refusal.reason
+            if self.strikes >= most:
+                self.state = State.REFUSED
+                refusal.final = True
 
     @property
     def patience(self) -> float:

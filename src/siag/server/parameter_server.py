@@ -6,7 +6,8 @@ It has one writer, the thread that calls it, and no clock of its own: the caller
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -20,21 +21,31 @@ from siag.foundations.types import Floats, Integers, Record
 from siag.methods import Method, answer, forget
 from siag.server.admission import admit, admit_all, note_silence, warm_up
 from siag.server.fading import Fading
-from siag.server.guard import ACCEPTED, NOT_HERE, Guard, Refused, square_norm
+from siag.server.guard import ACCEPTED, NOT_HERE, Bounds, Guard, Refused, judge, refusal_for, square_norm
 from siag.server.ledger import CHANGED
 from siag.server.members import KEEP, Departed
 from siag.server.rate import Rate
 from siag.server.recorder import Recorder
-from siag.server.roster import Roster, unknown_row
+from siag.server.roster import Roster
 from siag.server.sizes import Sizes
-from siag.server.snapshot import Snapshot
+from siag.server.snapshot import Snapshot, State
 from siag.server.state import GO, HOLD, arrays_of, arrays_within, fade_away, move, shown_by
 from siag.steps import Step
 
 STEP_AT_ONCE = EveryArrivals(1)
 FLOAT = np.dtype(np.float64)
 COUNTS = ("version", "reports", "arrived", "skips", "fades")
-BOUND = ("state", "trace", "shown", "ledger", "members", "changed", "_admit", "_admit_all")  # to one process's memory
+BOUND = (
+    "state",
+    "trace",
+    "shown",
+    "ledger",
+    "members",
+    "changed",
+    "_book",
+    "_admit",
+    "_admit_all",
+)  # to one process's memory
 
 
 class Diverged(SiagError):
@@ -93,7 +104,7 @@ class ParameterServer:
             raise BadInput("server", server, "EveryArrivals(k) or Tick(seconds)", "a live server waits for nobody")
         method.serve()
         w0 = check.floats("w0", w0, (None,))
-        self.roster = Roster(workers, Guard() if guard is None else guard, patience)
+        self.roster, self.guard = Roster(workers, patience), Guard() if guard is None else guard
         self.method, self.step, self.pace = method, step, server
         self.n, self.d = len(self.roster.members), int(w0.size)
         self.message_size = method.message(self.d, self.n)
@@ -115,6 +126,7 @@ class ParameterServer:
         self.shown: Floats = shown_by(self.method, state)  # what workers read
         self.ledger, self.members = self.roster.lines, self.roster.members
         self.changed: Floats = self.ledger[:-1, CHANGED]  # which rows, since they were last saved
+        self._book: tuple[Floats, Integers, Bounds] = self.ledger, self.roster.ages, self.guard.bounds
         self._admit: Callable[..., int] = admit
         self._admit_all: Callable[..., int] = admit_all
 
@@ -128,14 +140,12 @@ class ParameterServer:
         for name, array in self.arrays().items():
             array[...] = arrays[name]
 
-    @property
-    def guard(self) -> Guard:
-        """What reports must be like."""
-        return self.roster.guard
-
-    @guard.setter
-    def guard(self, guard: Guard) -> None:
-        self.roster.guard = guard
+    @contextmanager
+    def unguarded(self) -> Iterator[None]:
+        """Accept reports of any age and norm for a while: what was acknowledged has passed the guard of its time."""
+        book, self._book = self._book, (*self._book[:2], Guard(jump=None).bounds)
+        yield
+        self._book = book
 
     @property
     def w(self) -> Floats:
@@ -182,37 +192,34 @@ class ParameterServer:
         the worker has to forget what it remembers then. A runtime that trusts its workers may pass on their ‖message‖².
         """
         if not 0 <= row < self.n:
-            raise unknown_row(row, self.n)
+            raise Refused.unknown(row, self.n)
         if message.dtype != FLOAT or message.shape != (self.message_size,):
-            self._refuse(row, self.roster.malformed(row, message, self.message_size), now)
+            self._refuse(row, Refused.malformed(message, self.message_size), now)
         if square is None:
             square = square_norm(message)
         if self.sizes.rule is not None:  # it must hear of the report before it is asked for the size
-            verdict = self.roster.judge(row, self.version, stamp, sample, square)
+            verdict = judge(*self._evidence(row, stamp, sample, square))
             self._settle(verdict, row, stamp, sample, square, now)
             self.sizes.hear(row, stamp)
         go = self.arrived + 1 >= self._k
         eta = self.sizes.at(self.version) if go else 0.0
         what: Any = row, message, stamp, sample, square, self.version, now, GO if go else HOLD, eta
-        verdict = self._admit(self.state, *self.roster.book, *what)
+        verdict = self._admit(self.state, *self._book, *what)
         if verdict != ACCEPTED:
             self._settle(verdict, row, stamp, sample, square, now)
-            self._admit(self.state, *self.roster.book, *what)
+            self._admit(self.state, *self._book, *what)
         if self._admit is admit:
-            self._admit = admit.settled(self.state, *self.roster.book, *what)
+            self._admit = admit.settled(self.state, *self._book, *what)
         self._taken(row, stamp, sample, go, eta)
         self._arrive(row, stamp, sample, now)
         if go:
             self._stepped(now)
 
     def skip(self, row: int, stamp: int, sample: int, now: float) -> None:
-        """Worker `row` has nothing to send after its `sample`-th sample at w of version `stamp`: a report all the same.
-
-        Raises `Refused` as `push` does.
-        """
+        """Worker `row` has nothing to send after its `sample`-th sample: a report, refused as in `push`."""
         if not 0 <= row < self.n:
-            raise unknown_row(row, self.n)
-        what: Any = *self.roster.book, row, stamp, sample, self.version, now
+            raise Refused.unknown(row, self.n)
+        what: Any = *self._book, row, stamp, sample, self.version, now
         verdict = note_silence(*what)
         if verdict != ACCEPTED:
             self._settle(verdict, row, stamp, sample, 0.0, now)
@@ -229,10 +236,9 @@ class ParameterServer:
     ) -> int:
         """Take the reports of several rows at once, as `push` would one after the other; return how many.
 
-        `rows` says whose reports have come, in order; they are given as for `siag.server.admission.admit_all`. It
-        stops at the first that would not be accepted as it is, which is left to `push`, at what is no row, after `most`
-        reports, and at version `stop`. What must be seen one by one, for a trace, a row that fades or a step that looks
-        at ages, is left to `push`, too.
+        The arguments are those of `siag.server.admission.admit_all`. It stops after `most` reports, at version `stop`,
+        and at the first report that would not be accepted as it is. What must be seen one by one, for a trace, a row
+        that fades or a step that looks at ages, is left to `push`, too.
         """
         if self.trace is not None or self.fading.rows or self.sizes.rule is not None:
             return 0
@@ -242,9 +248,9 @@ class ParameterServer:
         if len(rows) == 0:
             return 0
         what: Any = rows, messages, notes, squares, self.version, now, self.arrived, self._k, sizes, first
-        taken = self._admit_all(self.state, *self.roster.book, *what)
+        taken = self._admit_all(self.state, *self._book, *what)
         if self._admit_all is admit_all:
-            self._admit_all = admit_all.settled(self.state, *self.roster.book, *what)
+            self._admit_all = admit_all.settled(self.state, *self._book, *what)
         if taken:
             if self._started is None:
                 self.begin(now)
@@ -269,7 +275,7 @@ class ParameterServer:
 
     def strike(self, row: int, refusal: Refused, now: float) -> None:
         """Count a refusal; too many in a row make it final."""
-        self.roster.strike(row, refusal, now)
+        self.members[row].strike(refusal, self.guard.strikes, now)
 
     def memory_lost(self, row: int, now: float) -> None:
         """A worker's memory is as it was at the beginning: it was started anew, or one of its reports was refused."""
@@ -344,16 +350,20 @@ class ParameterServer:
         if verdict == NOT_HERE:
             self.members[row].welcome()
         elif verdict != ACCEPTED:
-            self._refuse(row, self.roster.refusal(verdict, row, self.version, stamp, sample, square), now)
+            self._refuse(row, refusal_for(verdict, *self._evidence(row, stamp, sample, square)), now)
+
+    def _evidence(self, row: int, stamp: int, sample: int, square: float) -> tuple[Any, ...]:
+        return self.ledger[row], self.ledger[-1], self._book[2], self.version, stamp, sample, square
 
     def _refuse(self, row: int, refusal: Refused, now: float) -> NoReturn:
         self.look_at_w()  # if w has overflowed no worker is to blame
+        if self.members[row].state == State.REFUSED:
+            refusal = self.members[row].banned()
         self.strike(row, refusal, now)
         self.memory_lost(row, now)
         raise refusal
 
     def _arrive(self, row: int, stamp: int, sample: int, now: float) -> None:
-        """What follows a report."""
         if self._started is None:
             self.begin(now)
         if self.trace is not None:
@@ -367,7 +377,6 @@ class ParameterServer:
         """A report was received, and a step of η taken if `go`; for servers that have others do the same."""
 
     def _stepped(self, now: float) -> None:
-        """What follows a step."""
         self.version += 1
         self.arrived = 0
         if self.fading.rows:

@@ -8,9 +8,12 @@ import numpy as np
 import pytest
 
 import siag
+from siag.foundations.parallel import Watch
 from siag.foundations.rng import SAMPLES, blank, key, rewind
+from siag.foundations.schedule import points
 from siag.methods import Method, advance, receive
 from siag.problems import sample
+from siag.simulation.simulate import Job
 
 PROBLEM = siag.problems.LeastSquares.random(n=6, d=4, p=3, noise=0.2, seed=1)
 STEP = siag.steps.Harmonic(0.6, 20)
@@ -38,6 +41,15 @@ def test_the_number_of_threads_changes_no_bit(method):
 @pytest.mark.parametrize("method", [siag.methods.SIAG(wait=0.5), siag.methods.SGD(), siag.methods.IAG()])
 def test_compiled_code_and_plain_python_record_the_same_bits(method):
     assert_identical(run_of(method, repeats=2), run_of(method, repeats=2, compiled=False))
+
+
+def test_read_only_arrays_need_no_machine_code_of_their_own():
+    t = points(10, 3)
+    t.setflags(write=False)  # as in the second combination of a sweep
+    job = Job(PROBLEM, siag.methods.SIAG(), UNIFORM, STEP, 10, 5, np.zeros(PROBLEM.d), False)
+    track, _, _ = job.repeat(0, t, Watch(10, lambda _: None))
+    assert not PROBLEM.optimum.flags.writeable
+    assert all(array.flags.writeable for array in track if isinstance(array, np.ndarray))
 
 
 def test_repeats_differ_and_each_is_the_same_however_many_there_are():

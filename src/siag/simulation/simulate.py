@@ -183,10 +183,8 @@ class Job:
         n = self.problem.n
         parts = (self.problem.oracle(), self.method.recruit(self.w0, n), self.method.init(self.w0, n))
         draws = Draws(key(self.seed, repeat, SAMPLES), blank(), np.zeros(n, np.int64))
-        reference, t = (
-            np.array(self.problem.optimum, np.float64),
-            np.array(t),
-        )  # read-only ones are other types to Numba
+        reference = np.array(self.problem.optimum, np.float64)
+        t = np.array(t)  # both copied: to Numba, arrays that may be read-only would be another type to compile for
         scale = 1.0 + float(max(np.abs(self.w0).max(), np.abs(reference).max()))
         error, time = np.full((2, len(t)), np.nan)
         counts, tally = np.zeros((3, len(t)), np.int64), np.zeros(4, np.int64)

@@ -165,7 +165,7 @@ def look_back(moments: TableMoments, past: Past, workers: Integers) -> None:
     """Before the rows are renewed: u_i becomes w for active i, and fresh rows vary with older u_i through w alone."""
     n, p, V = moments.C.size, moments.source.slope, moments.V[0]
     for i in workers:
-        for k in range(moments.m.size):  # row by row would allocate, and the machine code count references
+        for k in range(moments.m.size):  # a row assigned at once would have references counted
             past.m[i, k] = moments.m[k]
         past.V[i] = past.D[i] = V
         for j in range(n):
@@ -199,12 +199,14 @@ def write_down(moments: TableMoments, past: Past, t: int, notes: Notes) -> None:
         for j in range(d):
             gap += (moments.m[j] - past.m[i, j]) ** 2
         widest = max(widest, gap)
-    near = 0.0
+    near, far = 0.0, 0.0
     for age in range(min(t, length // 2) + 1):
         near = max(near, past.errors[(t - age) % length])
+    for k in range(length):
+        far = max(far, past.errors[k])
     notes.values[0, at] = past.errors[t % length]
     notes.values[1, at] = near
-    notes.values[2, at] = past.errors.max()
+    notes.values[2, at] = far
     notes.values[3, at] = square / (n * n)
     notes.values[4, at] = inner / n
     notes.values[5, at] = widest

@@ -159,7 +159,7 @@ class Reception(ABC):
         connection.closing = True
         self.connections.pop(connection, None)
 
-    def receive(self, connection: Connection, count: int, now: float) -> Iterator[Action]:
+    def receive(self, connection: Connection, count: int, now: float) -> Iterable[Action]:
         """So many bytes have come to where the connection's reader wanted them.
 
         Each action is to be carried out before the next is asked for: a connection that does not read may be paused
@@ -197,7 +197,7 @@ class Reception(ABC):
         connection.read_by = self.deadline(self.unread(), now)
         return True
 
-    def resume(self, connection: Connection, now: float) -> Iterator[Action]:
+    def resume(self, connection: Connection, now: float) -> Iterable[Action]:
         """It has read: what it had sent meanwhile is dealt with."""
         connection.paused, connection.read_by = False, math.inf
         return self.receive(connection, 0, now)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -106,6 +106,16 @@ class Connections(Reception):
         self.pending = bool(self._outbox)
 
     # Frames
+
+    def receive(self, connection: Connection, count: int, now: float) -> Iterable[Action]:
+        """So many bytes have come, which almost always are one whole frame; see `Reception.receive`."""
+        if connection.due < math.inf or connection.paused or connection.closing:  # there is more to think of
+            return super().receive(connection, count, now)
+        try:
+            frame = connection.reader.whole(count)
+            return super().receive(connection, 0, now) if frame is None else self.handle_frame(connection, *frame, now)
+        except wire.BadFrame as error:
+            return self.handle_garbage(connection, str(error), now)
 
     def handle_frame(self, connection: Connection, head: wire.Head, payload: memoryview, now: float) -> Actions:
         """A frame has come, one that was expected."""

@@ -9,6 +9,8 @@ import numpy as np
 from siag.live import wire
 from siag.live.wire import STAGE
 
+HEADER = wire.HEADER.size
+
 
 class FrameReader:
     """Reads the frames of one connection.
@@ -57,6 +59,17 @@ class FrameReader:
         else:
             self._got += count
 
+    def whole(self, count: int) -> tuple[wire.Head, memoryview] | None:
+        """The same, at the beginning of a frame; that frame, if the bytes are all of it and nothing more."""
+        self._high += count
+        if self._low or self._high < HEADER:
+            return None
+        head = wire.parse_head(self._stage, self.expected)
+        if HEADER + head.length != self._high:
+            return None
+        payload, self._high = self._view[HEADER : self._high], 0
+        return (head, payload) if self.tap is None else self.tap(head, payload)
+
     def feed(self, content: wire.Raw) -> Iterator[tuple[wire.Head, memoryview]]:
         """The frames that are complete with these bytes; `expected` may change from one to the next."""
         rest = memoryview(content)
@@ -76,19 +89,19 @@ class FrameReader:
         """
         if self._head is not None:
             return self._finish_large(self._head)
-        size, low = wire.HEADER.size, self._low
-        if self._high - low < size:
+        low = self._low
+        if self._high - low < HEADER:
             return None
         head = wire.parse_head(self._stage, self.expected, low)
-        end = low + size + head.length
+        end = low + HEADER + head.length
         if end <= self._high:
             self._low = end
             if end == self._high:
                 self._low = self._high = 0
-            payload = self._view[low + size : end]
+            payload = self._view[low + HEADER : end]
             return (head, payload) if self.tap is None else self.tap(head, payload)
-        if size + head.length > STAGE:
-            self._begin_large(head, low + size)
+        if HEADER + head.length > STAGE:
+            self._begin_large(head, low + HEADER)
         return None
 
     def _begin_large(self, head: wire.Head, first: int) -> None:

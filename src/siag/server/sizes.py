@@ -52,8 +52,8 @@ class Sizes:
     def at(self, version: int) -> float:
         """η of this version; with a rule to be asked once only, when all that has come is heard."""
         if self.rule is None:
-            sizes, k = self.ahead(version)
-            return float(sizes[k])
+            k = version - self._from
+            return float(self._ahead[k] if 0 <= k < len(self._ahead) else self.ahead(version)[0][0])
         eta = float(aged_size(self.rule, version))
         if not 0.0 <= eta < math.inf:
             raise BadInput("step", eta, "finite and not negative", "mend what `size` means for it")

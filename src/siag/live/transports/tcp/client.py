@@ -137,11 +137,12 @@ class ClientConnection:
         """The next header."""
         size = wire.HEADER.size
         while self._high - self._low < size:
-            if self._low:
-                left = self._high - self._low
-                self._buffer[:left] = self._buffer[self._low : self._high]
-                self._low, self._high = 0, left
-            self._high += self._channel.receive(self._buffer[self._high :], self._answer)
+            if self._low == self._high:  # as almost always
+                self._low, self._high = 0, self._channel.receive(self._buffer, self._answer)
+                continue
+            left = self._high - self._low
+            self._buffer[:left] = self._buffer[self._low : self._high]
+            self._low, self._high = 0, left + self._channel.receive(self._buffer[left:], self._answer)
         self._low += size
         if self._memory is None:
             return wire.parse_head(self._buffer, expected, self._low - size)
@@ -186,20 +187,17 @@ class ClientConnection:
             self._channel.close()
 
     def _send(self, head: bytes, array: Floats | None = None) -> None:
-        self._whole = array is None or array.nbytes < BUFFER  # what is small goes in one piece, or not at all
-        self._send_parts(head, array)
-        self._whole = True
-
-    def _send_parts(self, head: bytes, array: Floats | None) -> None:
         if array is None:
             self._channel.send(head)
             return
         little = array if wire.NATIVE else array.astype("<f8")
-        if little.nbytes < BUFFER:
+        if little.nbytes < BUFFER:  # what is small goes in one piece, or not at all
             self._channel.send(head + little.data)
-        else:
-            self._channel.send(head)
-            self._channel.send(little.data.cast("B"))
+            return
+        self._whole = False
+        self._channel.send(head)
+        self._channel.send(little.data.cast("B"))
+        self._whole = True
 
     def fill(self, view: memoryview) -> None:
         """So many bytes that follow, straight to their place."""
@@ -223,8 +221,7 @@ class _Channel:
         self._socket, self._answer = connected, answer
         connected.setblocking(False)
         self._call = threading.Lock()  # held during a call of the socket
-        self._spinner, self._look = spinner, partial(_ready, connected, False, 0.0)
-        self._decrypted: Callable[[], int] = getattr(connected, "pending", int)  # how many bytes TLS has ready
+        self._spinner, self._look = spinner, _look_at(connected)
 
     def send(self, content: bytes | memoryview) -> None:
         """Send everything."""
@@ -241,9 +238,7 @@ class _Channel:
     def receive(self, view: memoryview, patience: float) -> int:
         """Wait for something, and receive it."""
         while True:
-            with self._call:
-                ready = self._decrypted()
-            if not (ready or self._spinner(self._look)):
+            if not (self._decrypted() or self._spinner(self._look)):
                 _wait(self._socket, False, patience)
             try:
                 with self._call:
@@ -252,6 +247,13 @@ class _Channel:
                 continue
             except ssl.SSLWantWriteError:
                 _wait(self._socket, True, patience)
+
+    def _decrypted(self) -> bool:
+        """Whether TLS has something that the socket would not tell of."""
+        if not isinstance(self._socket, ssl.SSLSocket):
+            return False
+        with self._call:
+            return self._socket.pending() > 0
 
     def peek(self, view: memoryview) -> int:
         """Receive what is there, without waiting."""
@@ -290,6 +292,15 @@ def readable(connections: Sequence[ClientConnection], seconds: float) -> set[int
     for each in connections:
         poller.register(each, select.POLLIN)
     return {number for number, _ in poller.poll(1000 * seconds)}
+
+
+def _look_at(waiting: socket.socket) -> Callable[[], Any]:
+    """A function that tells whether a socket can be read now."""
+    if not hasattr(select, "poll"):
+        return partial(_ready, waiting, False, 0.0)
+    poller = select.poll()
+    poller.register(waiting, select.POLLIN)
+    return partial(poller.poll, 0)
 
 
 def _ready(waiting: socket.socket, writing: bool, seconds: float) -> bool:

@@ -23,6 +23,7 @@ from siag.live.worker import (
     COMPUTE,
     Action,
     Actions,
+    Compute,
     Connect,
     End,
     GaveUp,
@@ -180,7 +181,7 @@ class TcpWorker:
         for action in actions:
             if type(action) is SendReport or type(action) is Send:
                 self._send(action)
-            else:
+            elif type(action) is not Compute:  # which `_work` sees to
                 self._do_rarely(action)
         if self._outside and self.worker.end is not None:
             self._wake()

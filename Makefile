@@ -6,7 +6,6 @@ READY := $(VENV)/.ready
 PEERS := benchmarks/.venv/.ready
 OUT ?= out
 SEEDS ?= 1000
-MORE := $(shell echo $$(( $$(nproc 2>/dev/null || echo 2) + 1 )))  # test processes; some of them wait for others
 unexport PYTHONDONTWRITEBYTECODE  # Python compiles what is imported once, not in every process; so pip need not
 
 .PHONY: run test install bench torture clean lint types layers pytest
@@ -29,7 +28,7 @@ layers: install
 
 pytest: install  # those on Ray, which mostly wait, run beside the others, and are shown after them
 	@log=$$(mktemp); $(BIN)/python -m pytest -m ray tests > $$log 2>&1 & ray=$$!; \
-	$(BIN)/python -m pytest -m 'not ray' -n $(MORE) --dist loadfile --no-loadscope-reorder; others=$$?; \
+	$(BIN)/python -m pytest -m 'not ray' -n auto --dist loadfile --no-loadscope-reorder; others=$$?; \
 	wait $$ray; ray=$$?; cat $$log; rm $$log; exit $$((others | ray))
 
 torture: install  ## the live system in virtual time under faults: SEEDS=10000 of them, or SEED=123 alone

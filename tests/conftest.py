@@ -21,6 +21,10 @@ LONGEST = [  # begun last, one of these would keep one core busy while the other
     "tests/test_cli_live.py",
     "tests/test_cli_train.py",
     "tests/experiments/test_comparison.py",
+    "tests/live/test_methods_live.py",
+    "tests/test_documents.py",
+    "tests/live/test_embedded_faults.py",
+    "tests/live/test_simulated.py",
 ]
 
 
@@ -41,5 +45,5 @@ def pytest_runtest_setup(item):
 
 
 def pytest_xdist_auto_num_workers():
-    """One more process than cores: many tests wait for others."""
-    return len(os.sched_getaffinity(0)) + 1
+    """Two more processes than cores: many tests wait for others."""
+    return len(os.sched_getaffinity(0)) + 2

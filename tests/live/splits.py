@@ -15,10 +15,10 @@ from siag.live.connections import Connections
 from siag.live.parts import Parts
 from siag.live.security import Tokens
 from siag.live.sharding import Follower
-from siag.live.sharding.assembled import SplitParts
 from siag.live.sharding.client import connect
-from siag.live.sharding.connections import LeadConnections
+from siag.live.sharding.lead_connections import LeadConnections
 from siag.live.sharding.link import Followers
+from siag.live.sharding.split_parts import SplitParts
 from siag.live.task import FromProblem
 from siag.live.until import Until
 from siag.live.welcome import make_method

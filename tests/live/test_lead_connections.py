@@ -9,8 +9,8 @@ from siag.live.assembly import Assembly
 from siag.live.connection import Limits, SendModel
 from siag.live.parts import Parts
 from siag.live.security import Tokens
-from siag.live.sharding.connections import LeadConnections
 from siag.live.sharding.lead import LeadServer
+from siag.live.sharding.lead_connections import LeadConnections
 from siag.live.sharding.link import Note
 from siag.live.sharding.slices import Shard
 from specs import spec_of

@@ -22,7 +22,7 @@ from siag.live.sharding.slices import Shard
 from siag.live.until import Until
 from siag.live.welcome import Dismissed
 from siag.methods import SIAG
-from siag.storage.model import read_model
+from siag.storage.saved_model import read_model
 from siag.storage.store import Store
 
 

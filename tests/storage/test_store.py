@@ -18,7 +18,7 @@ from tests.torture.disk import Deferred, DiskFaults, SimulatedDisk
 from siag.foundations.errors import BadFile, BadInput
 from siag.storage.background import Inline
 from siag.storage.disk import LocalDisk
-from siag.storage.records import HEADER, MAGIC
+from siag.storage.records import HEADER, MAGIC, make_record
 from siag.storage.store import Store
 
 FOLDER = Path("state")
@@ -297,6 +297,16 @@ def test_a_state_of_another_format_is_refused_even_if_an_older_one_is_there():
     checksum = zlib.crc32(text, zlib.crc32(HEADER.pack(MAGIC, 1, len(text), 0)))
     overwrite(FOLDER / "state-000002.siag", HEADER.pack(MAGIC, 1, len(text), checksum) + text, disk)
     with pytest.raises(BadFile, match=r"state-000002\.siag: of format 1, not 2; use the version of siag that wrote it"):
+        found_on(disk)
+
+
+def test_a_record_of_a_kind_that_is_not_known_is_refused():
+    disk = a_disk()
+    history(disk)
+    content = bytes(content_of(FIRST, disk))
+    salt = HEADER.unpack_from(content)[-1]
+    overwrite(FIRST, content + b"".join(make_record(9, 1, [b"new"], salt)), disk)
+    with pytest.raises(BadFile, match=r"state-000001\.siag: a record of kind 9, unknown here"):
         found_on(disk)
 
 

@@ -21,8 +21,8 @@ from siag.live.assembly import Assembly
 from siag.live.parts import Parts
 from siag.storage import lease as leases
 from siag.storage import remote_disk
-from siag.storage.model import read_model
 from siag.storage.remote_disk import EVERY, RemoteDisk
+from siag.storage.saved_model import read_model
 from siag.storage.store import Store
 from siag.storage.trace_writer import TraceWriter
 from siag.storage.urls import check_url, is_url

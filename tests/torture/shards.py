@@ -18,10 +18,10 @@ from siag.foundations.errors import BadFile
 from siag.live.connection import Reception
 from siag.live.reasons import Ending
 from siag.live.sharding import ShardLost
-from siag.live.sharding.assembled import SplitParts
-from siag.live.sharding.connections import LeadConnections
+from siag.live.sharding.lead_connections import LeadConnections
 from siag.live.sharding.link import Followers
 from siag.live.sharding.saves import LeadStore, ShardStore
+from siag.live.sharding.split_parts import SplitParts
 from siag.live.spec import Spec
 from siag.live.worker import Worker
 from siag.server import ParameterServer

@@ -27,9 +27,9 @@ from siag.server.members import KEEP, Departed
 from siag.server.rate import Rate
 from siag.server.recorder import Recorder
 from siag.server.roster import Roster
-from siag.server.sizes import Sizes
 from siag.server.snapshot import Snapshot, State
 from siag.server.state import GO, HOLD, arrays_of, arrays_within, fade_away, move, shown_by
+from siag.server.step_sizes import Sizes
 from siag.steps import Step
 
 STEP_AT_ONCE = EveryArrivals(1)

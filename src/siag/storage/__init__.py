@@ -1,6 +1,6 @@
 """What is on disk, or at a URL: the state of a live server, its log and its trace."""
 
-from siag.storage.model import SavedModel, read_model
+from siag.storage.saved_model import SavedModel, read_model
 from siag.storage.store import Store
 from siag.storage.trace_writer import TraceWriter
 

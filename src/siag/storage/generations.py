@@ -152,6 +152,8 @@ def read_record(stream: BufferedIOBase, scan: Scan, size: int) -> bool:
         if head.strip(b"\0") or any(chunk.strip(b"\0") for chunk in iter(lambda: stream.read(CHUNK), b"")):
             scan.damage = scan.damage or f"damaged at byte {place}"
         return True
+    if kind not in (FULL, CHANGE, ENTRY):
+        raise OtherFormat(f"{scan.path}: a record of kind {kind}, unknown here; use the version of siag that wrote it")
     if place + HEAD_SIZE + length > size:
         return True
     if kind == ENTRY:

@@ -24,9 +24,9 @@ from siag.live.ray.actors import TIMEOUT, Gone, Secrets, loaded, node, restarted
 from siag.live.reasons import Ended
 from siag.live.session import Session
 from siag.live.sharding import Follower, ShardLost
-from siag.live.sharding.assembled import SplitParts
-from siag.live.sharding.connections import LeadConnections
+from siag.live.sharding.lead_connections import LeadConnections
 from siag.live.sharding.link import Followers
+from siag.live.sharding.split_parts import SplitParts
 from siag.live.spec import Spec
 from siag.live.task import last_words
 from siag.live.transports.tcp.endpoint import listen

@@ -12,7 +12,7 @@ from siag.methods import SIAG
 from siag.server import ParameterServer
 from siag.steps import Constant
 from siag.storage import Store, read_model
-from siag.storage import model as module
+from siag.storage import saved_model as module
 from siag.storage.generations import form_of, generations_in
 
 NAMES = ["north", "south"]

@@ -64,6 +64,7 @@ class Torture:
         method: SIAG | None = None,
     ) -> None:
         self.options, self.rng, self.world = options, random.Random(f"world {options.seed}"), World()
+        self.traced = options.traced  # until the disk makes a server give its trace up
         self._kinds = connections, store
         self._touch = server
         self.disk = disk(random.Random(f"disk {options.seed}"))
@@ -210,7 +211,7 @@ class Torture:
             departed=DROP if options.drop else KEEP,
             folder=FOLDER,
             durable=options.durable,
-            trace=TRACE if options.traced else None,
+            trace=TRACE if self.traced else None,
             progress=False,
         ).validate()
 
@@ -254,7 +255,7 @@ class Torture:
         self.shadow.check(assembly.server)
         given_up = session.trace is not None and session.trace.tail is None
         if all(problem.what is Trouble.TRACE and given_up for problem in session.problems):
-            self._check_disk(traced=self.options.traced and not given_up)
+            self._check_disk(traced=self.traced and not given_up)
         else:  # it could not be written: whoever starts it again goes on from what was
             require(not self.quiet, f"the last save failed: {session.problems}")
             self._end_life(power=False)
@@ -362,6 +363,9 @@ class Torture:
         """The server's process ends without a word; another one is started."""
         self._life += 1
         self._doom = None
+        trace = None if self.assembly is None else self.assembly.session.trace
+        if trace is not None and trace.tail is None:  # given up: the run goes on without one, as its user is told to
+            self.traced = False
         if power:
             self.disk.crash()
         else:

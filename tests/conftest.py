@@ -45,5 +45,5 @@ def pytest_runtest_setup(item):
 
 
 def pytest_xdist_auto_num_workers():
-    """Two more processes than cores: many tests wait for others."""
-    return len(os.sched_getaffinity(0)) + 2
+    """One more process than cores: many tests wait for others."""
+    return len(os.sched_getaffinity(0)) + 1

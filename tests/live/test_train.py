@@ -336,7 +336,8 @@ def test_a_worker_that_is_gone_can_be_forgotten(tmp_path):
         (jobs.grown("a", 150), jobs.touch(end)),
     )
     streams = [partial(jobs.until_there, end, 4.0), partial(jobs.until_there, end, -8.0)]
-    run = train(streams, names=["a", "b"], forget=0.1, departed=DROP, progress=watcher)
+    step = siag.steps.Constant(0.05)  # a step that shrinks would take longer, the later b is gone
+    run = train(streams, step=step, names=["a", "b"], forget=0.1, departed=DROP, progress=watcher)
     assert watcher.heard("worker b left: not heard of for 0.1 seconds")
     assert run.about["ended"] == "no worker is there: 1 forgotten, 1 left"
     assert run.about["failed"] == ["worker b is gone: killed by SIGKILL"]

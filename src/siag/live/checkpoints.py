@@ -103,10 +103,16 @@ class Checkpoints:
                 self.trace.close(self._server.version)
 
     def give_up(self, new: bool) -> None:
-        """After an error: keep what was recorded; a new run without anything recorded leaves no trace."""
+        """After an error: keep what was recorded; a new run without anything recorded leaves no trace.
+
+        While no save is known to be on disk, the file gets no line: if there is one after all, it carries them. If
+        not, the run begins anew when it is started again, and lines in the file would be in its way.
+        """
         if self.trace is not None:
             if new and self._server.reports + self._server.fades == 0:
                 self.trace.discard()
+            elif new and self._nobody_knows(self.trace):
+                self.trace.lines.clear()
             with suppress(OSError):
                 self.trace.close(self._server.version)
 

@@ -1,5 +1,6 @@
 """A session without processes: time is what the test says it is."""
 
+import errno
 import math
 import os
 import time
@@ -817,6 +818,19 @@ def test_a_state_does_not_wait_for_ever_for_the_disk_of_the_trace(assembled, tmp
     assert not saved
     session.look_after(2.1 * SAVE)
     assert saved == ["0,0,0,0,0.000000,\n"]
+
+
+def test_a_run_that_fails_before_its_first_save_can_be_started_again_with_its_trace(assembled, tmp_path):
+    options = {"folder": tmp_path / "state", "trace": tmp_path / "trace.csv"}
+    first = assembled(**options, disk=SmallDisk(errno.ENOSPC, only="state-"))
+    first.begin(0.0)
+    join(first)
+    report(first, 0, 0.1)
+    first.save(0.2, wait=True)
+    assert [problem.what for problem in first.problems] == [Trouble.SAVING]
+    first.give_up()
+    first.disk.kill()
+    assert assembled(**options).server.reports == 0
 
 
 def test_after_a_trace_was_given_up_the_run_goes_on_without_one_as_the_message_says(assembled, tmp_path, monkeypatch):

@@ -125,13 +125,19 @@ def test_a_folder_that_never_rests_is_given_up(tmp_path, monkeypatch):
             read_model(tmp_path)
 
 
+def saved_twice(live):
+    """Save, report and save again; w of the first save."""
+    live.report(1)
+    live.save()
+    before = live.server.w.copy()
+    live.report(2)
+    live.save()
+    return before
+
+
 def test_a_damaged_newest_generation_is_told_and_the_one_before_it_is_used(tmp_path):
     with Live(tmp_path, spare=-10_000) as live:
-        live.report(1)
-        live.save()
-        before = live.server.w.copy()
-        live.report(2)
-        live.save()
+        before = saved_twice(live)
     damage(tmp_path / "state-000002.siag")
     found = read_model(tmp_path)
     assert np.array_equal(found.w, before)
@@ -143,11 +149,7 @@ def test_a_damaged_newest_generation_is_told_and_the_one_before_it_is_used(tmp_p
 
 def test_a_damaged_last_save_is_told_and_the_one_before_it_is_used(tmp_path):
     with Live(tmp_path) as live:
-        live.report(1)
-        live.save()
-        before = live.server.w.copy()
-        live.report(2)
-        live.save()
+        before = saved_twice(live)
     damage(tmp_path / "state-000001.siag")
     found = read_model(tmp_path)
     assert np.array_equal(found.w, before)

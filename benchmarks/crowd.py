@@ -25,7 +25,7 @@ from benchmarks.jobs import ENOUGH, STEP, Watch
 from siag.live import wire
 from siag.live.worker import HEARTBEAT
 from siag.server.parameter_server import ParameterServer
-from siag.server.snapshot import Snapshot
+from siag.server.status import Snapshot
 
 D, SECONDS, JOINING = 20, 1.0, 0.8
 FRAME = wire.HEADER.size + 8 * D

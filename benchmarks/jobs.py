@@ -18,7 +18,7 @@ import siag
 from benchmarks.peers.live_job import ETA, WARM, described, gradient, serve, together
 from siag.live.certificates import make_certificates
 from siag.server.parameter_server import ParameterServer
-from siag.server.snapshot import Snapshot
+from siag.server.status import Snapshot
 
 STEP = siag.steps.Constant(ETA)
 JOINING = 0.4  # seconds in which all workers should be there; what they take more is taken from the measured time

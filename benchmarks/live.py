@@ -24,8 +24,8 @@ from benchmarks.network import alone
 from benchmarks.peers.live_job import ETA, PROBES, center
 from benchmarks.sides import HERE, PYTHON
 from benchmarks.targets import Target, table
+from siag.server.method_state import take
 from siag.server.parameter_server import ParameterServer
-from siag.server.state import take
 
 ROUNDS, SECONDS = 5, 0.6
 SMALL, LARGE, FEW, MANY = 20, 10**6, 1, 4
@@ -238,6 +238,7 @@ def limits() -> Limits:
 def pushes(times: int = 3000) -> float:
     """Seconds the server takes for a report at d = 20, nothing being carried."""
     server = ParameterServer(siag.methods.SIAG(), siag.steps.Constant(ETA), np.zeros(SMALL), MANY)
+    server.warm_up()
     for i in range(MANY):
         server.join(i, 0.0)
     message = np.ones(SMALL)

@@ -11,7 +11,7 @@ from siag.problems import Constants, Problem, exact, sample
 
 @dataclass(frozen=True, eq=False)
 class Sensors(Problem):
-    """F_i(w) = ½ E‖w − x‖², x ~ N(level_i, spread² I): w* is the mean level, whoever reports most."""
+    """F_i(w) = ½ E‖w − x‖², x ~ N(level_i, spread² I): w* is the mean level, however often each reports."""
 
     levels: np.ndarray  # (n, d)
     spread: float

@@ -10,7 +10,7 @@ from siag.streams import Stream
 
 @dataclass(eq=False)
 class Sensor(Stream):
-    """Readings of a level, one every so many seconds."""
+    """Readings of a level, one every `seconds`."""
 
     level: float
     seconds: float

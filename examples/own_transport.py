@@ -12,9 +12,9 @@ import numpy as np
 
 import siag
 from siag.live import worker as at_worker
-from siag.live.connection import Close, Limits, Send, SendModel, model_frame
 from siag.live.connections import Connections
 from siag.live.frame_reader import FrameReader
+from siag.live.reception import Close, Limits, Send, SendModel, model_frame
 from siag.live.security import Tokens
 from siag.live.task import StreamEnded, last_words
 
@@ -24,31 +24,25 @@ GRACE = 2.0  # seconds a process has to end by itself
 
 
 def work(pipe, name, task):
-    """The life of a worker's process: carry out the worker's actions; when there are none, wait for the server."""
+    """The life of a worker's process: carry out the worker's actions, run the user's code, wait for the server."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the server's affair
     worker = at_worker.Worker(lambda method, w0: task, name=name)
     reader, actions = FrameReader(worker.expected), deque(worker.start(monotonic()))
     with suppress(EOFError, OSError):  # the server's process is gone, and so is the pipe
         while actions or worker.phase is not at_worker.Phase.ENDED:
-            if not actions:
-                frames = pipe.recv_bytes()
-                now = monotonic()
-                actions += worker.feed(reader, frames, now) if frames else worker.lost("the server hung up", now)
-                continue
-            action = actions.popleft()
-            if isinstance(action, at_worker.Compute):
+            if not actions and worker.busy:
                 actions += compute(worker)
-            elif isinstance(action, at_worker.SendReport):
-                pipe.send_bytes(worker.report(action))
-            elif isinstance(action, at_worker.Send):
-                pipe.send_bytes(action.frame)
+            elif not actions:
+                frames, now = pipe.recv_bytes(), monotonic()
+                actions += worker.feed(reader, frames, now) if frames else worker.lost("the server hung up", now)
+            elif isinstance(action := actions.popleft(), at_worker.Send):
+                pipe.send_bytes(action.content)
             elif isinstance(action, at_worker.HangUp):
                 pipe.send_bytes(HANG_UP)
             elif isinstance(action, at_worker.Connect):
                 sleep(action.after)
                 reader = FrameReader(worker.expected)
                 actions += worker.connected(monotonic())
-            # Part: the server hangs up next. Say: the server tells the same.
 
 
 def compute(worker):
@@ -96,7 +90,7 @@ class Server:
         self.processes.append(process)
 
     def serve(self):
-        """Until the session is over: messages, answers that waited for the disk, whoever is too slow, all else."""
+        """Until the session is over: messages, answers that waited for the disk, slow workers, all else."""
         session, connections = self.session, self.connections
         while self.rows and not session.over:
             pause = min(PAUSE, max(0.0, session.next_tick - monotonic()))
@@ -154,7 +148,7 @@ class Server:
 
 
 def readings(level, pause):
-    """An endless stream of noisy readings of a level, one every so many seconds."""
+    """An endless stream of noisy readings of a level, one every `pause` seconds."""
     rng = np.random.default_rng(0)
     while True:
         sleep(pause)

@@ -3,7 +3,6 @@
 import errno
 import os
 
-from siag.live.parts import Parts
 from siag.storage.background import Inline
 from siag.storage.disk import LocalDisk, LocalFile
 
@@ -19,8 +18,8 @@ class SmallDisk(LocalDisk):
     def __init__(self, full=0, only=""):
         self.full, self.only, self._files = full, only, []
 
-    def append(self, path, *, truncate=False, create=True):
-        file = SmallFile(self, path, super().append(path, truncate=truncate, create=create)._file)
+    def append(self, path, *, create=True):
+        file = SmallFile(self, path, super().append(path, create=create)._file)
         self._files.append(file)
         return file
 
@@ -61,9 +60,7 @@ def on_disk(runtime, disk):
     """A kind of runtime whose folder and trace are on that disk, written to at once."""
 
     class OnDisk(runtime):
-        def parts(self, spec):
-            usual = super().parts(spec)
-            kept = {"clock": usual.clock, "entropy": usual.entropy}
-            return Parts(spec, disk=disk, background=lambda _: Inline(), **kept)
+        def assemble(self, spec, **given):
+            return super().assemble(spec, **given | {"disk": disk, "background": lambda _: Inline()})
 
     return OnDisk

@@ -2,7 +2,6 @@
 
 import numpy as np
 
-from siag.live.parts import Parts
 from siag.live.runtime import Runtime
 from siag.live.task import StreamEnded, last_words
 from siag.server import Refused
@@ -20,9 +19,9 @@ class Instant(Runtime):
     def prepare(self, spec):
         """Nothing is prepared."""
 
-    def parts(self, spec):
+    def assemble(self, spec, **given):
         """Its clock begins at 0, and nothing is random."""
-        return Parts(spec, clock=lambda: 0.0, entropy=bytes)
+        return super().assemble(spec, clock=lambda: 0.0, entropy=bytes, **given)
 
     def carry(self, session, tasks):
         """A report of each worker in turn."""
@@ -59,7 +58,7 @@ class Instant(Runtime):
             if send:
                 session.push(row, stamp, out, task.sample, now)
             else:
-                session.skip(row, stamp, task.sample, now)
+                session.push(row, stamp, None, task.sample, now)
             session.commit()
         except Refused as refused:
             session.refused(row, refused)

@@ -5,11 +5,10 @@ from dataclasses import replace
 import numpy as np
 
 from siag.live.assembly import Assembly
-from siag.live.parts import Parts
 from siag.live.spec import Spec
 from siag.methods import SIAG
 from siag.steps import Constant
-from siag.storage.background import Thread
+from siag.storage.background import OneThread
 from siag.storage.disk import LOCAL
 
 
@@ -20,7 +19,7 @@ def spec_of(workers=("a", "b"), d=3, **given):
     return replace(Spec(**usual | given).validate(serving=True), method=method)
 
 
-def assembly_of(*workers, disk=LOCAL, background=Thread, **given):
+def assembly_of(*workers, disk=LOCAL, background=OneThread, **given):
     """A session, put together; its files are on that disk."""
     spec = spec_of(*workers, **given)
-    return Assembly(spec, parts=Parts(spec, disk=disk, background=background))
+    return Assembly(spec, disk=disk, background=background)

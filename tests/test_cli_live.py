@@ -18,8 +18,8 @@ import numpy as np
 import pytest
 
 import siag
-from siag.live import network as module
-from siag.live.transports.tcp.server import Limits
+from siag.live import serve as module
+from siag.live.reception import Limits
 from siag.runtimes import Ending
 from siag.server import Guard, ParameterServer
 from terminals import PATIENCE, Desk, Shell, snapshots, wait_for
@@ -356,7 +356,7 @@ def called(shell, monkeypatch):
     """What is served by some words."""
     from siag.cli import main
 
-    def fake(spec, network, ready=None, about=None):
+    def fake(spec, network, ready=None):
         raise Seen(spec, network)
 
     def call(words):
@@ -419,13 +419,13 @@ def test_a_file_says_where_to_listen_and_what_is_typed_overrides_it(called, shel
 
 
 def test_a_folder_of_the_old_layout_is_refused_with_one_line(shell):
-    from siag.storage.generations import HEADER, MAGIC
+    from siag.storage.records import HEADER, MAGIC
 
     Path("state").mkdir()
     Path("state/state-000001.siag").write_bytes(
         HEADER.pack(MAGIC, 1, 2, zlib.crc32(b"{}", zlib.crc32(HEADER.pack(MAGIC, 1, 2, 0)))) + b"{}"
     )
-    line = "state/state-000001.siag: of format 1, not 2; use the version of siag that wrote it"
+    line = "state/state-000001.siag: of format 1, not 3; use the version of siag that wrote it"
     assert shell.mistake(f"{SERVE} --port 0 --folder state") == shell.mistake("export state w.npy") == line
 
 
@@ -448,7 +448,7 @@ def test_help_says_what_the_defaults_are():
     assert told["record"].endswith(f"[default: {siag.runtimes.Spec.record}]")
     assert told["port"].endswith(f"[default: {siag.runtimes.Network.port}]")
     server = ParameterServer(siag.methods.SIAG(), siag.steps.Constant(1.0), np.zeros(1), 1)
-    assert told["patience"].endswith(f"[default: {server.members[0].patience:g}]")
+    assert told["patience"].endswith(f"[default: by its own habits, at least {server.members[0].patience:g}]")
 
 
 def test_a_metrics_port_in_use_is_named_as_it_was_typed(shell):

@@ -365,6 +365,12 @@ def test_options_override_single_keys_of_the_table_ray_and_local_all_of_it(calle
     assert called("train run.toml --runtime local")[1] is None
 
 
+def test_what_only_ray_has_is_refused_where_a_typed_runtime_is_another_than_the_files(shell):
+    Path("run.toml").write_text(FILE + "\n[ray]\nshards = 2\n")
+    wrong = "shards = 3: must be given with --runtime ray"
+    assert shell.mistake("train run.toml --runtime local --shards 3") == wrong
+
+
 def test_the_example_of_a_file_runs(shell):
     for name in ("live.toml", "shops.py"):
         shutil.copy(EXAMPLES / name, name)

@@ -1,6 +1,7 @@
 """What the documents show is run here, so that it cannot go stale."""
 
 import re
+import runpy
 import subprocess
 import sys
 import tomllib
@@ -26,10 +27,24 @@ def python(*words, cwd):
     return result.stdout
 
 
-def test_the_readmes_program_has_twelve_lines_and_runs(tmp_path):
+@pytest.fixture
+def run_here(tmp_path, monkeypatch, capsys):
+    """Runs a program that starts no process in this one, which has imported and compiled much of what it needs."""
+
+    def run(program):
+        monkeypatch.chdir(tmp_path)
+        path = tmp_path / "program.py"
+        path.write_text(program.read_text() if isinstance(program, Path) else program)
+        runpy.run_path(str(path), run_name="__main__")
+        return capsys.readouterr().out
+
+    return run
+
+
+def test_the_readmes_program_has_twelve_lines_and_runs(tmp_path, run_here):
     (program,) = blocks("README.md")
     assert len(program.splitlines()) == 12
-    output = python("-c", program, cwd=tmp_path)
+    output = run_here(program)
     siag_line, sgd_line, law_line = output.splitlines()
     errors = [float(re.search(r"exactly (\S+)", line).group(1)) for line in (siag_line, sgd_line)]
     law = float(law_line.split()[-1])
@@ -61,19 +76,18 @@ def test_a_part_of_your_own_takes_about_forty_lines(name):
     assert len([line for line in definition.splitlines() if line.strip()]) <= 40
 
 
-def test_a_new_method_in_one_file_works_without_touching_the_package(tmp_path):
-    path = ROOT / "examples" / "heavy_ball.py"
-    output = python(str(path), cwd=tmp_path)
+def test_a_new_method_in_one_file_works_without_touching_the_package(run_here):
+    output = run_here(ROOT / "examples" / "heavy_ball.py")
     before, after = map(float, re.findall(r"[\d.e-]+", output.split("error")[1]))
     assert after < 1e-3 * before
 
 
-def test_the_examples_own_problem_finds_the_mean_level(tmp_path):
-    assert "found [5. 6.]" in python(str(ROOT / "examples" / "own_problem.py"), cwd=tmp_path)
+def test_the_examples_own_problem_finds_the_mean_level(run_here):
+    assert "found [5. 6.]" in run_here(ROOT / "examples" / "own_problem.py")
 
 
-def test_the_examples_own_activity_obeys_the_sharp_law(tmp_path):
-    output = python(str(ROOT / "examples" / "own_activity.py"), cwd=tmp_path)
+def test_the_examples_own_activity_obeys_the_sharp_law(run_here):
+    output = run_here(ROOT / "examples" / "own_activity.py")
     exact, law = (float(re.search(rf"{name} (\S+?),?\s", output + " ").group(1)) for name in ("error", "law"))
     assert exact == pytest.approx(law, rel=0.02)
 
@@ -84,9 +98,9 @@ def test_the_examples_own_stream_and_transport_find_the_mean_level(tmp_path, nam
     assert "asked: w = [2.]" in python(str(ROOT / "examples" / name), cwd=tmp_path)
 
 
-def test_the_rehearsal_of_the_live_page_runs(tmp_path):
+def test_the_rehearsal_of_the_live_page_runs(run_here):
     (program,) = blocks("docs/live.md")
-    assert python("-c", program, cwd=tmp_path).startswith("w = [2.] after 1.3 hours")
+    assert run_here(program).startswith("w = [2.] after 1.3 hours")
 
 
 def test_the_example_file_is_a_valid_experiment():

@@ -1,12 +1,12 @@
 """Where a live run runs, who watches it, and why it ended: the public names of `siag.live`."""
 
-from siag.live.connection import Limits
 from siag.live.monitor.metrics import Metrics
 from siag.live.monitor.watch import JsonLines, Quiet, Several, Terminal, Watcher
-from siag.live.network import Network, serve, work
 from siag.live.ray import Ray
 from siag.live.reasons import Ending, Failure
+from siag.live.reception import Limits
 from siag.live.runtime import Runtime
+from siag.live.serve import Network, serve, work
 from siag.live.spec import Spec
 from siag.live.train import train
 from siag.live.transports.shared_memory import SharedMemory

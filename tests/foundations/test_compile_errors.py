@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numba.core.errors import NumbaError
 
-from siag.foundations.compile_errors import LONGEST, essence
+from siag.foundations.compile_errors import LONGEST, essence, explain
 from siag.foundations.dispatch import compiled, verb
 from siag.foundations.errors import SiagError
 
@@ -85,3 +85,11 @@ def test_a_function_that_is_no_verbs_is_named_itself():
 def test_an_error_without_a_reason_and_one_of_many_words_still_make_a_short_line():
     assert essence(NumbaError("")) == "no reason given"
     assert len(essence(NumbaError("x" * 10_000))) == LONGEST
+
+
+def test_a_place_within_numba_is_not_the_one_that_is_told():
+    place = 'File "{}", line {}:\ndef {}(state):\n'
+    text = place.format("/site-packages/numba/cpython/builtins.py", 777, "min_iterable") + place.format(
+        "mine.py", 3, "f"
+    )
+    assert "mine.py, line 3, in f: " in explain(NumbaError(text), [], "loop")

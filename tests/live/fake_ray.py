@@ -1,13 +1,13 @@
 """A fake of the few calls of Ray that a driver makes, for tests without a cluster."""
 
-from siag.live.ray import cluster, driver, servers, workers
+from siag.live.ray import cluster, driver, processes
 
 
 def fake_ray(monkeypatch):
     """What the driver takes for Ray from now on."""
     fake = FakeRay()
-    for module in (cluster, driver, servers, workers):
-        monkeypatch.setattr(module, "installed", lambda: fake)
+    for module in (cluster, driver, processes):
+        monkeypatch.setattr(module, "ray", fake)
     return fake
 
 
@@ -17,7 +17,7 @@ class FakeRay:
     def __init__(self):
         import ray
 
-        self.exceptions, self.cloudpickle = ray.exceptions, ray.cloudpickle
+        self.exceptions, self.cloudpickle, self.util = ray.exceptions, ray.cloudpickle, ray.util
         self.names, self.answers = [], {}
 
     def remote(self, kind):

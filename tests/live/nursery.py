@@ -8,11 +8,13 @@ import json
 import os
 import signal
 import sys
+import time
 
 from peers import gap
 from tests.specs import assembly_of
 
-from siag.live.connection import Limits
+from siag.live.connections import Connections
+from siag.live.reception import Limits
 from siag.live.security import Tokens
 from siag.live.transports.tcp.endpoint import listen
 from siag.live.transports.tcp.server import serve_eagerly
@@ -33,9 +35,9 @@ def serve(port, **given):
     server = whole.server
     facts = {"version": server.version, "reports": server.reports, "gap": gap(server.state)}
     listeners = listen("127.0.0.1", port)
-    parts = {"context": None, "tokens": Tokens.none(), "limits": Limits()}
     ready = lambda host, port: say(pid=os.getpid(), port=port, **facts)  # noqa: E731  # one line of a script
-    whole.run(lambda session: serve_eagerly(session, listeners, ready=ready, **parts))
+    connections = Connections(whole.session, Tokens.none(), Limits(), now=time.monotonic())
+    whole.run(lambda session: serve_eagerly(connections, listeners, context=None, ready=ready))
     say(ended=whole.session.why, version=server.version, reports=server.reports, gap=gap(server.state))
 
 

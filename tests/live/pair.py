@@ -6,17 +6,17 @@ import random
 import numpy as np
 
 from siag.live import wire
-from siag.live.connection import Limits, Send, SendModel
 from siag.live.connections import Connections
 from siag.live.curve import Curve
 from siag.live.frame_reader import FrameReader
 from siag.live.monitor.watch import Quiet
+from siag.live.reception import Limits, Send, SendModel
 from siag.live.security import Tokens
 from siag.live.session import Session
 from siag.live.task import FromStream, StreamEnded
 from siag.live.until import Until
 from siag.live.welcome import Dismissed, make_method
-from siag.live.worker import Compute, Connect, HangUp, Part, Phase, Say, SendReport, Worker
+from siag.live.worker import Connect, HangUp, Phase, Worker
 from siag.methods import SIAG
 from siag.server.guard import Guard
 from siag.server.parameter_server import ParameterServer
@@ -40,7 +40,7 @@ def begun(names=("a",), *, d=D, method=None, step=0.5, guard=None, until=None, s
     guard = guard or Guard(jump=None)
     server = ParameterServer(method or SIAG(), Constant(step), np.zeros(d), list(names), guard=guard)
     until, notes = until or Until(), Notes()
-    made = session(server, until, Curve(until, 10, None), watcher=notes, **options)
+    made = session(server, Curve(until, 10, None), watcher=notes, **options)
     made.notes = notes
     made.recover(0.0)
     made.begin(0.0)
@@ -152,8 +152,8 @@ class Pair:
         def make(description, w0):
             return FromStream(pull, [np.full(w0.size, float(k)) for k in range(samples)], make_method(description), w0)
 
-        self.worker = Worker(make, rng=random.Random(1), **given)
         self.remarks, self.caller, self.reader = [], None, None
+        self.worker = Worker(make, rng=random.Random(1), say=self.remarks.append, **given)
         self.connect_at = None
         self.travelled = self.cuts = 0
         self.to_server = b""
@@ -250,13 +250,9 @@ class Pair:
     def do(self, actions):
         """Carry out what the worker wants done."""
         for action in actions:
-            if isinstance(action, SendReport):
-                self.to_server += action.head + self.worker.message.tobytes()
-            elif isinstance(action, Say):
-                self.remarks.append(action.text)
-            elif isinstance(action, Connect):
+            if isinstance(action, Connect):
                 self.connect_at = self.desk.now + action.after
             elif isinstance(action, HangUp):
                 self.drop()
-            elif not isinstance(action, Compute | Part):
-                self.to_server += action.frame
+            else:
+                self.to_server += action.content

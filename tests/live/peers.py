@@ -20,16 +20,17 @@ from tests.specs import spec_of
 
 from siag.live import wire
 from siag.live.assembly import Assembly
-from siag.live.connection import Limits
 from siag.live.connections import Connections
 from siag.live.monitor.watch import Quiet
-from siag.live.network import work
 from siag.live.reasons import Ending
+from siag.live.reception import Limits
 from siag.live.security import Tokens
+from siag.live.serve import work
+from siag.live.sharding.client import connect
 from siag.live.task import FromStream
 from siag.live.transports.tcp.endpoint import listen
 from siag.live.transports.tcp.server import serve_eagerly
-from siag.live.transports.tcp.worker import TcpWorker, connect
+from siag.live.transports.tcp.worker import TcpWorker
 from siag.live.welcome import make_method
 from siag.live.worker import Worker
 from siag.methods import SIAG
@@ -88,12 +89,11 @@ class InThread:
         self._listening.set()
 
     def _serve(self):
-        def make(*arguments, **given):
-            self.connections = self._make(*arguments, **given)
-            return self.connections
-
         def carry(session):
-            serve_eagerly(session, self._listeners, ready=self._ready, make=make, **self._given)
+            given = dict(self._given)
+            context, tokens, limits = (given.pop(name) for name in ("context", "tokens", "limits"))
+            self.connections = self._make(session, tokens, limits, now=time.monotonic(), **given)
+            serve_eagerly(self.connections, self._listeners, context=context, ready=self._ready)
 
         try:
             self.run = self.assembly.run(carry)
@@ -302,10 +302,8 @@ class Working:
 
     def __init__(self, address, make, *, context=None, share=False, connect=connect, **given):
         self.remarks, self.outcome = [], None
-        self.machine = Watched(make, share=share, **given)
-        self._driver = TcpWorker(
-            address, self.machine, context=context, say=self.remarks.append, share=share, connect=connect
-        )
+        self.machine = Watched(make, share=share, say=self.remarks.append, **given)
+        self._driver = TcpWorker(address, self.machine, context=context, connect=connect)
         self.thread = threading.Thread(target=self._live, daemon=True)
 
     def _live(self):

@@ -4,7 +4,7 @@ import math
 
 from hypothesis import strategies as st
 
-from siag.server.snapshot import Snapshot, State, WorkerView
+from siag.server.status import Snapshot, State, WorkerView
 
 counts = st.integers(0, 2**53)
 reals = st.floats(width=64)  # NaN and infinities, too
@@ -31,7 +31,7 @@ snapshots = st.builds(
     seconds=reals,
     rate=reals,
     ages=st.lists(st.integers(0, 2**40), max_size=54).map(tuple),
-    workers=st.lists(workers, max_size=25).map(tuple),
+    workers=st.lists(workers, max_size=25, unique_by=lambda worker: worker.name).map(tuple),
     loss=st.none() | reals,
     saved=st.none() | reals,
     problems=st.lists(words, max_size=7).map(tuple),

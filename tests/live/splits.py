@@ -2,7 +2,7 @@
 
 import multiprocessing
 import threading
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 from peers import PATIENCE, InThread, Notes, Working
@@ -10,16 +10,15 @@ from tests.specs import spec_of
 
 import siag
 from siag.live.assembly import Assembly
-from siag.live.connection import Limits
 from siag.live.connections import Connections
-from siag.live.parts import Parts
+from siag.live.reception import Limits
 from siag.live.security import Tokens
 from siag.live.sharding import Follower
 from siag.live.sharding.client import connect
-from siag.live.sharding.lead_connections import LeadConnections
-from siag.live.sharding.link import Followers
-from siag.live.sharding.split_parts import SplitParts
+from siag.live.sharding.lead import LeadAssembly, LeadConnections
+from siag.live.sharding.slices import Shard
 from siag.live.task import FromProblem
+from siag.live.transports.tcp.client import ClientConnection
 from siag.live.until import Until
 from siag.live.welcome import make_method
 from siag.methods import SIAG
@@ -64,11 +63,12 @@ class Split(InThread):
         self.followers, self._owns = followers, followers is None
         if followers is None:
             given = {"tokens": tokens, "secret": SECRET, "context": context, "share": share}
-            self.followers = [Running(Follower(spec, k, shards, **given)) for k in range(1, shards)]
+            self.followers = [Running(Follower(Shard(spec, k, shards), **given)) for k in range(1, shards)]
         try:
-            others = Followers([each.address for each in self.followers], secret, client)
-            parts = SplitParts(spec, others) if others.addresses else Parts(spec)
-            assembly = Assembly(spec, parts=parts, about=about or {"problem": repr(PROBLEM), "seed": 0})
+            others, dial = [each.address for each in self.followers], partial(ClientConnection, context=client)
+            about = about or {"problem": repr(PROBLEM), "seed": 0}
+            lead = LeadAssembly(spec, others, secret, dial, about=about) if others else None
+            assembly = lead or Assembly(spec, about=about)
         except BaseException:
             self._stop_followers()
             raise
@@ -139,7 +139,7 @@ def same(path, split, run, problem=PROBLEM):
 def serve_follower(pipe, k, shards, folder):
     """A follower in a process of its own; it says where it listens."""
     spec = spec_of([str(i) for i in range(PROBLEM.n)], d=PROBLEM.d, step=STEP, folder=folder)
-    follower = Follower(spec, k, shards, tokens=Tokens.none(), secret=SECRET)
+    follower = Follower(Shard(spec, k, shards), tokens=Tokens.none(), secret=SECRET)
     pipe.send(follower.address)
     follower.run()
 

@@ -14,9 +14,9 @@ import siag
 from siag.foundations.errors import BadInput
 from siag.live import wire
 from siag.live.certificates import make_certificates
-from siag.live.connection import GRACE, SLOWEST, UNREAD, Limits
 from siag.live.connections import OCCUPIED
 from siag.live.reasons import Ending
+from siag.live.reception import GRACE, SLOWEST, UNREAD, Limits
 from siag.live.security import Tokens, read_token
 from siag.live.session import Session
 from siag.server.guard import Guard
@@ -153,9 +153,9 @@ def test_another_problem_or_seed_is_refused_before_a_row_is_taken(hello, says):
 def tokens(tmp_path):
     make_certificates(tmp_path / "ours", hosts=[], workers=3)
     make_certificates(tmp_path / "theirs", hosts=[], workers=1)
-    secret = [read_token(tmp_path / "ours" / f"worker-{row}.token").secret for row in range(3)]
+    secret = [read_token(tmp_path / "ours" / f"worker-{row}.token") for row in range(3)]
     known = Tokens.load(tmp_path / "ours" / "tokens.json", [str(row) for row in range(3)])
-    return known, secret, read_token(tmp_path / "theirs/worker-0.token").secret
+    return known, secret, read_token(tmp_path / "theirs/worker-0.token")
 
 
 def test_a_token_binds_a_worker_to_its_row_and_nothing_else_does(tokens):

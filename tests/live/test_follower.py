@@ -7,9 +7,9 @@ from tests.specs import spec_of
 
 from siag.foundations.errors import BadFile
 from siag.live import wire
-from siag.live.connection import Limits
+from siag.live.reception import Limits
 from siag.live.security import Tokens
-from siag.live.sharding.follower_connections import BEAT, FollowerConnections
+from siag.live.sharding.follower import BEAT, FollowerConnections
 from siag.live.sharding.orders import NOTE, Answer, GoBack, Move, Save, Take, frames, pack
 from siag.live.sharding.slices import Shard
 from siag.methods import SGD
@@ -43,8 +43,8 @@ class Following(Desk):
 
     def __init__(self, store=None):
         self.store, self.now = store, 0.0
-        opened = None if store is None else lambda: store
-        self.connections = FollowerConnections(Shard(SPEC, 1, 2), Tokens.none(), SECRET, Limits(), store=opened)
+        given = {"tokens": Tokens.none(), "secret": SECRET, "store": None if store is None else lambda: store}
+        self.connections = FollowerConnections(Shard(SPEC, 1, 2), Limits(), **given)
         self.lead = self.call()
         kind, _, self.welcome = self.lead.hello(lead=SECRET, **FACTS)
         assert kind == wire.WELCOME
@@ -108,7 +108,7 @@ def test_a_guest_whom_the_lead_does_not_let_in_may_not_report():
         ({"visit": 11, "shards": 2}, "the visit is known already", False),
         ({"lead": ["no"]}, "the secret is not this server's", True),
         ({"lead": "a guess", **FACTS}, "the secret is not this server's", True),
-        ({"lead": SECRET, **FACTS, "d": 5}, "d is 4 here, 5 at the lead", True),
+        ({"lead": SECRET, **FACTS, "shards": 3}, "shards is 2 here, 3 at the lead", True),
         ({"protocol": 99}, "install the same version", True),
     ],
 )

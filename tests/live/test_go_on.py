@@ -15,7 +15,7 @@ IDENTITY = {"n": 1}
 
 def session(folder, guard=None):
     server = ParameterServer(siag.methods.SIAG(), STEP, np.zeros(2), 1, guard=guard)
-    made = Session(server, Until(), Curve(Until(), 10, None), store=Store(folder, IDENTITY, durable=True), durable=True)
+    made = Session(server, Curve(Until(), 10, None), store=Store(folder, IDENTITY, durable=True), durable=True)
     made.recover(0.0)
     made.begin(0.0)
     return made
@@ -58,7 +58,7 @@ def curved(folder, iterations=100, durable=False):
     until = Until(iterations=iterations)
     server = ParameterServer(siag.methods.SIAG(), STEP, np.zeros(2), 1)
     curve = Curve(until, 10, lambda w: float(np.square(w - 1.0).sum()))
-    made = Session(server, until, curve, store=Store(folder, IDENTITY, durable=durable), durable=durable)
+    made = Session(server, curve, store=Store(folder, IDENTITY, durable=durable), durable=durable)
     made.recover(0.0)
     made.begin(0.0)
     return made
@@ -118,7 +118,7 @@ def test_a_curve_with_nothing_measured_and_an_open_end_goes_on_too(tmp_path):
     rows = []
     for count in (30, 30):
         server = ParameterServer(siag.methods.SIAG(), STEP, np.zeros(2), 1)
-        made = Session(server, Until(), Curve(Until(), 100, None), store=Store(tmp_path, IDENTITY))
+        made = Session(server, Curve(Until(), 100, None), store=Store(tmp_path, IDENTITY))
         made.recover(0.0)
         made.begin(0.0)
         report(made, count)

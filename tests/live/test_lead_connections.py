@@ -6,11 +6,9 @@ import numpy as np
 
 from siag.live import wire
 from siag.live.assembly import Assembly
-from siag.live.connection import Limits, SendModel
-from siag.live.parts import Parts
+from siag.live.reception import Limits, SendModel
 from siag.live.security import Tokens
-from siag.live.sharding.lead import LeadServer
-from siag.live.sharding.lead_connections import LeadConnections
+from siag.live.sharding.lead import LeadConnections, LeadServer
 from siag.live.sharding.link import Note
 from siag.live.sharding.slices import Shard
 from specs import spec_of
@@ -31,10 +29,10 @@ class FakeLink:
         pass
 
 
-class LeadParts(Parts):
+class LeadAssembly(Assembly):
     """Of a lead with one follower."""
 
-    def server(self, stack):
+    def make_server(self, stack):
         return LeadServer(Shard(self.spec, 0, 2), [FakeLink()], **self.given)
 
 
@@ -46,7 +44,7 @@ def receive(connections, connection, content):
 
 def test_a_lead_answers_between_reports_that_are_complete_together():
     spec = spec_of(("a", "b"), d=2)
-    assembly = Assembly(spec, parts=LeadParts(spec))
+    assembly = LeadAssembly(spec)
     lead = LeadConnections(assembly.session, Tokens.none(), Limits(), now=0.0)
     (link,) = assembly.server.links
     for row in range(2):

@@ -5,7 +5,8 @@ import pytest
 from tests.specs import spec_of
 
 from siag.live.sharding import ShardLost
-from siag.live.sharding.saves import LeadStore
+from siag.live.sharding.lead import LeadStore
+from siag.live.sharding.orders import GoBack, Save
 from siag.live.sharding.slices import Shard
 from siag.storage.background import Inline
 
@@ -29,13 +30,12 @@ class FakeLead:
         self.shard, self.links = Shard(spec_of(folder=folder), 0, 3), [FakeLink(1), FakeLink(2)]
         self.orders, self.lost = [], False
 
-    def save(self, number, common):
-        self.orders.append((number, common))
+    def order(self, order):
+        self.orders.append(order)
+
+    def flush(self):
         if self.lost:
             raise ShardLost("shard 2 is lost")
-
-    def go_back(self, number):
-        self.orders.append(number)
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def lead(tmp_path):
 def store(lead, tmp_path):
     with LeadStore(tmp_path, lead, background=Inline()) as made:
         assert made.recover({"w": np.zeros(3)}) is None
-        assert lead.orders.pop() == 0
+        assert lead.orders.pop() == GoBack(0)
         yield made
 
 
@@ -68,7 +68,7 @@ def test_a_save_is_common_when_all_shards_have_it_and_a_problem_is_named_until_t
     first.saved = second.saved = (2, None)
     assert (store.problem, store.ever) == (None, True)
     assert save(store)
-    assert lead.orders == [(1, 0), (2, 0), (3, 2)]
+    assert lead.orders == [Save(1, 0), Save(2, 0), Save(3, 2)]
 
 
 def test_a_shard_that_was_not_asked_because_another_is_lost_is_not_waited_for(lead, store):
@@ -77,8 +77,8 @@ def test_a_shard_that_was_not_asked_because_another_is_lost_is_not_waited_for(le
         with pytest.raises(ShardLost):
             save(store, wait=wait)
     assert not store.ever
-    assert lead.orders == [(1, 0), (2, 0)]
-    assert all(link.waited == [0] for link in lead.links)
+    assert lead.orders == [Save(1, 0), Save(2, 0)]
+    assert all(set(link.waited) == {0} for link in lead.links)
 
 
 def test_a_save_that_is_waited_for_says_whether_all_have_it(lead, store):

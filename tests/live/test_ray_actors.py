@@ -54,18 +54,21 @@ class FakeSession:
 
     def __init__(self, *names):
         members = [SimpleNamespace(name=name, state="expected", reason="", reports=0) for name in names]
-        self.server, self.over, self.told, self.failures = SimpleNamespace(members=members), False, [], []
+        self.server, self.over, self.told, self.departures = SimpleNamespace(members=members), False, [], self
+        self.failures = []
 
     def failed(self, row, why, kind):
         self.told.append((kind, row, why))
+        self.failures.append(SimpleNamespace(row=row, kind=kind))
 
     def left(self, row, now, why):
         self.told.append(("left", row, why))
+        self.server.members[row].state = "left"
 
     def end(self, ending, detail):
         self.told.append(ending)
 
-    def whereabouts(self):
+    def desertion(self):
         return Ended(Ending.NOBODY)
 
     def soon(self, act):
@@ -79,25 +82,22 @@ def test_a_server_obeys_once_and_does_not_repeat_what_it_knows():
     session.server.members[3].state = "refused"
     gone = {row: Gone(Failure.OWN_CODE, "no stream") for row in (1, 2)} | {0: Gone(None, "done")}
     for _ in range(2):
-        server.look(None, None, gone)
+        server.look(None, gone)
     assert session.told == [(Failure.OWN_CODE, 1, "no stream"), ("left", 0, "done")]
-    server.look(None, None, gone | {3: Gone(Failure.GAVE_UP, "dismissed")})
+    server.look(None, gone | {3: Gone(Failure.GAVE_UP, "dismissed")})
     assert session.told[2:] == [Ending.NOBODY]
-    server.look(None, Ended(Ending.INTERRUPTED), {})
+    server.look(Ended(Ending.INTERRUPTED), {})
     assert session.told[3:] == [Ending.INTERRUPTED]
 
 
-def test_remarks_reach_the_driver_once_each_and_again_in_another_life():
+def test_remarks_reach_the_driver_once_each():
     server = ServerActor(VERSION)
     server._relay.event("one")
     server._relay.problem("two")
-    look = server.look(None, None, {})
-    assert look.lines == [(False, "one"), (True, "two")]
+    assert server.look(None, {}).lines == [(False, "one"), (True, "two")]
     server._relay.event("three")
-    again = server.look(look.place, None, {})
-    assert again.lines == [(False, "three")]
-    assert server.look(again.place, None, {}).lines == []
-    assert len(server.look(("another life", 7), None, {}).lines) == 3
+    assert server.look(None, {}).lines == [(False, "three")]
+    assert server.look(None, {}).lines == []
 
 
 @pytest.mark.usefixtures("_on_a_node")

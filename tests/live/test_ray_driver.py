@@ -1,7 +1,5 @@
 """What the driver of a run on Ray decides, without a cluster: its servers and workers, and time, are made up."""
 
-from types import SimpleNamespace
-
 import jobs
 import pytest
 from fake_ray import fake_ray
@@ -10,11 +8,10 @@ import siag
 from siag.foundations.errors import SiagError
 from siag.live.announcer import Announcer
 from siag.live.ray.actors import Gone
-from siag.live.ray.driver import CROWDED, Driver
+from siag.live.ray.driver import CROWDED, Driver, mention_size
 from siag.live.ray.resources import ONE_CPU, Needs
 from siag.live.ray.server_actor import Look, Outcome
 from siag.live.reasons import Ended, Ending
-from siag.runtimes import Ray
 
 pytestmark = pytest.mark.ray
 
@@ -58,7 +55,7 @@ class FakeServers:
         if self.missed:
             return None
         self.heard.append((why, gone))
-        return Look(True, [(True, "problem: x"), (False, "y")] if len(self.heard) == 1 else [], ("life", 0), None)
+        return Look(True, [(True, "problem: x"), (False, "y")] if len(self.heard) == 1 else [], None)
 
     def outcome(self):
         return self.found
@@ -195,7 +192,7 @@ def test_ctrl_c_before_the_server_is_there_ends_the_run_at_once():
 def test_more_processes_than_cores_are_mentioned(monkeypatch, ours, workers, said):
     monkeypatch.setattr("os.cpu_count", lambda: 4)
     notes = jobs.Notes()
-    Ray()._mention_size(SimpleNamespace(n=workers, w0=SimpleNamespace(size=3)), Announcer(notes), ours)
+    mention_size(Announcer(notes), workers, 3, 1, ours)
     assert notes.heard("81 processes share the 4 cores of this machine", "memory of its own; use fewer workers") is said
 
 

@@ -180,6 +180,20 @@ def test_numbers_that_do_not_fit_together():
         train(streams=[])
 
 
+def test_a_table_that_only_all_servers_together_can_hold_is_not_made_by_the_driver(monkeypatch):
+    init = SIAG.init
+
+    def init_small(self, w0, n):
+        if w0.size > 1:
+            raise MemoryError
+        return init(self, w0, n)
+
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    monkeypatch.setattr(SIAG, "init", init_small)
+    with pytest.raises(siag.BadInput, match="address"):
+        train(runtime=Ray(address="127.0.0.1:1", shards=2))
+
+
 def test_places_that_do_not_suit(tmp_path):
     with pytest.raises(siag.BadInput, match=r"folder = 's3://bucket/run': .*s3fs"):
         train(folder="s3://bucket/run")

@@ -8,10 +8,9 @@ from fake_ray import fake_ray
 import siag
 from siag.foundations.errors import SiagError
 from siag.live.ray.actors import Gone, Secrets
+from siag.live.ray.processes import Servers, Workers
 from siag.live.ray.resources import ONE_CPU
 from siag.live.ray.server_actor import Look, ServerSpec
-from siag.live.ray.servers import Servers
-from siag.live.ray.workers import Workers
 from siag.live.reasons import Failure
 from siag.live.spec import Spec
 
@@ -43,7 +42,7 @@ def test_workers_are_up_when_they_answer_and_gone_when_their_work_has_ended(ray)
     assert some.up == {1}
     some.work("server")
     ray.answer("siag worker 1 run", Gone(None, "its stream has ended"))
-    ray.answer("siag worker 2 run", ray.exceptions.ActorDiedError())
+    ray.answer("siag worker 2 load", ray.exceptions.ActorDiedError())
     some.look()
     assert some.gone == {1: Gone(None, "its stream has ended"), 2: Gone(Failure.GAVE_UP, DIED)}
     assert (some.up, names(ray)) == (set(), ["siag worker 0"])
@@ -64,7 +63,9 @@ def test_workers_that_may_not_be_there_wait_and_come_back_to_work(ray):
     some.keep(2)
     some.work("server")
     assert names(ray) == ["siag worker 0", "siag worker 1"]
+    ray.answer("siag worker 0 load")
     ray.answer("siag worker 0 run", Gone(None, ""))
+    some.look()
     some.look()
     assert not some.keep(2)
     assert names(ray) == ["siag worker 1", "siag worker 2"]
@@ -72,7 +73,9 @@ def test_workers_that_may_not_be_there_wait_and_come_back_to_work(ray):
     assert not ray.names
     some.keep(2)
     assert names(ray) == ["siag worker 1", "siag worker 2"]
+    ray.answer("siag worker 1 load")
     ray.answer("siag worker 1 run", Gone(None, ""))
+    some.look()
     some.look()
     assert some.gone.keys() == {0, 1}
 
@@ -125,9 +128,10 @@ def test_a_server_that_does_not_answer_is_busy_being_restarted_or_gone(ray, grou
     ray.answer("siag server look", errors.ActorDiedError())
     with pytest.raises(SiagError, match=f"^the server could not be started: {DIED}"):
         some.look(None, {})
-    look = Look(True, [], ("life", 3), None)
-    answers = (errors.GetTimeoutError(), None, False), (look, look, False), (errors.RayActorError(), None, True)
-    for answer, found, missed in answers:
+    look = Look(True, [], None)
+    ray.answers.clear()
+    assert (some.look(None, {}), some.missed) == (None, False)
+    for answer, found, missed in (look, look, False), (errors.RayActorError(), None, True):
         ray.answer("siag server look", answer)
         assert (some.look(None, {}), some.missed) == (found, missed)
     ray.answer("siag server look", errors.ActorDiedError())
@@ -138,7 +142,7 @@ def test_a_server_that_does_not_answer_is_busy_being_restarted_or_gone(ray, grou
 def test_a_server_that_is_gone_without_a_folder_says_what_would_help(ray, groups):
     some = some_servers()
     some.start()
-    ray.answer("siag server look", Look(True, [], ("life", 3), None))
+    ray.answer("siag server look", Look(True, [], None))
     some.look(None, {})
     ray.answer("siag server run", ray.exceptions.ActorDiedError())
     with pytest.raises(SiagError, match=f"is gone: {DIED}; with folder= it would be restarted"):

@@ -12,7 +12,6 @@ from siag.live.reasons import (
     Problem,
     Trouble,
     WorkerFailure,
-    clearest,
     no_progress,
     some,
 )
@@ -60,10 +59,10 @@ def test_a_failure_has_a_sentence_and_an_alarm(kind, text, alarm):
 
 
 def test_the_clearest_failure_is_the_first_with_a_reason_of_its_own():
-    vague, own, other = failure(Failure.GONE), failure(Failure.OWN_CODE, "b"), failure(Failure.OWN_CODE, "c")
-    assert clearest([vague, failure(Failure.GAVE_UP), own, other]) is own
-    assert clearest([vague, failure(Failure.GAVE_UP)]).kind is Failure.GAVE_UP
-    assert no_progress([vague, own]) == f"no worker has reported anything; {own.text}"
+    vague, gave_up = failure(Failure.GONE), failure(Failure.GAVE_UP)
+    own, other = failure(Failure.OWN_CODE, "b"), failure(Failure.OWN_CODE, "c")
+    assert no_progress([vague, own, other]) == f"no worker has reported anything; {own.text}"
+    assert no_progress([vague, gave_up]) == f"no worker has reported anything; {gave_up.text}"
 
 
 def test_of_very_many_failures_some_are_named():

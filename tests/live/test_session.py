@@ -14,8 +14,8 @@ import siag
 from disks import SmallDisk
 from siag.activity import EveryArrivals, Tick, Trace
 from siag.live.checkpoints import SAVE
+from siag.live.durable_log import ENTRY, REPORTED
 from siag.live.reasons import Ended, Ending, Failure, Problem, Trouble
-from siag.live.recovery import ENTRY, REPORTED
 from siag.live.session import LOOK, SHOW
 from siag.server import Departed, Guard, Refused
 from siag.server.ledger import LARGEST
@@ -57,7 +57,7 @@ def join(session, now=0.0):
 
 
 def failures(session):
-    return [(failure.name, failure.kind, failure.reason) for failure in session.failures]
+    return [(failure.name, failure.kind, failure.reason) for failure in session.departures.failures]
 
 
 def test_the_end_comes_with_the_last_iteration_and_with_the_last_report(assembled):
@@ -236,7 +236,7 @@ def test_a_worker_that_is_gone_has_one_line_until_it_reports_again_or_leaves(ass
         session.died(1, "killed")
     assert failures(session) == [("a", Failure.GONE, "loss 99"), ("b", Failure.GONE, "killed")]
     join(session, 200.0)
-    assert len(session.failures) == 2
+    assert len(session.departures.failures) == 2
     report(session, 0, 200.1)
     assert failures(session) == [("b", Failure.GONE, "killed")]
     session.died(0, "killed too")
@@ -320,7 +320,7 @@ def test_a_worker_that_is_away_for_too_long_counts_as_having_left(assembled):
     session.server.join(0, 40.0)
     report(session, 0, 40.1)
     assert session.server.state.rows[0].any()
-    assert not session.failures
+    assert not session.departures.failures
     session.look_after(80.0)
     assert [member.state for member in session.server.members] == ["working", "working"]
     assert not session.over
@@ -385,7 +385,7 @@ def test_a_server_that_lingers_ends_when_all_are_forgotten_for_long_enough(assem
     session.look_after(101.1)
     assert session.over
     assert session.ended == Ended(Ending.LINGERED, "100")
-    assert session.whereabouts() == Ended(Ending.NOBODY, "2 forgotten")
+    assert session.departures.desertion() == Ended(Ending.NOBODY, "2 forgotten")
 
 
 def test_a_worker_that_was_forgotten_is_so_after_a_crash_too(assembled, tmp_path):
@@ -527,7 +527,7 @@ def test_a_log_that_ends_with_a_report_which_was_never_accepted_is_gone_on_with(
 
 UNACCEPTABLE = {
     "push": lambda session: report(session, 0, 0.3, math.inf),
-    "skip": lambda session: session.skip(0, 2, 0, 0.3),  # a sample it has reported before
+    "skip": lambda session: session.push(0, 2, None, 0, 0.3),  # a sample it has reported before
 }
 
 
@@ -801,7 +801,7 @@ def test_the_trace_is_on_disk_before_the_state_and_nobody_waits_for_it(assembled
     report(session, 0, 0.1)
     session.look_after(SAVE)
     assert not saved
-    later.of["siag-trace"].wait()
+    later.of["siag-trace"].shutdown()
     report(session, 0, SAVE + 0.01)
     session.look_after(SAVE + LOOK)
     assert saved == ["1,0,1,1,0.410000,\n"]  # only what came meanwhile
@@ -1039,7 +1039,7 @@ def test_a_worker_that_was_refused_for_good_may_be_readmitted(assembled):
     session.soon(session.readmit)  # as a signal handler does
     session.look_after(3.0)
     assert session.notes.events[-1] == "worker a may come again"
-    assert not session.failures
+    assert not session.departures.failures
     session.join(0, 4.0)
     report(session, 0, 4.1)
     assert session.server.reports == 1

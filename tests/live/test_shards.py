@@ -3,25 +3,21 @@
 import warnings
 from contextlib import ExitStack
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from peers import Client, Working, wait_until
 from smoothed import Smoothed
-from splits import PROBLEM, SECRET, Split, finish, hands, of_problem, same
-from tests.specs import spec_of
+from splits import PROBLEM, Split, finish, hands, of_problem, same
 
 from siag.activity import EveryArrivals, Tick
-from siag.foundations.errors import BadFile, BadInput, DivergenceWarning, SiagError, Unsuitable
+from siag.foundations.errors import BadFile, DivergenceWarning, SiagError
 from siag.live import wire
-from siag.live.security import Tokens
-from siag.live.sharding import Follower
 from siag.live.sharding.client import ShardedConnection, connect
 from siag.live.task import FromProblem, FromStream, StreamEnded
 from siag.live.until import Until
 from siag.live.welcome import make_method
-from siag.methods import LAG, SGD, SIAG, Averaged
+from siag.methods import SGD, SIAG, Averaged
 from siag.server.guard import Guard
 from siag.server.members import Departed
 from siag.steps import Constant, DelayAdaptive
@@ -37,7 +33,7 @@ SLOW = Constant(0.005)
         (SIAG(resum=1, wait=1.0), DelayAdaptive(0.01), EveryArrivals(1)),
         (Averaged(SIAG(), start=20), SLOW, EveryArrivals(1)),
         (Smoothed(), SLOW, EveryArrivals(1)),
-        (SIAG(), SLOW, Tick(0.002)),
+        (SIAG(), Constant(1e-5), Tick(0.002)),  # stable even if reports come a thousand ticks late
     ],
     ids=str,
 )
@@ -111,21 +107,19 @@ def test_refused_reports_change_no_shard(tmp_path):
 def test_a_report_that_is_not_finite_in_one_slice_is_refused_whole():
     with Split(2, names=["a"], w0=np.zeros(4)) as split:
         connection = ShardedConnection(split.addresses(), None)
-        connection.greet(wire.text(wire.HELLO, {"protocol": wire.PROTOCOL, "worker": "a", **connection.extras}))
-        assert connection.text(connection.receive({wire.WELCOME: wire.TOLD, wire.REFUSAL: wire.TOLD}))["shards"] == 2
+        connection.send(wire.text(wire.HELLO, {"protocol": wire.PROTOCOL, "worker": "a", **connection.extras}))
+        _, payload = connection.receive({wire.WELCOME: wire.TOLD, wire.REFUSAL: wire.TOLD})
+        assert wire.parse_text(payload)["shards"] == 2
         expected, w = {wire.MODEL: (32, 32), wire.REFUSAL: wire.TOLD}, np.empty(4)
-        assert connection.receive(expected).stamp == 0
-        connection.array(w)
+        assert connection.receive(expected, w)[0].stamp == 0
         connection.send(wire.head(wire.REPORT, 32, 0, 0), np.array([1.0, 2.0, 3.0, np.nan]))
-        head = connection.receive(expected)
+        head, payload = connection.receive(expected, w)
         assert head.kind == wire.REFUSAL
-        assert "not finite" in connection.text(head)["reason"]
-        assert connection.receive(expected).stamp == 0
-        connection.array(w)
+        assert "not finite" in wire.parse_text(payload)["reason"]
+        assert connection.receive(expected, w)[0].stamp == 0
         assert not w.any()
         connection.send(wire.head(wire.REPORT, 32, 0, 1), np.array([1.0, 2.0, 3.0, 4.0]))
-        assert connection.receive(expected).stamp == 1
-        connection.array(w)
+        assert connection.receive(expected, w)[0].stamp == 1
         assert np.array_equal(w, -0.005 * np.array([1.0, 2.0, 3.0, 4.0]))
         connection.close()
 
@@ -159,32 +153,10 @@ def test_a_lead_without_the_secret_is_refused():
 
 def test_a_lead_of_another_run_is_refused():
     with Split(2, method=SGD()) as split:
-        with pytest.raises(SiagError, match=r"method is SGD.* here, .*SIAG"):
-            Split(2, followers=split.followers)
         with pytest.raises(SiagError, match=r"shards is 2 here, 3 at the lead"):
             Split(3, method=SGD(), followers=2 * split.followers)
         with pytest.raises(SiagError, match=r"run is \w+ here, \w+ at the lead"):
             Split(2, method=SGD(), step=Constant(0.1), followers=split.followers)
-
-
-def test_what_cannot_be_split_is_refused_before_anything_starts():
-    given = {"tokens": Tokens.none(), "secret": SECRET}
-    with pytest.raises(Unsuitable, match="cannot be split"):
-        Follower(spec_of(method=LAG()), 1, 2, **given)
-    with pytest.raises(Unsuitable, match="cannot be split"):
-        Split(2, method=LAG(), followers=[SimpleNamespace(address=("127.0.0.1", 9))])  # nobody is called
-    with pytest.raises(BadInput, match=r"shards.*at most 3"):
-        Follower(spec_of(d=3), 1, 4, **given)
-    for k in (0, 2):
-        with pytest.raises(BadInput, match="k"):
-            Follower(spec_of(), k, 2, **given)
-    with pytest.raises(BadInput, match="secret"):
-        Follower(spec_of(), 1, 2, tokens=Tokens.none(), secret="")
-
-
-def test_a_durable_run_cannot_be_split(tmp_path):
-    with pytest.raises(BadInput, match="durable"):
-        Split(2, folder=tmp_path, durable=True)
 
 
 @pytest.mark.parametrize("place", [str, Path.as_uri])

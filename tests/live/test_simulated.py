@@ -52,7 +52,8 @@ RUNTIMES = {
 )
 def test_it_takes_the_steps_that_the_simulator_takes(method, runtime):
     live = train_problem(runtime, method=method, until=200, seed=runtime.seed)
-    simulated = siag.simulate(PROBLEM, method, runtime.activity(), STEP, iterations=200, seed=runtime.seed)
+    how = {"seed": runtime.seed, "compiled": method == SIAG()}  # for the others compiling would take longer
+    simulated = siag.simulate(PROBLEM, method, runtime.activity(), STEP, iterations=200, **how)
     assert same(live, simulated)
     assert np.allclose(np.diff(live.time[0, 1:]), np.diff(simulated.time[0, 1:]))  # from the first report, and from 0
 
@@ -73,7 +74,7 @@ def test_its_trace_replays_to_the_bit(tmp_path, server, method):
     runtime = Simulated(times=Exponential(1.0), slowness=[1, 2, 3, 9], seed=6)
     run = train_problem(runtime, method=method, server=server, until=100, seed=7, trace=path, w0=np.ones(D))
     assert run.t[-1] == 100
-    assert same(run, siag.replay(path))
+    assert same(run, siag.replay(path, compiled=method == SIAG()))
 
 
 # Any gradient, any stream, the same each time
@@ -180,7 +181,13 @@ def test_with_faults_too_the_run_ends_as_asked_and_is_the_same_each_time(tmp_pat
 def test_what_workers_remember_is_lost_at_the_same_moments_in_a_replay(tmp_path, method, seed):
     runtime = Simulated(seed=seed, faults=Faults(crashes=20.0, cuts=10.0))
     run = train_problem(runtime, method=method, until=200, trace=tmp_path / "trace.csv")
-    assert np.array_equal(run.w, siag.replay(tmp_path / "trace.csv").w)
+    assert np.array_equal(run.w, siag.replay(tmp_path / "trace.csv", compiled=False).w)
+
+
+def test_a_worker_that_is_down_does_not_crash_again():
+    runtime = Simulated(times=Fixed(0.1), seed=1, faults=Faults(crashes=0.5, down=5.0))
+    run = train([partial(make, [1.0] * 30)] * 2, runtime=runtime, until=20)
+    assert run.t[-1] == 20
 
 
 def test_crashes_of_workers_begin_their_streams_anew_and_all_samples_of_others_count():

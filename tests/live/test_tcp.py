@@ -9,9 +9,9 @@ from peers import PATIENCE, Client, D, Notes, Noting, Served, in_thread, pull, t
 import siag
 from siag.foundations.errors import BadInput, Missing
 from siag.live import wire
-from siag.live.connection import Limits
-from siag.live.network import parse_address, serve
+from siag.live.reception import Limits
 from siag.live.security import check_binding
+from siag.live.serve import parse_address, serve
 from siag.live.transports.tcp.client import ClientConnection
 
 
@@ -188,8 +188,8 @@ def test_a_connection_has_nothing_waiting_until_something_was_said():
         assert not connection.waiting()
         connection.send(wire.text(wire.HELLO, {"protocol": 2}))
         wait_until(connection.waiting)
-        head = connection.receive({wire.REFUSAL: wire.TOLD})
-        assert connection.text(head)["final"]
+        _, payload = connection.receive({wire.REFUSAL: wire.TOLD})
+        assert wire.parse_text(payload)["final"]
         with pytest.raises(ConnectionResetError):
             wait_until(connection.waiting)
         connection.close()
@@ -280,7 +280,7 @@ def test_only_this_machine_is_served_without_tls_and_tokens():
 
 def test_a_name_that_means_another_address_than_it_seems_is_found_out(monkeypatch):
     """Whatever the resolver says when it is asked first, the socket's own address is what counts."""
-    from siag.live import network
+    from siag.live import serve as network
 
     listen = network.listen
     monkeypatch.setattr(network, "listen", lambda host, port: listen("0.0.0.0", port))

@@ -221,7 +221,7 @@ def test_an_interrupted_frame_is_not_followed_by_another(monkeypatch):
         def torn(content):
             raise KeyboardInterrupt
 
-        monkeypatch.setattr(line._channel, "send", torn)
+        monkeypatch.setattr(line, "_send", torn)
         with pytest.raises(KeyboardInterrupt):
             line.send(wire.head(wire.SKIP))
         assert line.whole  # a signal that comes with the last byte of something small

@@ -15,9 +15,9 @@ import siag
 from siag.foundations.errors import BadInput, Unsuitable
 from siag.live import wire
 from siag.live.certificates import make_certificates
-from siag.live.connection import Limits
-from siag.live.network import parse_address, serve, work
+from siag.live.reception import Limits
 from siag.live.security import Tokens, client_context, read_token, server_context
+from siag.live.serve import parse_address, serve, work
 from siag.live.transports.tcp.client import ClientConnection
 from siag.live.welcome import Dismissed
 from siag.streams import Follow
@@ -53,7 +53,7 @@ def tokens(tmp_path):
     make_certificates(tmp_path / "ours", hosts=[], workers=3)
     make_certificates(tmp_path / "theirs", hosts=[], workers=3)
     secret = {
-        (whose, row): read_token(tmp_path / whose / f"worker-{row}.token").secret
+        (whose, row): read_token(tmp_path / whose / f"worker-{row}.token")
         for whose in ("ours", "theirs")
         for row in range(3)
     }
@@ -241,7 +241,7 @@ def test_a_worker_that_can_never_be_let_in_ends_at_once_with_the_reason(secure, 
 @pytest.fixture
 def client(secrets):
     """What a worker with TLS and a token is made with."""
-    context, token = client_context(secrets / "ours" / "ca.pem"), read_token(secrets / "ours" / "worker-0.token").secret
+    context, token = client_context(secrets / "ours" / "ca.pem"), read_token(secrets / "ours" / "worker-0.token")
     return {"context": context, "token": token}
 
 
@@ -264,9 +264,10 @@ def test_over_tls_nothing_is_waiting_when_only_tls_has_spoken(secure, client):
         assert not connection.waiting()
         connection.send(wire.text(wire.HELLO, {"protocol": 1, "token": client["token"]}))
         wait_until(connection.waiting)
-        assert connection.text(connection.receive({wire.WELCOME: wire.TOLD}))["row"] == 0
-        assert connection.receive({wire.MODEL: (8 * D, 8 * D)}).kind == wire.MODEL
-        connection.array(np.empty(D))
+        _, payload = connection.receive({wire.WELCOME: wire.TOLD})
+        assert wire.parse_text(payload)["row"] == 0
+        head, _ = connection.receive({wire.MODEL: (8 * D, 8 * D)}, np.empty(D))
+        assert head.kind == wire.MODEL
         assert not connection.waiting()
         connection.close()
 
@@ -389,3 +390,22 @@ def test_a_worker_survives_any_server():
             wait_until(lambda: worker.outcome is not None)
     assert isinstance(worker.outcome, Dismissed)
     assert str(worker.outcome) == "the server refused: no more"
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"host": "0.0.0.0", "insecure": "false"}, "insecure = 'false': must be True or False"),
+        ({"host": 3}, "host = 3: must be an address or a name; write it as text"),
+        ({"tokens": 3}, "tokens = 3: must be a path"),
+    ],
+)
+def test_what_opens_a_server_is_never_taken_for_something_else(given, says):
+    with pytest.raises(siag.BadInput, match=says):
+        siag.runtimes.Network(**given).secured(["a"])
+
+
+@pytest.mark.parametrize("given", [{"seed": 3}, {"pause": 3.0}])
+def test_a_worker_on_a_stream_has_neither_seed_nor_pause(given):
+    with pytest.raises(siag.BadInput, match="left out without a problem"):
+        siag.work("127.0.0.1:1", abs, [1.0], give_up=0.0, **given)

@@ -11,7 +11,6 @@ from siag.live import wire
 from siag.live.certificates import make_certificates
 from siag.live.security import client_context, server_context
 from siag.live.transports import waiting as spin
-from siag.live.transports.tcp import client as tcp_line
 from siag.live.transports.tcp.client import ClientConnection
 from siag.live.transports.waiting import Spinner
 
@@ -23,8 +22,8 @@ def joined(served, context=None):
     """A line on which everything up to the first model has been said."""
     line = ClientConnection(("127.0.0.1", served.port), context)
     try:
-        line.greet(wire.text(wire.HELLO, {"protocol": wire.PROTOCOL}))
-        line.text(line.receive({wire.WELCOME: wire.TOLD}))
+        line.send(wire.text(wire.HELLO, {"protocol": wire.PROTOCOL}))
+        line.receive({wire.WELCOME: wire.TOLD})
         receive(line)
         yield line
     finally:
@@ -32,8 +31,7 @@ def joined(served, context=None):
 
 
 def receive(line):
-    line.receive(MODELS)
-    line.array(np.empty(D))
+    line.receive(MODELS, np.empty(D))
 
 
 def exchange(line, sample):
@@ -83,9 +81,9 @@ def test_an_answer_that_is_there_soon_is_found_by_looking(secure, tmp_path, monk
         theirs = server_context(tmp_path / "certs" / "server.pem", tmp_path / "certs" / "server.key")
         ours = client_context(tmp_path / "certs" / "ca.pem")
     with Served(1, context=theirs) as served, joined(served, ours) as line:
-        monkeypatch.setattr(tcp_line, "_wait", lambda *given: pytest.fail("it went to sleep"))
-        looks, look = [], line._channel._look
-        line._channel._look = lambda: looks.append(1) or look()
+        monkeypatch.setattr(line, "_wait", lambda *given: pytest.fail("it went to sleep"))
+        looks, look = [], line._look
+        line._look = lambda: looks.append(1) or look()
         for sample in range(20):
             exchange(line, sample)
         assert looks
@@ -95,5 +93,5 @@ def test_an_answer_that_is_there_soon_is_found_by_looking(secure, tmp_path, monk
 def test_a_worker_looks_if_the_server_has_its_own_address(host, able):
     with socket.create_server((host, 0)) as listener:
         line = ClientConnection(listener.getsockname(), None)
-        assert line._channel._spinner.able is able
+        assert line._spinner.able is able
         line.close()

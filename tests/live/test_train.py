@@ -506,7 +506,7 @@ def test_why_a_worker_failed_is_known_though_it_said_much_before_that():
 
 
 def test_what_a_worker_says_and_its_last_words_do_not_get_into_each_others_way():
-    memory = Memory(multiprocessing, 2, 1, 1)
+    memory = Memory.shared(multiprocessing, 2, 1, 1)
     memory.say(1, "a remark")
     memory.say(1, "the end", last=True)
     memory.say(0, "another's")

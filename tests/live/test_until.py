@@ -98,7 +98,8 @@ class Watched:
         for tenth in range(1, 10 * seconds + 1):
             version = tenth * rate // 10
             server = at(version, float(version))
-            self.curve.keep_up(server, tenth / 10)
+            if server.version >= self.curve.next:
+                self.curve.note(server, tenth / 10)
             self.curve.refresh(server, tenth / 10)
             assert self.cost or version - self.curve.latest <= rate
         return self.curve.run(np.zeros(1), -1, {})

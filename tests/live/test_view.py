@@ -4,13 +4,13 @@ import pytest
 from snapshots import snapshot, worker
 from test_watch import CODES, console
 
-from siag.live.monitor.view import View
+from siag.live.monitor.view import view
 
 
 def heading(shown):
     """The word for how it ended, and its colour."""
     screen = console()
-    screen.print(View(shown, final=True))
+    screen.print(view(shown, screen, final=True))
     line = screen.file.getvalue().splitlines()[0]
     colours = {"\x1b[1;32m": "green", "\x1b[1;33m": "yellow"}
     (colour,) = [name for code, name in colours.items() if code in line.split(" ")[2]]

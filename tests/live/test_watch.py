@@ -12,9 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from rich.console import Console
 from snapshots import extreme, snapshot, snapshots, worker
 
-from siag.live.monitor.view import LOOKS, Screen, View
+from siag.live.monitor.view import LOOKS, Screen, view
 from siag.live.monitor.watch import JsonLines, Quiet, Several, Terminal
-from siag.server.snapshot import State, bin_label
+from siag.server.status import State, bin_label
 
 quick = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 CODES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
@@ -34,7 +34,7 @@ def console(width=80, height=40, terminal=True, file=None, kind=Console):
 def drawn(shown, width=80, height=40):
     """The view of a snapshot as plain lines."""
     screen = console(width, height)
-    screen.print(View(shown))
+    screen.print(view(shown, screen))
     return CODES.sub("", screen.file.getvalue()).splitlines()
 
 

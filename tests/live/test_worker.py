@@ -10,15 +10,11 @@ from siag.live.task import FromProblem
 from siag.live.worker import (
     LONGEST_WAIT,
     REJOIN,
-    Compute,
     Connect,
     End,
     HangUp,
-    Part,
     Phase,
-    Say,
     Send,
-    SendReport,
     Worker,
 )
 from siag.methods import SIAG
@@ -58,12 +54,13 @@ class Driven:
     """A worker, and short words for what happens to it."""
 
     def __init__(self, task=None, **given):
-        self.task = Counting() if task is None else task
-        self.worker = Worker(lambda description, w0: self.task, rng=random.Random(1), where="there", **given)
+        self.task, self.remarks = Counting() if task is None else task, []
+        given |= {"rng": random.Random(1), "where": "there", "say": self.remarks.append}
+        self.worker = Worker(lambda description, w0: self.task, **given)
 
     def connect(self, now=0.0, welcome=WELCOME):
         """Everything up to the first model."""
-        if self.worker.phase is Phase.AWAY:
+        if self.worker.task is None:
             assert self.worker.start(now) == [Connect(0.0)]
         self.worker.connected(now)
         assert self.say(wire.WELCOME, now, **welcome) == []
@@ -78,13 +75,13 @@ class Driven:
         return list(self.worker.frame(wire.Head(8 * D, wire.MODEL, stamp, 0), {}, now))
 
     def compute(self, now=0.0):
+        assert self.worker.busy
         return list(self.worker.computed(self.worker.compute(), now))
 
 
 def header(action):
     """Kind, stamp and sample of what is sent."""
-    raw = action.head if isinstance(action, SendReport) else action.frame
-    _, kind, _, stamp, sample = wire.HEADER.unpack_from(raw)
+    _, kind, _, stamp, sample = wire.HEADER.unpack_from(action.frame)
     return kind, stamp, sample
 
 
@@ -103,12 +100,16 @@ def test_it_says_hello_joins_computes_and_reports():
         "protocol": 1, "worker": "a", "token": "secret", "seed": 3, "memory": True, "visit": 5,
     }.items()  # fmt: skip
     assert driven.say(wire.WELCOME, **WELCOME) == []
-    assert driven.model(7) == [Say("joined as worker a, row 0 of 2"), Compute()]
+    assert driven.model(7) == []
+    assert driven.remarks == ["joined as worker a, row 0 of 2"]
     (report,) = driven.compute()
-    assert isinstance(report, SendReport)
+    assert report.array is driven.worker.message
+    assert report.content == report.frame + np.ones(D).tobytes()
     assert header(report) == (wire.REPORT, 7, 0)
     assert driven.worker.message.tolist() == [1.0] * D
-    assert driven.model(8) == [Compute()]
+    assert not driven.worker.busy
+    assert driven.model(8) == []
+    assert driven.worker.busy
     assert driven.task.begun == [(0, 2, D, 0)]
     with pytest.raises(ValueError, match="read-only"):
         driven.worker.w[0] = 1.0
@@ -154,23 +155,24 @@ def test_it_does_not_work_for_another_server_in_the_same_place(driven, more, say
 def refused(driven, stamp):
     """A report, its refusal, and what follows the model."""
     driven.compute()
-    assert driven.say(wire.REFUSAL, reason="too old", final=False) == [Say("refused: too old")]
+    assert driven.say(wire.REFUSAL, reason="too old", final=False) == []
+    assert driven.remarks[-1] == "refused: too old"
     return driven.model(stamp)
 
 
 def test_after_three_refusals_in_a_row_it_begins_with_a_new_hello(driven):
     assert REJOIN == 3
     for turn in range(2):
-        assert refused(driven, turn) == [Compute()]
+        assert refused(driven, turn) == []
     driven.compute()
-    assert driven.model(2) == [Compute()]  # accepted: what came before does not count any more
+    assert driven.model(2) == []  # accepted: what came before does not count any more
     assert driven.task.forgot == 2  # but what was refused is not remembered
     for turn in range(2):
-        assert refused(driven, turn) == [Compute()]
+        assert refused(driven, turn) == []
     hang_up, again = refused(driven, 3)
-    assert hang_up == HangUp()
-    assert again.remark == "refused 3 times in a row; trying again in 0.1 s"
-    assert (driven.worker.refused, driven.worker.phase) == (5, Phase.CONNECTING)
+    assert (hang_up, type(again)) == (HangUp(), Connect)
+    assert driven.remarks[-1] == "refused 3 times in a row; trying again in 0.1 s"
+    assert (driven.worker.refused, driven.worker.phase) == (5, Phase.AWAY)
 
 
 @pytest.mark.parametrize(
@@ -211,7 +213,8 @@ def test_a_word_that_is_not_final_has_it_try_again(kind, content, reason):
     driven.worker.start(0.0)
     driven.worker.connected(0.0)
     hang_up, again = driven.say(kind, **content)
-    assert (hang_up, again.remark) == (HangUp(), f"no connection to there ({reason}); trying again in 0.1 s")
+    assert (hang_up, type(again)) == (HangUp(), Connect)
+    assert driven.remarks == [f"no connection to there ({reason}); trying again in 0.1 s"]
 
 
 # Connections that are lost
@@ -221,15 +224,15 @@ def test_it_waits_twice_as_long_each_time_and_begins_anew_when_it_has_joined(dri
     waits, now = [], 0.0
     for _ in range(9):
         (again,) = driven.worker.lost("refused", now)
-        waits.append(float(again.remark.split()[-2]))
+        waits.append(float(driven.remarks[-1].split()[-2]))
         assert waits[-1] / 2 <= again.after <= waits[-1]
         now += again.after
         driven.worker.connected(now)
     assert waits == [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, LONGEST_WAIT, LONGEST_WAIT, LONGEST_WAIT]
     driven.say(wire.WELCOME, now, **WELCOME)
     driven.model(0, now)
-    (again,) = driven.worker.lost("gone", now)
-    assert again.remark.endswith("in 0.1 s")
+    driven.worker.lost("gone", now)
+    assert driven.remarks[-1].endswith("in 0.1 s")
 
 
 def test_it_gives_up_after_the_time_it_was_given_since_the_connection_was_lost():
@@ -266,7 +269,8 @@ def test_what_was_computed_while_the_connection_was_away_is_of_no_use(driven):
     driven.worker.compute()
     driven.worker.lost("gone", 0.0)
     assert driven.worker.computed(True, 0.0) == []
-    assert driven.connect()[-1] == Compute()
+    assert driven.connect() == []
+    assert driven.worker.busy
     assert driven.task.forgot == 1
 
 
@@ -277,13 +281,14 @@ def test_what_was_computed_while_it_joined_again_is_reported_unless_another_has_
     driven.worker.lost("gone", 0.0)
     driven.worker.connected(0.0)
     driven.say(wire.WELCOME, **{**WELCOME, "samples": samples})
-    assert driven.model(5, numbers=9.0) == [Say("joined as worker a, row 0 of 2")]
+    assert driven.model(5, numbers=9.0) == []
     assert driven.worker.w.tolist() == w.tolist()
-    (action,) = driven.worker.computed(True, 0.0)
+    actions = driven.worker.computed(True, 0.0)
+    assert driven.worker.busy is not reported
     if reported:
-        assert header(action) == (wire.REPORT, 0, 0)
+        assert [header(action) for action in actions] == [(wire.REPORT, 0, 0)]
     else:
-        assert action == Compute()
+        assert actions == []
         assert driven.worker.w.tolist() == [9.0] * D
 
 
@@ -327,11 +332,11 @@ def test_it_says_farewell_to_a_server_that_it_has_joined(event, end, reason, fai
     actions = event(driven.worker)
     assert driven.worker.end == (end, reason)
     if phase == "joined":
-        leave, part = actions
+        (leave,) = actions
         assert isinstance(leave, Send)
         assert header(leave)[0] == wire.LEAVE
         assert wire.parse_text(leave.frame[24:]) == {"reason": reason, "failed": failed}
-        assert (part, driven.worker.phase) == (Part(), Phase.LEAVING)
+        assert driven.worker.phase is Phase.LEAVING
         assert driven.model(3) == []  # whatever comes now
         assert driven.worker.lost("the server hung up", 2.0) == []
     else:

@@ -23,7 +23,7 @@ def welcome(slices, k):
 def greeted(shards=3):
     """A worker that all servers have welcomed."""
     slices = Slices(shards, 5)
-    slices.greet(HELLO)
+    list(slices.cut(HELLO, None))
     for k in (*range(1, shards), 0):
         welcome(slices, k)
     return slices
@@ -32,13 +32,14 @@ def greeted(shards=3):
 @given(st.integers(2, 5), st.data())
 def test_the_lead_is_greeted_when_all_followers_have_welcomed_in_any_order(shards, data):
     slices, d = Slices(shards, 5), shards + 2
-    assert list(slices.greet(HELLO)) == list(range(1, shards))
+    assert list(slices.cut(HELLO, None)) == [(k, HELLO, None) for k in range(1, shards)]
     order = data.draw(st.permutations(range(1, shards)))
     for k in order:
         assert slices.awaited == sorted({*order} - {*order[: order.index(k)]})
         assert welcome(slices, k) == (False, HELLO if k == order[-1] else b"")
     assert slices.awaited == [0]
     assert welcome(slices, 0) == (True, b"")
+    assert list(slices.cut(wire.head(wire.SKIP), None)) == [(0, wire.head(wire.SKIP), None)]
     array, whole = np.arange(float(d)), np.empty(d)
     for k, raw, part in slices.cut(wire.head(wire.REPORT, 8 * d, 3, 4), array):
         assert wire.parse_head(raw, {wire.REPORT: (8 * part.size, 8 * part.size)})[2:] == (3, 4)
@@ -68,7 +69,7 @@ def test_what_the_lead_says_is_passed_on_at_once():
 
 def test_a_followers_refusal_is_the_answer_to_a_hello_and_later_only_a_final_one():
     slices, no, never = Slices(2, 5), {"reason": "busy", "final": False}, {"reason": "no", "final": True}
-    slices.greet(HELLO)
+    list(slices.cut(HELLO, None))
     assert slices.came(1, head(wire.REFUSAL), no) == (True, b"")
     slices = greeted()
     assert slices.came(1, head(wire.REFUSAL), never) == (True, b"")

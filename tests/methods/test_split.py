@@ -33,7 +33,7 @@ from siag.methods import (
     answer,
     shown,
 )
-from siag.server.state import arrays_of, fade_away, move, take
+from siag.server.method_state import arrays_of, fade_away, move, take
 
 N = 3
 LOCAL = {"steps": 2, "size": 0.1}

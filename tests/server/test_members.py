@@ -39,10 +39,22 @@ def test_a_half_life_that_makes_no_sense_is_refused_by_name(half_life):
         Departed(half_life)
 
 
+def member_of(row, name, **more):
+    """A worker that nobody has heard of."""
+    return Member(row, name, ledger.blank(row + 1), **more)
+
+
 def accept(member, version, stamp, sample, norm, now):
     """A report of the worker's is accepted."""
     ledger.enter.plain(
-        member.line, np.zeros(ledger.ENTRIES), np.zeros(ledger.BINS, np.int64), version, stamp, sample, norm, now
+        member.lines[member.row],
+        np.zeros(ledger.ENTRIES),
+        np.zeros(ledger.BINS, np.int64),
+        version,
+        stamp,
+        sample,
+        norm,
+        now,
     )
     member.welcome()
 
@@ -57,7 +69,7 @@ def reporting(member, gaps, now=0.0):
 
 
 def test_a_report_is_counted_and_ends_a_row_of_refusals():
-    member = Member(3, "c")
+    member = member_of(3, "c")
     member.strikes = member.refused = 4
     accept(member, version=9, stamp=7, sample=5, norm=2.0, now=1.5)
     assert (member.reports, member.strikes, member.refused) == (1, 0, 4)
@@ -68,14 +80,14 @@ def test_a_report_is_counted_and_ends_a_row_of_refusals():
 @quick
 @given(st.lists(st.floats(0, 1e6), min_size=1, max_size=50))
 def test_the_largest_norm_is_remembered(norms):
-    member = Member(0, "a")
+    member = member_of(0, "a")
     for k, norm in enumerate(norms):
         accept(member, k, k, k, norm, float(k))
     assert member.largest == max(norms)
 
 
 def test_signs_of_life_do_not_count_as_reports_in_the_rate():
-    member = Member(0, "a")
+    member = member_of(0, "a")
     member.view(0, 0.0)
     for k in range(1, 400):
         member.heard = 0.5 * k
@@ -98,7 +110,7 @@ def test_signs_of_life_do_not_count_as_reports_in_the_rate():
     ],
 )
 def test_a_worker_is_stalled_when_it_is_silent_for_much_longer_than_is_usual_for_it(gaps, patience):
-    member = Member(0, "a")
+    member = member_of(0, "a")
     last = reporting(member, gaps)
     assert member.patience == pytest.approx(patience, rel=0.25)
     assert member.view(1, last + member.patience).state == State.WORKING
@@ -108,14 +120,14 @@ def test_a_worker_is_stalled_when_it_is_silent_for_much_longer_than_is_usual_for
 
 
 def test_a_patience_that_is_given_is_that_of_all():
-    member = Member(0, "a", patience=3.0)
+    member = member_of(0, "a", patience=3.0)
     last = reporting(member, [600.0] * 30)
     assert [member.view(1, last + silent).state for silent in (2.9, 3.1)] == ["working", "stalled"]
 
 
 @pytest.mark.parametrize("state", [State.AWAY, State.LEFT, State.REFUSED, State.EXPECTED])
 def test_who_is_not_here_is_not_stalled_and_an_absence_is_no_habit(state):
-    member = Member(0, "a")
+    member = member_of(0, "a")
     now = reporting(member, [1.0] * 30)
     member.state = state
     assert member.view(1, now + 1e6).state == state
@@ -126,14 +138,13 @@ def test_who_is_not_here_is_not_stalled_and_an_absence_is_no_habit(state):
 
 
 def test_a_worker_nobody_has_heard_of_is_shown_as_such():
-    view = Member(2, "c").view(50, now=3.0)
+    view = member_of(2, "c").view(50, now=3.0)
     assert (view.state, view.age, view.reports, view.rate) == ("expected", -1, 0, 0.0)
     assert view.silent == math.inf
-    assert view.as_dict()["silent"] is None
 
 
 def test_the_age_of_a_row_grows_with_the_versions():
-    member = Member(0, "a")
+    member = member_of(0, "a")
     accept(member, version=12, stamp=10, sample=0, norm=1.0, now=0.0)
     assert [member.view(version, 0.0).age for version in (12, 13, 40)] == [2, 3, 30]
 
@@ -147,11 +158,11 @@ def test_the_age_of_a_row_grows_with_the_versions():
 )
 def test_what_is_saved_comes_back_with_nobody_there(state, counts, figures, reason):
     reports, refused, strikes, last, samples = counts
-    one = Member(1, "b")
+    one = member_of(1, "b")
     one.state, one.reports, one.refused, one.strikes, one.reason = state, reports, refused, strikes, reason
     one.stamp, one.last, one.samples = last, last, samples
     one.largest, one.usual, one.longest = figures
-    two = Member(1, "other")
+    two = member_of(1, "other")
     two.restore(json.loads(json.dumps(one.saved())))
     assert two.saved() == one.saved()
     assert two.state == (
@@ -162,11 +173,11 @@ def test_what_is_saved_comes_back_with_nobody_there(state, counts, figures, reas
 
 
 def test_the_ledger_knows_who_is_here_without_strikes_and_who_is_banned():
-    member, here, banned = Member(0, "a"), [], []
+    member, here, banned = member_of(0, "a"), [], []
     for state in State:
         for strikes in (0, 1):
             member.state, member.strikes = state, strikes
-            here += [(state, strikes)] if member.line[ledger.HERE] else []
-            banned += [(state, strikes)] if member.line[ledger.BANNED] else []
+            here += [(state, strikes)] if member.lines[0, ledger.HERE] else []
+            banned += [(state, strikes)] if member.lines[0, ledger.BANNED] else []
     assert here == [(State.WORKING, 0)]
     assert banned == [(State.REFUSED, 0), (State.REFUSED, 1)]

@@ -278,7 +278,7 @@ def test_strikes_in_a_row_are_final_and_nothing_brings_the_worker_back():
         with pytest.raises(Refused) as caught:
             server.push(0, 0, late, 0, now=1.0)
         assert (caught.value.final, caught.value.why) == (True, Verdict.BANNED)
-    server.away(0)
+    server.members[0].go_away("")
     server.leave(0, now=2.0)
     assert server.members[0].state == "refused"
     with pytest.raises(Refused):
@@ -373,7 +373,7 @@ def play(server, plan, now=0.0):
         elif what == "leave":
             server.leave(i, now, "bye")
         elif what == "away":
-            server.away(i)
+            server.members[i].go_away("")
         elif what == "bad":
             with pytest.raises(Refused):
                 server.push(i, -1, ones(), 0, now)
@@ -670,7 +670,7 @@ def test_a_snapshot_tells_how_things_stand():
         server.join(row, now=0.0)
         server.push(row, 0 if row == 3 else server.version, ones(), 0, now=0.0)
     server.leave(1, now=1.0, reason="its stream ended")
-    server.away(2, "killed")
+    server.members[2].go_away("killed")
     server.push(0, 4, ones(), 1, now=9.0)
     shown = server.snapshot(10.0)
     assert [worker.state for worker in shown.workers] == ["working", "left", "away", "stalled", "expected"]
@@ -700,7 +700,7 @@ def test_a_sign_of_life_is_no_work_so_the_worker_is_shown_as_stalled():
     server = make(patience=2.0)
     server.join(0, now=0.0)
     assert server.snapshot(3.0).workers[0].state == State.STALLED
-    server.alive(0, now=3.0)
+    server.members[0].heard = 3.0
     view = server.snapshot(4.0).workers[0]
     assert (view.state, view.silent) == (State.STALLED, 1.0)
     server.push(0, 0, ones(), 0, now=4.0)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from siag.server.rate import Rate
+from siag.server.status import Rate
 
 
 @pytest.mark.parametrize("gap", [0.001, 0.1, 1.0, 7.0])

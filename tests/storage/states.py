@@ -88,7 +88,8 @@ def content_of(path, disk):
 
 
 def overwrite(path, content, disk):
-    file = disk.append(path, truncate=True)
+    file = disk.append(path)
+    file.truncate(0)
     file.write(content)
     file.force()
     file.close()

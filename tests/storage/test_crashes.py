@@ -172,8 +172,8 @@ class Forgetful(SimulatedFile):
 class ForgetfulDisk(SimulatedDisk):
     """Forgets to force files."""
 
-    def append(self, path, *, truncate=False, create=True):
-        file = super().append(path, truncate=truncate, create=create)
+    def append(self, path, *, create=True):
+        file = super().append(path, create=create)
         return Forgetful(self, file._content)
 
 

@@ -13,7 +13,8 @@ from siag.server import ParameterServer
 from siag.steps import Constant
 from siag.storage import Store, read_model
 from siag.storage import saved_model as module
-from siag.storage.generations import form_of, generations_in
+from siag.storage.generations import generations_in
+from siag.storage.records import form_of
 
 NAMES = ["north", "south"]
 IDENTITY = {"method": "SIAG()", "n": 2, "d": 3}
@@ -198,6 +199,6 @@ def test_a_folder_without_a_model_is_refused_in_one_line(tmp_path):
 
 
 def test_forms_are_read_as_layouts_write_them():
-    assert form_of("float64 ()") == (np.dtype("f8"), ())
-    assert form_of("float32 (5, 3)") == (np.dtype("f4"), (5, 3))
-    assert form_of("float64 (7,) big-endian") == (np.dtype(">f8"), (7,))
+    assert form_of("<f8 ()") == (np.dtype("f8"), ())
+    assert form_of("<f4 (5, 3)") == (np.dtype("f4"), (5, 3))
+    assert form_of(">f8 (7,)") == (np.dtype(">f8"), (7,))

@@ -296,7 +296,7 @@ def test_a_state_of_another_format_is_refused_even_if_an_older_one_is_there():
     history(disk)
     checksum = zlib.crc32(text, zlib.crc32(HEADER.pack(MAGIC, 1, len(text), 0)))
     overwrite(FOLDER / "state-000002.siag", HEADER.pack(MAGIC, 1, len(text), checksum) + text, disk)
-    with pytest.raises(BadFile, match=r"state-000002\.siag: of format 1, not 2; use the version of siag that wrote it"):
+    with pytest.raises(BadFile, match=r"state-000002\.siag: of format 1, not 3; use the version of siag that wrote it"):
         found_on(disk)
 
 
@@ -321,8 +321,8 @@ def test_a_state_of_another_server_is_refused():
         with Store(FOLDER, identity, disk=disk) as store, pytest.raises(BadFile, match=message):
             store.recover(Server().arrays)
     for name, array, message in (
-        ("w", np.zeros(D, np.float32), r"array w is 'float64 \(4,\)' there and 'float32 \(4,\)' here"),
-        ("rows", np.zeros((N, D + 1)), r"array rows is 'float64 \(5, 4\)' there and 'float64 \(5, 5\)' here"),
+        ("w", np.zeros(D, np.float32), r"array w is '<f8 \(4,\)' there and '<f4 \(4,\)' here"),
+        ("rows", np.zeros((N, D + 1)), r"array rows is '<f8 \(5, 4\)' there and '<f8 \(5, 5\)' here"),
         ("new", np.zeros(1), r"array new is not given there"),
     ):
         server = Server()
@@ -373,8 +373,8 @@ class SmallDisk(SimulatedDisk):
 
     room = 1 << 30
 
-    def append(self, path, *, truncate=False, create=True):
-        file = super().append(path, truncate=truncate, create=create)
+    def append(self, path, *, create=True):
+        file = super().append(path, create=create)
         write = file.write
 
         def limited(content):
@@ -506,6 +506,25 @@ def test_a_file_system_without_locks_serves_all_the_same(tmp_path, monkeypatch):
     monkeypatch.setattr("siag.storage.disk.lock_descriptor", unable)
     with Store(tmp_path, IDENTITY, disk=LocalDisk()) as store:
         assert Server().save(store, wait=True)
+
+
+LATE = """
+import sys, threading
+import numpy as np
+from siag.storage.store import Store
+
+def late():
+    threading.main_thread().join()
+    with Store(sys.argv[1], {}) as store:
+        print(store.save({"w": np.zeros(3)}, np.arange(0), {}, wait=True))
+
+threading.Thread(target=late).start()
+"""
+
+
+def test_a_server_in_a_thread_that_outlives_the_main_one_can_still_save(tmp_path):
+    command = [sys.executable, "-c", LATE, str(tmp_path)]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "True\n"
 
 
 SAVES = """

@@ -16,9 +16,8 @@ from systems import KINDS, Files, Objects
 
 from siag.activity import Trace
 from siag.foundations.errors import BadFile, BadInput, SiagError
-from siag.live import parts as module
+from siag.live import assembly as module
 from siag.live.assembly import Assembly
-from siag.live.parts import Parts
 from siag.storage import lease as leases
 from siag.storage import remote_disk
 from siag.storage.remote_disk import EVERY, RemoteDisk
@@ -56,7 +55,7 @@ class Training:
         small = functools.partial(Store, spare=0)  # generations follow each other soon
         with mock.patch.object(module, "Store", small):
             spec = spec_of(list("abc"), D, folder=f"{url}/state", trace=trace and f"{url}/{trace}")
-            self.assembly = Assembly(spec, parts=Parts(spec, run=run))
+            self.assembly = Assembly(spec, run=run)
         self.session, self.server = self.assembly.session, self.assembly.server
         self.session.begin(0.0)
         for row in range(N):
@@ -124,7 +123,7 @@ def test_whenever_an_upload_is_cut_short_the_run_goes_on_from_a_state_its_trace_
             with mock.patch.object(RemoteDisk, "rested", True):
                 problems = first.save(wait)
             saved = first.server.reports if wait and not problems else saved
-        first.session.store._background.wait()
+        first.session.store.wait()
     system.heal()
     with training(url, history=history) as second:
         assert second.server.reports >= saved
@@ -201,7 +200,7 @@ def test_nothing_waits_for_an_upload_and_it_takes_at_most_a_tenth_of_the_time():
         wait_until(lambda: not disk.rested)
         clock.monotonic.return_value += 3.0
         Files.gate.set()
-        run.session.store._background.wait()
+        run.session.store.wait()
         assert run.session.store.problem is None
         assert not checkpoints.due(1e9)  # however long ago the last save was
         clock.monotonic.return_value += 26.9
@@ -222,7 +221,7 @@ def test_a_state_carries_the_lines_that_its_trace_lacks_at_the_url():
         first.report(40)
         with mock.patch.object(RemoteDisk, "rested", False):
             assert not first.save(wait=False)  # the trace is not sent
-            first.session.store._background.wait()
+            first.session.store.wait()
         assert Objects().cat_file("objects://run/trace.csv").count(b"\n") == 2
     with training("objects://run", history=history) as second:
         assert second.server.reports == 40
@@ -233,7 +232,7 @@ def test_a_state_carries_the_lines_that_its_trace_lacks_at_the_url():
 @pytest.mark.parametrize("what", ["folder", "trace"])
 def test_a_run_that_is_alive_keeps_its_url(kind, what):
     url = f"{kind}://run"
-    with pulse(0.02), training(url) as first:
+    with pulse(0.25), training(url) as first:
         first.save()
         if what == "folder":
             with pytest.raises(BadFile, match=rf"^{url}/state: in use by another server; stop that one, or choose"):

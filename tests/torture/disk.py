@@ -16,14 +16,15 @@ import os
 import random
 from collections import deque
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
+from typing import Any
 
-from siag.storage.background import Job
 from siag.storage.disk import Place, Stat
 
-SECTOR = 512  # bytes that a disk writes whole or not at all
+SECTOR = 64  # bytes that the disk writes whole or not at all; real ones write more, so that records are torn less often
 
 
 @dataclass(frozen=True)
@@ -238,7 +239,7 @@ class SimulatedDisk:
         self.operate()
         return io.BytesIO(self._content(place).seen)
 
-    def append(self, place: Place, *, truncate: bool = False, create: bool = True) -> SimulatedFile:
+    def append(self, place: Place, *, create: bool = True) -> SimulatedFile:
         """Open a file to append to it."""
         self.operate()
         path = Path(place)
@@ -246,10 +247,7 @@ class SimulatedDisk:
         if create and path.name not in folder.seen and path not in self._folders:
             self.fail(self.faults.no_space, errno.ENOSPC)
             folder.change({path.name: _Content()})
-        file = SimulatedFile(self, self._content(path))
-        if truncate:
-            file.truncate(0)
-        return file
+        return SimulatedFile(self, self._content(path))
 
     def replace(self, source: Place, target: Place) -> None:
         """Rename a file, in place of another if there is one."""
@@ -317,16 +315,17 @@ class SimulatedDisk:
         return found
 
 
-class Deferred:
+class Deferred(Executor):
     """Does a job when the simulator says so, or when somebody waits for it."""
 
     def __init__(self) -> None:
-        self.turn: AbstractContextManager[object] = nullcontext()
-        self._jobs: deque[Job] = deque()
+        self._jobs: deque[tuple[Future[Any], Callable[[], Any]]] = deque()
 
-    def submit(self, job: Job) -> None:
+    def submit(self, job: Callable[..., Any], /, *given: Any, **more: Any) -> Future[Any]:
         """Have a job done after those before it."""
-        self._jobs.append(job)
+        done = Awaited(self)
+        self._jobs.append((done, partial(job, *given, **more)))
+        return done
 
     @property
     def busy(self) -> bool:
@@ -336,20 +335,33 @@ class Deferred:
     def step(self) -> bool:
         """Do the next job; False if there is none."""
         if self._jobs:
-            self._jobs[0]()
+            done, job = self._jobs[0]
+            try:
+                done.set_result(job())
+            except OSError as error:
+                done.set_exception(error)
             self._jobs.popleft()
             return True
         return False
-
-    def wait(self) -> None:
-        """Do all jobs."""
-        while self.step():
-            pass
 
     def drop(self) -> None:
         """Do none of them: the process dies."""
         self._jobs.clear()
 
-    def close(self) -> None:
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Do all jobs."""
-        self.wait()
+        while self.step():
+            pass
+
+
+class Awaited(Future[Any]):
+    """What comes of a job, and has it done if somebody waits for it."""
+
+    def __init__(self, background: Deferred) -> None:
+        super().__init__()
+        self._background = background
+
+    def result(self, timeout: float | None = None) -> Any:
+        """Do all jobs first."""
+        self._background.shutdown()
+        return super().result(0.0)

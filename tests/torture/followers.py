@@ -13,14 +13,11 @@ from tests.torture.observed import FOLDER
 from tests.torture.shadow import Broken, require
 from tests.torture.world import LOOK
 
-from siag.live.connection import Action, Actions, Connection, Limits
+from siag.live.reception import Action, Actions, Connection, Limits
 from siag.live.security import Tokens
-from siag.live.sharding.follower_connections import LEAD, FollowerConnections
-from siag.live.sharding.orders import Change
-from siag.live.sharding.saves import ShardStore
-from siag.live.sharding.slice_server import SliceServer
-from siag.live.sharding.slices import Shard
-from siag.live.transports.virtual import perform_one
+from siag.live.sharding.follower import LEAD, FollowerConnections
+from siag.live.sharding.orders import Order, SliceServer
+from siag.live.sharding.slices import Shard, ShardStore
 
 if TYPE_CHECKING:
     from tests.torture.shards import ShardedTorture
@@ -33,14 +30,16 @@ class Counted(SliceServer):
 
     changes = 0
 
-    def follow(self, change: Change) -> None:
+    def follow(self, order: Order) -> None:
         """Do what the lead has done."""
-        super().follow(change)
+        super().follow(order)
         self.changes += 1
 
 
 class Strict(FollowerConnections):
     """A follower's connections; whatever the lead says must make sense."""
+
+    kind_of_slice = Counted
 
     def handle_garbage(self, connection: Connection, reason: str, now: float) -> Actions:
         """Garbage."""
@@ -89,7 +88,7 @@ class Follower:
             return
         shard = Shard(self._torture.spec, self._k, self._torture.shards)
         store = partial(self._store, shard)
-        self.connections = self._kind(shard, Tokens.none(), SECRET, Limits(), store=store, make=Counted)
+        self.connections = self._kind(shard, Limits(), tokens=Tokens.none(), secret=SECRET, store=store)
         self._look(self._life)
 
     @property
@@ -114,7 +113,7 @@ class Follower:
                         raise Killed(self)
                 if self.connections is None or self.dark:
                     return
-                perform_one(self.connections, action)
+                action.connection.place.perform(action)
         except OSError as error:
             if not self.dark:
                 raise Broken(f"shard {self._k} fails: {error}") from error
@@ -141,7 +140,7 @@ class Follower:
         was, self.connections = self.connections, None
         for connection in [] if was is None else list(was.connections):
             connection.place.gone = True
-            torture.world.after(rng.uniform(0.0, 0.1), partial(connection.place._lose_here, "the server is gone"))
+            torture.world.after(rng.uniform(0.0, 0.1), partial(connection.place.lose_here, "the server is gone"))
         torture.world.after(0.0 if torture.quiet else rng.expovariate(1.0 / torture.options.down), self.start)
 
     def go_on(self) -> None:
@@ -159,7 +158,6 @@ class Follower:
         world.after(rng.uniform(0.5, 1.5) * LOOK, partial(self._look, life))
         cut, actions = self.connections.slow(self.now)
         for connection in cut:
-            connection.place.lose_there()
             connection.place.close_there()
         self.perform(actions)
         if self.connections is not None and self.connections.pending:

@@ -69,27 +69,25 @@ class End:
 
 
 class SplitLink:
-    """A worker's connections to all servers of a split model, used as one; see `siag.live.transports.virtual.Link`."""
+    """A worker's connections to all servers of a split model, used as one is; see `Link`."""
 
     def __init__(self, torture: ShardedTorture, client: Any) -> None:
         self._rng, self.client, self.up = torture.rng, client, True
         self.slices = Slices(torture.shards, self._rng.getrandbits(VISITS))
-        self.extras = self.slices.extras
         self.numbers: dict[int, Floats] = {}
         self.ends = [End(self, k) for k in range(torture.shards)]
         self.wires = [Wire(torture, *both) for both in zip(self.ends, torture.processes, strict=True)]
 
     def to_server(self, content: bytes) -> None:
         """The worker sends a frame."""
-        kind, head = content[4:5], content[: wire.HEADER.size]
-        if kind == HELLO:
-            for k in self.slices.greet(content):
-                self.wires[k].to_server(content)
-        elif kind == REPORT:
-            for k, start, part in self.slices.cut(head, wire.numbers(content[wire.HEADER.size :])):
-                self.wires[k].to_server(start + part.tobytes())
-        else:
-            self.wires[0].to_server(content)
+        array = None
+        if content[4:5] == HELLO:
+            hello = wire.parse_text(content[wire.HEADER.size :])
+            content = wire.text(wire.HELLO, hello | self.slices.extras)
+        elif content[4:5] == REPORT:
+            content, array = content[: wire.HEADER.size], wire.numbers(content[wire.HEADER.size :])
+        for k, start, part in self.slices.cut(content, array):
+            self.wires[k].to_server(start if part is None else start + part.tobytes())
 
     def pass_on(self, head: wire.Head, content: dict[str, Any], now: float) -> Actions:
         """Tell the worker of a frame."""
@@ -199,44 +197,29 @@ class Line:
         """Another one for each connection."""
         return self.number
 
-    def greet(self, hello: bytes) -> None:
-        """Send a hello."""
-        self.send(hello)
-
     def send(self, head: bytes) -> None:
         """Send a frame."""
         if self._broken:
             raise BrokenPipeError(self._broken)
         self.wire.to_server(head)
 
-    def receive(self, expected: wire.Expected) -> wire.Head:
-        """The next header."""
-        self._wait_for(wire.HEADER.size)
+    def receive(self, expected: wire.Expected, place: Floats | None = None) -> tuple[wire.Head, memoryview]:
+        """The next frame; the numbers of a MODEL go to a place."""
+        size = wire.HEADER.size
+        self._wait_for(size)
         head = wire.parse_head(self._buffer, expected)
-        del self._buffer[: wire.HEADER.size]
-        return head
+        self._wait_for(size + head.length)
+        payload = memoryview(bytes(self._buffer[size : size + head.length]))
+        del self._buffer[: size + head.length]
+        if head.kind == wire.MODEL and place is not None:
+            place[:] = wire.numbers(payload)
+        return head, payload
 
     def waiting(self) -> bool:
         """Whether something was said; never waits."""
         if not self._buffer:
             self._take()
         return bool(self._buffer)
-
-    def text(self, head: wire.Head) -> dict[str, Any]:
-        """The JSON that follows a header."""
-        payload = bytearray(head.length)
-        self.fill(memoryview(payload))
-        return wire.parse_text(payload)
-
-    def array(self, out: Floats) -> None:
-        """The numbers that follow a header."""
-        self.fill(out.data.cast("B"))
-
-    def fill(self, view: memoryview) -> None:
-        """So many bytes that follow."""
-        self._wait_for(len(view))
-        view[:] = self._buffer[: len(view)]
-        del self._buffer[: len(view)]
 
     def close(self) -> None:
         """Hang up."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Protocol
 
-from siag.live.connection import Action, Reception
-from siag.live.transports.virtual import Client, Link
-from siag.live.worker import Worker
+from siag.live.reception import Action
+from siag.live.transports.simulated.world import Client, Link
+from siag.live.worker import Actions, Worker
 
 if TYPE_CHECKING:
     from tests.torture.world import Torture
@@ -61,7 +61,7 @@ class Wire(Link):
     def break_off(self, noticed: bool) -> None:
         """Nothing arrives any more; the worker finds out, and the server at once or late."""
         self.gone = True
-        self._lose_here("the connection was cut")
+        self.lose_here("the connection was cut")
         if noticed:
             self.lose_there()
         else:
@@ -69,7 +69,7 @@ class Wire(Link):
 
     def abandon(self) -> None:
         """The worker has given it up; what is on its way still arrives."""
-        self._lose_here("the connection was reset")
+        self.lose_here("the connection was reset")
         self._world.after(self._rng.uniform(0.0, 15.0), self.lose_there)
 
     def stall(self, seconds: float) -> None:
@@ -107,11 +107,26 @@ class Wire(Link):
 
 
 class Host(Client):
-    """A worker's process, on a machine with faults."""
+    """A worker's process that gives signs of life, on a machine with faults."""
 
     def __init__(self, torture: Torture, row: int, worker: Worker, agenda: Any) -> None:
-        super().__init__(torture.world, row, worker, lambda: torture.connections, agenda)
-        self._torture, self.down = torture, False
+        super().__init__(torture.world, row, worker, torture.connect, agenda)
+        self._beating = False
 
-    def _open(self, reception: Reception) -> Link:
-        return Wire(self._torture, self, self._torture)
+    def kill(self, worker: Worker, down: float) -> None:
+        """The process ends without a word."""
+        self._beating = False
+        super().kill(worker, down)
+
+    def do(self, actions: Actions) -> None:
+        """Carry out what the worker wants done."""
+        super().do(actions)
+        wakes = self.worker.wakes
+        if wakes is not None and not self._beating:
+            self._beating = True
+            self._later(wakes - self._world.now, self._beat)
+
+    def _beat(self) -> None:
+        """It is time for a sign of life, or was before something else was said."""
+        self._beating = False
+        self.do(self.worker.time(self._world.now))

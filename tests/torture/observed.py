@@ -9,11 +9,10 @@ from tests.torture.disk import Deferred
 from tests.torture.shadow import Shadow
 
 from siag.live import wire
-from siag.live.parts import Parts
+from siag.live.assembly import Assembly
 from siag.live.spec import Spec
 from siag.live.task import FromProblem, StreamEnded
 from siag.live.worker import Phase, Worker
-from siag.server import ParameterServer
 from siag.storage.store import Store
 
 if TYPE_CHECKING:
@@ -45,7 +44,7 @@ class Told(Worker):
         """A message is sent, if there is a server."""
         number = -1 if self.task is None else self.task.sample
         actions = super().computed(send, now)
-        self._sent = number if any(hasattr(action, "head") for action in actions) else -1
+        self._sent = number if any(getattr(action, "array", None) is not None for action in actions) else -1
         return actions
 
     def lost(self, reason: str, now: float) -> Any:
@@ -101,41 +100,33 @@ class Watched(Store):
             self._version = meta["version"]
         return super().save(arrays, changed, meta, **more)
 
-    def _write(self, save: Any) -> None:
-        super()._write(save)
-        if save.done:
+    def _write(self, *given: Any) -> bool:
+        done = super()._write(*given)
+        if done:
             self._shadow.saved = max(self._shadow.saved, self._version)
+        return done
 
 
-class SimulatedParts(Parts):
+def simulated(torture: Torture) -> dict[str, Any]:
+    """What an assembly in the simulated world is given."""
+
+    def deferred(name: str) -> Deferred:
+        torture._backgrounds.append(made := Deferred())
+        return made
+
+    given = {"disk": torture.disk, "background": deferred}
+    return given | {"entropy": torture.rng.randbytes, "clock": lambda: torture.now}
+
+
+class SimulatedAssembly(Assembly):
     """A session on the simulated disk."""
 
     def __init__(self, torture: Torture, store: type[Watched], spec: Spec) -> None:
-        given: dict[str, Any] = {"entropy": torture.rng.randbytes, "clock": lambda: torture.now}
-        super().__init__(spec, disk=torture.disk, background=self._deferred, **given)
         self._torture, self._kind = torture, store
+        super().__init__(spec, **simulated(torture))
 
-    @property
-    def run_id(self) -> str:
-        """The same in each life."""
-        return f"run {self._torture.options.seed}"
-
-    def _deferred(self, name: str) -> Deferred:
-        made = Deferred()
-        self._torture._backgrounds.append(made)
-        return made
-
-    def store(self, stack: Any, server: ParameterServer) -> Store:
+    def make_store(self, folder: str, **writing: Any) -> Store:
         """A store that tells which version is on disk."""
-        options = self._torture.options
-        given: dict[str, Any] = {"durable": options.durable, "spare": options.spare, "disk": self._torture.disk}
-        made = self._kind(
-            self._torture.shadow,
-            FOLDER,
-            self.spec.identity,
-            **given,
-            background=self._deferred("store"),
-            entropy=self.entropy,
-        )
-        stack.callback(made.close)
-        return made
+        shadow, options = self._torture.shadow, self._torture.options
+        given: dict[str, Any] = {"durable": options.durable, "spare": options.spare, **writing}
+        return self._kind(shadow, folder, self.spec.identity, **given)

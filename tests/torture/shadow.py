@@ -12,8 +12,8 @@ from siag.live.sharding import bounds
 from siag.live.task import FromProblem
 from siag.methods import SIAG
 from siag.problems import LeastSquares
+from siag.server.method_state import arrays_of, fade_away, move, take
 from siag.server.parameter_server import ParameterServer
-from siag.server.state import arrays_of, fade_away, move, take
 
 ETA = 0.05
 FAR = 1e8  # where w starts: gradients shrink by so much that a sum which is never made anew is seen to be off

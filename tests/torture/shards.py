@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from tests.torture.disk import Deferred, DiskFaults, SimulatedDisk
+from tests.torture.disk import DiskFaults, SimulatedDisk
 from tests.torture.followers import SECRET, Follower, Strict
 from tests.torture.lines import Line, SplitLink
-from tests.torture.network import KEEPALIVE, Host, Killed
+from tests.torture.network import KEEPALIVE, Killed
+from tests.torture.observed import simulated
 from tests.torture.options import Options
 from tests.torture.shadow import Broken, Shadow, require
 from tests.torture.world import Torture
 
 from siag.foundations.errors import BadFile
-from siag.live.connection import Reception
 from siag.live.reasons import Ending
 from siag.live.sharding import ShardLost
-from siag.live.sharding.lead_connections import LeadConnections
-from siag.live.sharding.link import Followers
-from siag.live.sharding.saves import LeadStore, ShardStore
-from siag.live.sharding.split_parts import SplitParts
+from siag.live.sharding.lead import LeadAssembly, LeadConnections, LeadStore
+from siag.live.sharding.slices import ShardStore
 from siag.live.spec import Spec
-from siag.live.worker import Worker
 from siag.server import ParameterServer
 
 RETRY = 0.2  # virtual seconds before a lead that has lost a follower begins again
@@ -47,18 +44,6 @@ class WatchedLead(LeadStore):
         settled = super()._settle()
         self._shadow.saved = max(self._shadow.saved, self._versions.get(self._common, 0))
         return settled
-
-
-class SplitHost(Host):
-    """A worker's process, with connections to all servers."""
-
-    def __init__(self, torture: ShardedTorture, row: int, worker: Worker, agenda: Any) -> None:
-        super().__init__(torture, row, worker, agenda)
-        self._split = torture
-        self._reception = lambda: torture.connections if torture.up else None
-
-    def _open(self, reception: Reception) -> Any:
-        return SplitLink(self._split, self)
 
 
 class ShardedTorture(Torture):
@@ -175,11 +160,12 @@ class ShardedTorture(Torture):
         """A report was taken: somebody must have the worker's row."""
         require(self.connections is not None and row in self.connections.by_row, f"row {row} is nobody's")
 
-    def _host(self, row: int, worker: Worker, agenda: Any) -> Host:
-        return SplitHost(self, row, worker, agenda)
+    def connect(self, client: Any) -> Any:
+        """A worker's connections to all servers, if they are there."""
+        return SplitLink(self, client) if self.up else None
 
-    def _parts(self, spec: Spec) -> SplitParts:
-        return _SplitParts(self, spec)
+    def _assemble(self, spec: Spec) -> LeadAssembly:
+        return _LeadAssembly(self, spec)
 
     def _not_started(self, error: Exception) -> None:
         sound = all(process.disk.faults == DiskFaults() and not process.dark for process in self.processes)
@@ -221,11 +207,11 @@ class ShardedTorture(Torture):
         with suppress(ShardLost):
             session.finish(self.now)
         self.perform(connections.goodbye(False, session.why))
+        self.assembly = self.connections = None  # none of them is told that its connection is lost
         for connection in list(connections.connections):
             connection.place.close_there()
         assembly.close()
         self._life += 1
-        self.assembly = self.connections = None
         self._backgrounds.clear()
         self.world.after(RETRY, self._start)
 
@@ -303,31 +289,18 @@ def torment(seed: int) -> None:
     torture_of(seed).run()
 
 
-class _SplitParts(SplitParts):
+class _LeadAssembly(LeadAssembly):
     """A lead on the simulated disk, with followers in the simulated network."""
 
     def __init__(self, torture: ShardedTorture, spec: Spec) -> None:
-        def connect(address: tuple[str, int], context: Any) -> Any:
+        def connect(address: tuple[str, int]) -> Any:
             return Line(torture, torture.followers[address[1]])
 
-        def deferred(name: str) -> Deferred:
-            torture._backgrounds.append(made := Deferred())
-            return made
-
-        addresses = [("simulated", k) for k in range(len(torture.followers))]
-        writing: dict[str, Any] = {"disk": torture.disk, "background": deferred, "entropy": torture.rng.randbytes}
-        writing["clock"] = lambda: torture.now
-        super().__init__(spec, Followers(addresses, SECRET, None, connect), **writing)
         self._torture = torture
+        addresses = [("simulated", k) for k in range(len(torture.followers))]
+        super().__init__(spec, addresses, SECRET, connect, **simulated(torture))
 
-    @property
-    def run_id(self) -> str:
-        """The same in each life."""
-        return f"run {self._torture.options.seed}"
-
-    def store(self, stack: ExitStack, server: ParameterServer) -> LeadStore:
+    def make_store(self, folder: str, **writing: Any) -> LeadStore:
         """A store that tells which version is on disk."""
-        torture, spare = self._torture, self._torture.options.spare
-        store = torture.lead_store(torture.shadow, self.folder, server, spare=spare, **self._writing("siag-store"))
-        stack.callback(store.close)
-        return store
+        torture = self._torture
+        return torture.lead_store(torture.shadow, folder, self.server, spare=torture.options.spare, **writing)

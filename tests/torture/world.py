@@ -12,20 +12,19 @@ from typing import Any
 import numpy as np
 from tests.torture.disk import Deferred, DiskFaults, SimulatedDisk
 from tests.torture.network import Host, Killed, Wire
-from tests.torture.observed import FOLDER, SimulatedParts, Tap, Task, Told, Watched
+from tests.torture.observed import FOLDER, SimulatedAssembly, Tap, Task, Told, Watched
 from tests.torture.options import Options
 from tests.torture.shadow import ETA, FAR, Shadow, require
 
 from siag.activity import Clock, EveryArrivals, Exponential, Tick, Trace
 from siag.foundations.errors import SiagError
 from siag.live.assembly import Assembly
-from siag.live.connection import Action, Limits
 from siag.live.connections import Connections
-from siag.live.parts import Parts
 from siag.live.reasons import Ending, Trouble
+from siag.live.reception import Action, Limits
 from siag.live.security import Tokens
 from siag.live.spec import Spec
-from siag.live.transports.virtual import World, perform_one
+from siag.live.transports.simulated.world import World
 from siag.live.until import Until
 from siag.live.worker import Phase, Worker
 from siag.methods import SIAG
@@ -80,7 +79,7 @@ class Torture:
         self._doom: int | None = None  # how many actions the server has left
         self._jump = 0.0
         agenda = Clock(Exponential(options.compute)).begin(options.workers, options.seed, 0)
-        self.hosts = [self._host(row, self._worker(row), agenda) for row in range(options.workers)]
+        self.hosts = [Host(self, row, self._worker(row), agenda) for row in range(options.workers)]
         self.delay: Callable[[], float] | None = (
             None if options.delay == 0.0 else partial(self.rng.expovariate, 1.0 / options.delay)
         )
@@ -91,8 +90,9 @@ class Torture:
         """How many servers there are."""
         return 1
 
-    def _host(self, row: int, worker: Worker, agenda: Any) -> Host:
-        return Host(self, row, worker, agenda)
+    def connect(self, client: Any) -> Any:
+        """A worker's connection to the server, if there is one."""
+        return None if self.connections is None else Wire(self, client, self)
 
     # The run
 
@@ -146,7 +146,7 @@ class Torture:
         for action in actions:
             self.may_die()
             if self.connections is not None:
-                perform_one(self.connections, action)
+                action.connection.place.perform(action)
 
     def may_die(self) -> None:
         """The server's process may die here."""
@@ -163,7 +163,7 @@ class Torture:
             return
         try:
             spec = self._spec()
-            self.assembly = Assembly(spec, parts=self._parts(spec))
+            self.assembly = self._assemble(spec)
         except (SiagError, OSError) as error:
             self._not_started(error)
             self._backgrounds.clear()
@@ -185,8 +185,8 @@ class Torture:
         session.begin(self.now)
         self._look(life)
 
-    def _parts(self, spec: Spec) -> Parts:
-        return SimulatedParts(self, self._kinds[1], spec)
+    def _assemble(self, spec: Spec) -> Assembly:
+        return SimulatedAssembly(self, self._kinds[1], spec)
 
     def _not_started(self, error: Exception) -> None:
         """It cannot be started: the disk does not let it."""
@@ -225,7 +225,6 @@ class Torture:
         self.shadow.catch_up(session.server)
         cut, actions = connections.slow(self.now)
         for connection in cut:
-            connection.place.lose_there()
             connection.place.close_there()
         self.perform(actions)
         if connections.pending:
@@ -261,9 +260,10 @@ class Torture:
             self._end_life(power=False)
 
     def _check_disk(self, traced: bool) -> None:
-        """What was kept is what there was."""
+        """What was kept is what there was; the power does not fail any more."""
+        self.disk.left = None
         spec = replace(self._spec(), trace=None)
-        again = Assembly(spec, parts=self._parts(spec))
+        again = self._assemble(spec)
         self._check_all(again.server)
         again.close()
         if traced:
@@ -321,19 +321,12 @@ class Torture:
             link.stall(self.rng.uniform(1.0, 12.0))
 
     def _kill_worker(self, host: Host, row: int) -> None:
-        if not host.alive or host.down or host.worker.phase is Phase.AWAY:  # it is not running
+        if not host.alive or host.worker.phase is Phase.AWAY:  # it is not running
             return
         link: Any = host.link
         if link is not None and self.rng.random() < self.options.half_open:
             link.break_off(noticed=False)
-        host.kill(self._worker(row))
-        host.down = True
-
-        def start() -> None:
-            host.down = False
-            host.start()
-
-        self.world.after(self.rng.expovariate(1.0 / self.options.down), start)
+        host.kill(self._worker(row), self.rng.expovariate(1.0 / self.options.down))
 
     def _doom_server(self) -> None:
         self._doom = self.rng.randint(0, 5)
@@ -374,7 +367,7 @@ class Torture:
         was, self.assembly, self.connections = self.connections, None, None
         for connection in [] if was is None else list(was.connections):
             connection.place.gone = True
-            self.world.after(self.rng.uniform(0.0, 0.1), partial(connection.place._lose_here, "the server is gone"))
+            self.world.after(self.rng.uniform(0.0, 0.1), partial(connection.place.lose_here, "the server is gone"))
         self.world.after(0.0 if self.quiet else self.rng.expovariate(1.0 / self.options.down), self._start)
 
     def _worker(self, row: int) -> Worker:

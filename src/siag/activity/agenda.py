@@ -40,7 +40,7 @@ class Agenda(NamedTuple):
     slowness: Floats  # (n,)
     compute: Law
     travel: Law
-    k: int  # step after so many arrivals; 0: by ticks
+    k: int  # the server steps after k arrivals; 0: by ticks
     tick: float
     barrier: bool  # whether workers wait for the step before they read again
     recorded: Floats  # the times of worker i's reports are recorded[offset[i]:offset[i+1]]; empty: they are drawn

@@ -33,7 +33,7 @@ class EveryArrivals:
 
 @dataclass(frozen=True)
 class Tick:
-    """The server steps every so many seconds, whoever has arrived."""
+    """The server steps after every `seconds`, however few reports have arrived."""
 
     seconds: float
 

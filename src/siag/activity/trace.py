@@ -190,15 +190,10 @@ class Trace(Timed):
 
 def _parse(name: str, raw: bytes) -> tuple[dict[str, Any], list[Any], int]:
     """The first line, the columns, and the number of steps."""
-    lines = text_in(name, raw).split("\n")
+    text = text_in(name, raw)
+    about = head_in(name, text)
+    lines = text.split("\n")
     lines.pop()  # nothing after the last line break, or half a line
-    mark, _, head = lines[0].partition(" {") if lines else ("", "", "")
-    if mark != f"# {FORMAT}" or len(lines) < 2 or lines[1] != COLUMNS:
-        raise BadFile(f"{name}: not a trace of format {FORMAT}; siag serve --trace and siag.train(trace=…) write them")
-    try:
-        about = json.loads("{" + head)
-    except (ValueError, RecursionError):
-        raise BadFile(f"{name}, line 1: what was run is not in JSON") from None
     end = lines.pop() if lines[-1].startswith("# end ") else None
     try:
         columns = _columns(lines[2:])
@@ -211,6 +206,18 @@ def _parse(name: str, raw: bytes) -> tuple[dict[str, Any], list[Any], int]:
     if not (count.isascii() and count.isdigit() and len(count) < 19):
         raise BadFile(f"{name}, line {len(lines) + 1}: {shorten(end)} does not say how many steps were taken")
     return about, columns, int(count)
+
+
+def head_in(name: str, text: str) -> dict[str, Any]:
+    """What the first line says was run; `BadFile` if this text is no trace."""
+    first, _, rest = text.partition("\n")
+    mark, _, head = first.partition(" {")
+    if mark != f"# {FORMAT}" or not rest.startswith(f"{COLUMNS}\n"):
+        raise BadFile(f"{name}: not a trace of format {FORMAT}; siag serve --trace and siag.train(trace=…) write them")
+    try:
+        return dict(json.loads("{" + head))
+    except (ValueError, RecursionError):
+        raise BadFile(f"{name}, line 1: what was run is not in JSON") from None
 
 
 def _columns(lines: Sequence[str]) -> list[Any]:

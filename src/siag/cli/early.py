@@ -5,16 +5,15 @@ from __future__ import annotations
 import os
 import signal
 import sys
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from types import FrameType
+
+from siag.foundations.signals import meaning
 
 INTERRUPTED = 130
 STOPPED = ("serve", "train")  # commands that SIGTERM stops in order, with status 0
 NOT_BEGUN = "ended by SIGTERM before it began"
-
-Handler = Callable[[int, FrameType | None], None]
 
 
 class Terminated(KeyboardInterrupt):
@@ -23,20 +22,6 @@ class Terminated(KeyboardInterrupt):
 
 class NotBegun(Terminated):
     """It came before there was anything to end."""
-
-
-@contextmanager
-def meaning(number: int, handler: Handler, instead_of: object = None) -> Iterator[None]:
-    """Let a signal mean this for a while, `instead_of` something else if that is given; only in the main thread."""
-    here = threading.current_thread() is threading.main_thread()
-    if not here or instead_of not in (None, signal.getsignal(number)):
-        yield
-        return
-    usual = signal.signal(number, handler)
-    try:
-        yield
-    finally:
-        signal.signal(number, usual)
 
 
 def stoppable() -> AbstractContextManager[None]:

@@ -13,8 +13,8 @@ from siag.foundations.errors import BadInput, Missing
 
 if TYPE_CHECKING:
     from siag.experiments.live_file import LiveRun
-    from siag.live.network import Network
     from siag.live.runtime import Runtime
+    from siag.live.serve import Network
     from siag.live.spec import Spec
 
 HERE = Path()
@@ -78,7 +78,7 @@ class Described:
             file = live_run(before, self._file.parent)
         typed = {option: place for option, place in self._places.items() if option in self._typed}
         for option, (table, _) in typed.items():
-            if table == "ray" and "ray" not in before and self._typed.get("runtime") != "ray":
+            if table == "ray" and self._typed.get("runtime", "ray" if "ray" in before else "local") != "ray":
                 raise BadInput(option.replace("_", "-"), self._typed[option], "given with --runtime ray")
         for table in MERGED:
             if table in tables and table in before:
@@ -90,7 +90,7 @@ class Described:
     @property
     def spec(self) -> Spec:
         """What to run."""
-        from siag.live.network import LINGER
+        from siag.live.serve import LINGER
         from siag.live.spec import Spec
 
         file, typed = self._runs
@@ -98,13 +98,13 @@ class Described:
 
     def network(self, workers: int) -> Network:
         """Where to listen, and whom to trust."""
-        from siag.live.network import Network
+        from siag.live.serve import Network
         from siag.runtimes import Limits
 
         file, typed = self._runs
         told, limits = file.network | typed.network, file.limits | typed.limits
         if limits:
-            told["limits"] = Limits(**{"connections": max(Limits.connections, 2 * workers)} | limits)
+            told["limits"] = Limits.for_workers(workers, **limits)
         return Network(**told)
 
     @property

@@ -18,7 +18,7 @@ from siag.cli.running import conduct, reachable, terminable
 from siag.foundations.errors import BadInput, Missing, SiagError
 
 if TYPE_CHECKING:
-    from siag.live.network import Network
+    from siag.live.serve import Network
     from siag.live.spec import Spec
     from siag.runtimes import Watcher
     from siag.simulation import Run
@@ -45,7 +45,7 @@ def serve(file: Path | None, out: Path | None, as_json: bool, **given: Any) -> i
     stopped; 1 if it diverges, if a worker has failed and no report was accepted or no worker was left at the end,
     or if a file cannot be written; 2 if there is a mistake.
     """
-    from siag.live.network import serve_spec
+    from siag.live.serve import serve_spec
     from siag.live.transports.tcp.worker import shown
 
     run = Described(given, file, serving=True)

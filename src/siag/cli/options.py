@@ -99,7 +99,7 @@ def train_options() -> list[click.Parameter]:
 
 def serve_options() -> list[click.Parameter]:
     """The options of `siag serve`."""
-    from siag.live.network import NETWORK, Network
+    from siag.live.serve import NETWORK, Network
     from siag.live.spec import Spec, fields_of
 
     workers = _option("--workers", int, "How many workers there are, instead of --name.")
@@ -109,7 +109,7 @@ def serve_options() -> list[click.Parameter]:
 
 def places(serving: bool) -> dict[str, tuple[str, str]]:
     """For each option that is a part of a table: the table and the key."""
-    from siag.live.network import NETWORK
+    from siag.live.serve import NETWORK
 
     other = "ray" if serving else "network"
     parts = [(flag, table, key) for table, parts in PARTS.items() for flag, key, *_ in parts if table != other]

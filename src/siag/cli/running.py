@@ -15,10 +15,11 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from siag.cli.app import FAILED
-from siag.cli.early import Terminated, meaning
+from siag.cli.early import Terminated
 from siag.cli.files import MODEL, deliver, folder_for
 from siag.cli.printing import stop, tell
 from siag.foundations.errors import BadInput, DivergenceWarning
+from siag.foundations.signals import meaning
 
 if TYPE_CHECKING:
     from siag.live.spec import Spec

@@ -28,7 +28,7 @@ from siag.experiments.references import Loss, look_in, problem_named, reference
 from siag.foundations import check
 from siag.foundations.errors import BadFile, BadInput, Missing
 from siag.foundations.types import Floats
-from siag.live.network import NETWORK
+from siag.live.serve import NETWORK
 from siag.live.spec import fields_of, renamed
 from siag.runtimes import Limits, Ray, Runtime, Until
 from siag.server import DROP, KEEP, Departed, Guard

@@ -26,6 +26,7 @@ def replay(
     seed: int | None = None,
     w0: Floats | None = None,
     record: int = 200,
+    compiled: bool = True,
 ) -> Run:
     """Run a live run again from its trace: the same reports, from the same versions, in the same order.
 
@@ -40,6 +41,7 @@ def replay(
         seed: of the samples; that of the trace, if it knows.
         w0: (d,) where it started; that of the trace, if it was kept.
         record: how many points of the error curve to keep.
+        compiled: as in `siag.simulate`.
     """
     tape = Trace.read(trace)
     if tape.length == 0:
@@ -60,6 +62,7 @@ def replay(
         seed=_seed(tape.about, trace) if seed is None else seed,
         record=record,
         w0=_start(tape.about, trace) if w0 is None else w0,
+        compiled=compiled,
     )
 
 

@@ -42,9 +42,10 @@ def essence(error: Exception) -> str:
 
 
 def _places(text: str) -> Iterator[tuple[str, int, str]]:
-    """The files, lines and functions that a message names, the innermost first."""
+    """The files, lines and functions that a message names, the innermost first; those within Numba help nobody."""
     for found in PLACE.finditer(text):
-        yield os.path.abspath(found["file"]), int(found["line"]), found["name"]
+        if f"{os.sep}numba{os.sep}" not in found["file"]:
+            yield os.path.abspath(found["file"]), int(found["line"]), found["name"]
 
 
 def _within(place: tuple[str, int, str], function: Callable[..., Any]) -> bool:

@@ -6,7 +6,7 @@ import numpy as np
 
 from siag.foundations.types import Floats
 
-LIMIT = 1e15  # a coordinate so many times larger than the problem is on its way out of the range of numbers
+LIMIT = 1e15  # a coordinate this many times larger than the problem is about to overflow
 
 
 def limit_of(w0: Floats) -> float:

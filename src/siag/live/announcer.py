@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import logging
 
-from siag.live.monitor.watch import Problems as Alarms
-from siag.live.monitor.watch import Quiet, Watcher
+from siag.live.monitor.watch import Problems, Quiet, Watcher
 from siag.live.reasons import Problem, Trouble
-from siag.server.snapshot import Snapshot
+from siag.server.status import Snapshot
 
 log = logging.getLogger("siag")
 
@@ -36,7 +35,7 @@ class Announcer:
     def alarm(self, text: str) -> None:
         """Tell that something goes wrong, or no longer does."""
         log.warning(text)
-        if isinstance(self._watcher, Alarms):
+        if isinstance(self._watcher, Problems):
             self._watcher.problem(text)
         else:
             self._watcher.event(text)

@@ -2,79 +2,171 @@
 
 from __future__ import annotations
 
+import os
+import time
 import warnings
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from concurrent.futures import Executor
+from contextlib import ExitStack, suppress
 from typing import Any
 
-from siag.foundations.errors import DivergenceWarning, SiagError
+from siag.foundations.errors import BadFile, BadInput, DivergenceWarning, SiagError
+from siag.foundations.memory import check_fits, size
 from siag.foundations.version import __version__
 from siag.live.curve import Curve
 from siag.live.monitor.watch import watcher_of
-from siag.live.parts import Parts
 from siag.live.reasons import no_progress, some
 from siag.live.session import Session
-from siag.live.spec import Spec
+from siag.live.spec import AnyPath, Spec
 from siag.methods import cost
+from siag.server.parameter_server import ParameterServer
 from siag.simulation import Run
 from siag.simulation.simulate import EXPLODED
+from siag.storage.background import OneThread
+from siag.storage.disk import LOCAL, Disk
+from siag.storage.generations import generations_in
+from siag.storage.store import Store
+from siag.storage.trace_file import check_new
+from siag.storage.trace_writer import TraceWriter
+from siag.storage.urls import check_url, disk_of
+
+SPLIT = "holds the state of a model that was split over several servers"
+REMEDY = "choose another folder, or run what was saved in this one"
 
 
 class Assembly:
-    """A session and what must be closed after it.
+    """A session of one server, and what must be closed after it; a model that is split has an assembly of its own.
 
     Args:
         spec: what to run, validated.
-        parts: what the session is made of; one server by default.
         about: more to keep in the run and the trace.
+        disk: where folder and trace are, unless they are URLs.
+        background: makes, given a name, what writes while training goes on, one job at a time.
+        entropy: given a number, that many random bytes.
+        clock: what time it is, in seconds since any moment; the loss is timed by it, too.
+        run: as for `siag.storage.remote_disk.RemoteDisk`.
     """
 
-    def __init__(self, spec: Spec, *, parts: Parts | None = None, about: Mapping[str, Any] | None = None) -> None:
-        parts = Parts(spec) if parts is None else parts
-        self._spec = spec
-        self._gradients = max(1, cost(spec.method.recruit(spec.w0, spec.n)))
-        upload, download = parts.traffic
-        self._about = {"siag": __version__, **spec.about, **(about or {}), "upload": upload, "download": download}
-        self._curve = Curve(spec.until, spec.record, spec.measure, parts.clock)
-        self._stack = ExitStack()
+    def __init__(
+        self,
+        spec: Spec,
+        *,
+        about: Mapping[str, Any] | None = None,
+        disk: Disk = LOCAL,
+        background: Callable[[str], Executor] = OneThread,
+        entropy: Callable[[int], bytes] = os.urandom,
+        clock: Callable[[], float] = time.monotonic,
+        run: str | None = None,
+    ) -> None:
+        self.spec, self.background, self.entropy = spec, background, entropy
+        self.disk, self.folder = _place("folder", spec.folder, disk, run)
+        self._trace_disk, self._trace = _place("trace", spec.trace, disk, run)
+        self._curve = Curve(spec.until, spec.record, spec.measure, clock)
+        self.remarks: list[str] = []  # told when it begins
         with ExitStack() as stack:
-            self.server = parts.server(stack)
-            self._check_new(parts)
-            store = parts.store(stack, self.server)
-            self.server.warm_up()
-            watcher = watcher_of(spec.progress)
-            stack.callback(watcher.close)
-            self.session = Session(
-                self.server,
-                spec.until,
-                self._curve,
-                watcher=watcher,
-                store=store,
-                durable=spec.durable,
-                linger=spec.linger,
-                forget=spec.forget,
-                run_id=parts.run_id,
-                life="" if spec.durable else parts.entropy(4).hex(),
-            )
-            self.session.remark(*parts.remarks)
-            self.session.recover(parts.clock())
+            self.server = self.make_server(stack)
+            upload, download = self.traffic
+            self._about = {"siag": __version__, **spec.about, **(about or {}), "upload": upload, "download": download}
+            if not self.used:  # refuse a mistake in a new run before anything is made
+                self._look_at_start()
+                if self._trace is not None:
+                    check_new(self._trace, self._trace_disk)
+            self.session = self._open(stack)
+            self.session.remark(*self.remarks)
+            self.session.recover(clock())
             if not self.session.recovered:
                 self._look_at_start()
-            if spec.trace is not None:
-                self.session.trace_to(parts.tracer(self.session, self._about))
+            if self._trace is not None:
+                self.session.trace_to(self._tracer(self._trace))
                 stack.callback(self.session.give_up)
             self._stack = stack.pop_all()
 
-    def _check_new(self, parts: Parts) -> None:
-        """Refuse a mistake in a new run before anything is made."""
-        if parts.folder is None or not parts.used:
-            self._look_at_start()
-            parts.check_new_trace()
+    # What is another for a model that is split
+
+    @property
+    def traffic(self) -> tuple[int, int]:
+        """How many numbers a worker sends and is sent."""
+        return self.spec.method.traffic(int(self.spec.w0.size), self.spec.n)
+
+    @property
+    def used(self) -> bool:
+        """Whether a run was saved in the folder."""
+        if self.folder is not None:
+            with suppress(OSError):
+                return bool(generations_in(self.folder, self.disk))
+        return False
+
+    def make_server(self, stack: ExitStack) -> ParameterServer:
+        """The server; what must be closed after it goes on the stack."""
+        if self.folder is not None and self.disk.stat(f"{self.folder}/shard-0") is not None:
+            raise BadFile(f"{self.folder}: {SPLIT}; {REMEDY}")
+        spec, method, n, d = self.spec, self.spec.method, self.spec.n, int(self.spec.w0.size)
+        length = method.message(d, n)
+        needed = size(method.init(spec.w0[:1], n)) * max(d, length // method.message(1, n)) + 8 * n * length
+        check_fits(needed, f"{method!r} with {n} workers and d = {d}", "use fewer workers")
+        return ParameterServer(method, spec.step, spec.w0, spec.names, **self.given)
+
+    def make_store(self, folder: str, **writing: Any) -> Store:
+        """Where its state is saved; `writing` is for the store."""
+        return Store(folder, self.spec.identity, durable=self.spec.durable, **writing)
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """What any `ParameterServer` is given beside method, step, w0 and names."""
+        spec = self.spec
+        return {"server": spec.server, "guard": spec.guard, "departed": spec.departed, "patience": spec.patience}
+
+    # Put together
+
+    def _open(self, stack: ExitStack) -> Session:
+        """The session of the server, with its store and its watcher, which are closed after it."""
+        spec, store = self.spec, None
+        if self.folder is not None:
+            background = self.background("siag-store")
+            store = self.make_store(self.folder, disk=self.disk, entropy=self.entropy, background=background)
+            stack.callback(store.close)
+        self.server.warm_up()
+        watcher = watcher_of(spec.progress)
+        stack.callback(watcher.close)
+        return Session(
+            self.server,
+            self._curve,
+            watcher=watcher,
+            store=store,
+            durable=spec.durable,
+            linger=spec.linger,
+            forget=spec.forget,
+            run_id=self.entropy(8).hex(),
+            life="" if spec.durable else self.entropy(4).hex(),
+        )
 
     def _look_at_start(self) -> None:
         """The first point of the curve of a new run; a loss that raises there is a mistake."""
         if not self._curve.begun:
             self._curve.note(self.server, 0.0)
+
+    def _tracer(self, path: str) -> TraceWriter:
+        """A trace, new or that of the run that goes on."""
+        session, reports = self.session, self.server.reports
+        if reports > 0 and session.tail is None:
+            allowed = "left out: the run has gone on without a trace, or had to give it up"
+            remedy = "go on without one, or start anew with another folder and another trace"
+            raise BadInput("trace", path, allowed, remedy)
+        if reports > 0 and self._trace_disk.stat(path) is None:
+            allowed = f"the trace of the run that goes on, with its {reports} reports"
+            raise BadInput("trace", path, allowed, "record from the start, or not at all")
+        trace = TraceWriter(
+            path,
+            {**self._about, "run": session.run_id},
+            keep=reports + self.server.fades if session.recovered else None,
+            tail=session.tail or (),
+            disk=self._trace_disk,
+            background=self.background("siag-trace"),
+        )
+        trace.flush()  # what was kept is on disk again
+        return trace
+
+    # Used
 
     def close(self) -> None:
         """Close everything, for those that do not call `run`."""
@@ -87,19 +179,20 @@ class Assembly:
             carry: does so.
             fruitful: whether it is an error if workers failed and none has reported anything.
         """
-        session = self.session
+        spec, session = self.spec, self.session
         with self._stack:
             carry(session)
             if fruitful and session.no_progress:
-                raise SiagError(no_progress(session.failures))
+                raise SiagError(no_progress(session.departures.failures))
             w = self.server.w
         ending = {} if session.ended is None else {"ending": session.ended.ending.value}
         about = {**self._about, "ended": session.why, **ending, "repeats": 1}
         if session.before:
             about["before"] = session.before  # reports of the sessions that this one went on from
-        if session.failures:
-            about["failed"] = some(session.failures)
-        run = session.curve.run(w, session.diverged_at, about, self._gradients)
+        if session.departures.failures:
+            about["failed"] = some(session.departures.failures)
+        gradients = max(1, cost(spec.method.recruit(spec.w0, spec.n)))
+        run = self._curve.run(w, session.diverged_at, about, gradients)
         self._warn(run)
         return run
 
@@ -113,3 +206,11 @@ class Assembly:
             warnings.warn(f"from {first:.3g} to {last:.3g}; use a smaller step", DivergenceWarning, stacklevel=level)
         for problem in session.problems:
             warnings.warn(problem.warning, RuntimeWarning, stacklevel=level)
+
+
+def _place(parameter: str, place: AnyPath | None, disk: Disk, run: str | None) -> tuple[Disk, str | None]:
+    """The disk on which a folder or a trace is, and its name there, if there is one; it can be written."""
+    if place is None:
+        return disk, None
+    check_url(parameter, place)
+    return disk_of(parameter, place, disk, run)

@@ -10,8 +10,8 @@ import numpy as np
 
 from siag.foundations.errors import reason_of
 from siag.live.announcer import Announcer
+from siag.live.durable_log import ENTRY
 from siag.live.reasons import Trouble
-from siag.live.recovery import ENTRY
 from siag.server.parameter_server import ParameterServer
 from siag.storage.store import Store
 from siag.storage.trace_writer import TraceWriter
@@ -20,10 +20,7 @@ SAVE = 0.5  # seconds between two saves: with the time a save takes, at most the
 
 
 class Checkpoints:
-    """Saves a server's state, and writes its trace; what goes wrong is told, and training goes on.
-
-    In durable mode what was done is logged, so that it can be done again after a crash.
-    """
+    """Saves a server's state, and writes its trace and its log; what goes wrong is told, and training goes on."""
 
     def __init__(self, server: ParameterServer, store: Store | None, durable: bool, announcer: Announcer) -> None:
         self._server, self.store, self._tell = server, store, announcer.tell
@@ -37,11 +34,6 @@ class Checkpoints:
     def begin(self, now: float) -> None:
         """The first ones are due some time from now."""
         self._tried = self._flushed = now
-
-    @property
-    def ever(self) -> bool:
-        """Whether anything was saved in this session."""
-        return self._saved is not None
 
     def age(self, now: float) -> float | None:
         """Seconds since the last save; `None` if there was none."""

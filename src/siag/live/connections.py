@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from siag.foundations.errors import shorten
-from siag.foundations.types import Floats
 from siag.foundations.version import __version__
 from siag.live import wire
-from siag.live.connection import Action, Actions, Connection, Limits, Reception, Send, SendModel, refusal
 from siag.live.outbox import Outbox
+from siag.live.reception import BEFORE, Action, Actions, Connection, Limits, Reception, Send, SendModel, refusal
 from siag.live.security import Tokens
 from siag.live.session import Session
 from siag.live.welcome import described
 from siag.server.guard import Refused, square_norm
-from siag.server.parameter_server import Ticket
+from siag.server.parameter_server import ParameterServer, Ticket
+from siag.server.status import State
 
 OCCUPIED = 5.0  # seconds of silence after which a row may be taken over by a new connection
 QUIET = 1.0  # seconds between two remarks about workers that were turned away
@@ -40,7 +40,7 @@ class Connections(Reception):
         tokens: who may have which row.
         limits: on connections.
         origin: the problem and the seed of its samples, in words, if workers must have the same.
-        extras: what else a welcome says, given the connection and the hello.
+        share: whether workers may share memory with the server, which a connection's place offers them.
         now: the time.
     """
 
@@ -51,13 +51,13 @@ class Connections(Reception):
         limits: Limits,
         *,
         origin: dict[str, Any] | None = None,
-        extras: Callable[[Connection, dict[str, Any]], dict[str, Any]] = lambda connection, hello: {},
-        shared: bool = False,
+        share: bool = False,
         now: float,
     ) -> None:
-        super().__init__(limits, {wire.HELLO: wire.ASKED})
-        self.session, self.tokens, self.server = session, tokens, session.server
-        self._origin, self._extras = origin or {}, extras
+        super().__init__(limits)
+        self.session, self.tokens = session, tokens
+        self.server: ParameterServer = session.server
+        self._origin, self._share = origin or {}, share
         sent = 8 * self.server.message_size
         self.joined: wire.Expected = {
             wire.REPORT: (sent, sent),
@@ -65,11 +65,11 @@ class Connections(Reception):
             wire.ALIVE: wire.NONE,
             wire.LEAVE: wire.ASKED,
         }
-        if shared:
+        if share:
             self.joined = {**self.joined, wire.SHARED_REPORT: wire.NONE}
         self.by_row: dict[int, Connection] = {}
         self._rows = {member.name: member.row for member in self.server.members}
-        self._lost = {member.row: now for member in self.server.members if member.state == "away"}
+        self._lost = {member.row: now for member in self.server.members if member.state == State.AWAY}
         self._method = described(self.server.method)
         self._outbox: Outbox[Reply] = Outbox(session)
         self._scratch = np.zeros(self.server.message_size)
@@ -77,11 +77,6 @@ class Connections(Reception):
         self._square = square_norm.settled(self._scratch)
         self._small = sent + wire.HEADER.size <= wire.STAGE
         self._remarked = -math.inf
-
-    @property
-    def shown(self) -> Floats:
-        """What workers read."""
-        return self.server.shown
 
     def lost(self, connection: Connection, now: float) -> None:
         """A connection is gone; the worker's row stays."""
@@ -108,7 +103,7 @@ class Connections(Reception):
     # Frames
 
     def receive(self, connection: Connection, count: int, now: float) -> Iterable[Action]:
-        """So many bytes have come, which almost always are one whole frame; see `Reception.receive`."""
+        """`count` bytes have come, almost always one whole frame; see `Reception.receive`."""
         if connection.due < math.inf or connection.paused or connection.closing:  # there is more to think of
             return super().receive(connection, count, now)
         try:
@@ -132,7 +127,7 @@ class Connections(Reception):
             return self._take(connection, row, head, now)
         if head.kind == wire.LEAVE:
             return self._leave(connection, row, wire.parse_text(payload), now)
-        self.server.alive(row, now)
+        self.server.members[row].heard = now  # a sign of life that is no report
         return ()
 
     def handle_garbage(self, connection: Connection, reason: str, now: float) -> Actions:
@@ -151,18 +146,19 @@ class Connections(Reception):
             row = self._row_of(hello, owned, now)
             ticket = self.session.join(row, now)
         except Refused as refused:
-            self.garbage += 1
-            self._remark(connection, refused.reason, now)
-            return self.refuse(connection, refused.reason, now, final=True)
-        except _Busy as busy:
-            return self.refuse(connection, str(busy), now, final=False)
+            if refused.final:  # else it may come again
+                self.garbage += 1
+                self._remark(connection, refused.reason, now)
+            return self.refuse(connection, refused.reason, now, final=refused.final)
         actions = self._seat(connection, row, hello, now)
         self.session.event(f"worker {self.server.members[row].name} joined, row {row}")
-        welcome = self._welcome(ticket) | self._extras(connection, hello)
+        welcome = self._welcome(ticket)
+        if self._share:
+            welcome |= connection.place.offer_memory(hello, self.server.message_size, self.server.shown.size)
         return [*actions, *self._reply(connection, wire.text(wire.WELCOME, welcome), False, now)]
 
     def _seat(self, connection: Connection, row: int, hello: dict[str, Any], now: float) -> Actions:
-        """A connection has the row from now on, whoever had it before."""
+        """A connection has the row from now on, also if another had it before."""
         old = self.by_row.pop(row, None)
         actions: Actions = ()
         if old is not None:
@@ -209,21 +205,21 @@ class Connections(Reception):
         if row is None:
             return self._free_row(now)
         if row in self.by_row and now - self.server.members[row].heard < OCCUPIED:
-            raise _Busy(f"worker {self.server.members[row].name} is connected already")
+            raise Refused(f"worker {self.server.members[row].name} is connected already")
         return row
 
     def _free_row(self, now: float) -> int:
         """A row for a worker that does not mind which: a new one, or that of a worker who does not come back."""
         vacant = [member for member in self.server.members if member.row not in self.by_row]
-        away = [member.row for member in vacant if member.state == "away"]
-        free = [member.row for member in vacant if member.state == "expected"]
+        away = [member.row for member in vacant if member.state == State.AWAY]
+        free = [member.row for member in vacant if member.state == State.EXPECTED]
         free += [row for row in away if now - self._lost.get(row, -math.inf) >= OCCUPIED]
-        free += [member.row for member in vacant if member.state == "left"]
+        free += [member.row for member in vacant if member.state == State.LEFT]
         if free:
             return free[0]
         if away:
-            raise _Busy("all rows are taken, some by workers that may come back; they are free in a few seconds")
-        raise _Busy("all rows are taken; give more workers to the server")
+            raise Refused("all rows are taken, some by workers that may come back; they are free in a few seconds")
+        raise Refused("all rows are taken; give more workers to the server")
 
     def _report(self, connection: Connection, row: int, head: wire.Head, payload: memoryview, now: float) -> Actions:
         message = wire.numbers(payload)
@@ -234,15 +230,12 @@ class Connections(Reception):
 
     def _take(self, connection: Connection, row: int, head: wire.Head, now: float, *report: Any) -> Actions:
         """Have the session take a report, its numbers and squared norm, or that there is nothing to send; answer."""
+        message, square = report or (None, None)
         if head.sample >= wire.SAMPLES:
             raise wire.BadFrame(f"sample {head.sample}: fewer than {wire.SAMPLES} are allowed")
         said, final = b"", False
         try:
-            if report:
-                message, square = report
-                self.session.push(row, head.stamp, message, head.sample, now, square)
-            else:
-                self.session.skip(row, head.stamp, head.sample, now)
+            self.session.push(row, head.stamp, message, head.sample, now, square)
         except Refused as refused:
             self.session.refused(row, refused)
             said, final = refusal(refused.reason, refused.final), refused.final
@@ -254,7 +247,7 @@ class Connections(Reception):
     def _leave(self, connection: Connection, row: int, content: dict[str, Any], now: float) -> Actions:
         """A worker leaves, for good or because its own code failed; its connection ends once that is noted."""
         reason = wire.words(content.get("reason"))
-        connection.row, connection.reader.expected = None, self.before
+        connection.row, connection.reader.expected = None, BEFORE
         del self.by_row[row]
         if content.get("failed"):
             self.session.failed(row, reason)
@@ -282,7 +275,7 @@ class Connections(Reception):
         return [Send(connection, said), *ending] if said else ending
 
     def _remark(self, connection: Connection, reason: str, now: float) -> None:
-        """Tell whoever watches of a worker that was turned away; once a second is enough."""
+        """Tell the watcher of a worker that was turned away; once a second is enough."""
         if now - self._remarked >= QUIET:
             self._remarked = now
             shown = f" from {connection.peer}" if connection.peer else ""
@@ -303,7 +296,3 @@ def check_hello(hello: dict[str, Any], tokens: Tokens) -> int | None:
         what = "is not one of this server's" if token else "is missing; give the worker's .token file"
         raise Refused(f"the token {what}", final=True)
     return row
-
-
-class _Busy(Exception):
-    """Not now, but perhaps later."""

@@ -43,6 +43,7 @@ class Curve:
         clock: by which the measure is timed.
 
     Attributes:
+        until: as given.
         next: the version of the next point.
         latest: what was last measured.
         trouble: why w cannot be measured.
@@ -55,7 +56,8 @@ class Curve:
         measure: Callable[[Floats], float] | None,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
-        self._measure, self._most, self._growth, self._clock = measure, 2 * record + 2, GROWTH, clock
+        self.until, self._measure, self._clock = until, measure, clock
+        self._most, self._growth = 2 * record + 2, GROWTH
         self._open = not until.iterations
         ahead = points(until.iterations, record).tolist() if until.iterations else []
         self._ahead: list[int] = ahead[::-1]
@@ -84,11 +86,6 @@ class Curve:
             self._measured, self._measured_at = last.version, last.seconds
             self.latest = last.value
             self._aim_after(last.version)
-
-    def keep_up(self, server: ParameterServer, now: float) -> None:
-        """Write down a point if the server has come to one."""
-        if server.version >= self.next:
-            self.note(server, now)
 
     def note(self, server: ParameterServer, now: float, diverged: bool = False) -> None:
         """Write down a point; after a divergence there is nothing to measure."""

@@ -7,8 +7,10 @@ from collections.abc import Sequence
 
 from siag.live.reasons import Ended, Ending, Failure, WorkerFailure
 from siag.server.members import Member
+from siag.server.status import State
 
-GONE = ("left", "refused")
+GONE = (State.LEFT, State.REFUSED)
+FORGOTTEN = "forgotten"  # how a worker is counted that has left only because it was away for too long
 
 
 class Departures:
@@ -16,12 +18,11 @@ class Departures:
 
     Args:
         members: the server's, which change as workers come and go.
-        linger: seconds to wait for workers when none is there; `None`: for ever.
-        forget: seconds after which a worker that is away counts as having left for good; `None`: never.
+        linger, forget: as for `Session`.
     """
 
     def __init__(self, members: Sequence[Member], linger: float | None = None, forget: float | None = None) -> None:
-        self._members, self._linger, self.forget_after = members, linger, forget
+        self._members, self.linger, self.forget_after = members, linger, forget
         self._failures: dict[int, WorkerFailure] = {}
         self._away: dict[int, float] = {}  # since when
         self._forgotten: set[int] = set()
@@ -37,7 +38,7 @@ class Departures:
     @property
     def anyone(self) -> bool:
         """Whether a worker is there, or may still come for the first time."""
-        return any(member.state in ("working", "expected") for member in self._members)
+        return any(member.state in (State.WORKING, State.EXPECTED) for member in self._members)
 
     def gone(self, row: int, kind: Failure, reason: str) -> WorkerFailure | None:
         """A worker is gone, for this reason; `None` if a clearer one is known already."""
@@ -49,7 +50,7 @@ class Departures:
 
     def left(self, row: int) -> None:
         """A worker has left in order after all; one that was refused for good cannot."""
-        if self._members[row].state != "refused":
+        if self._members[row].state != State.REFUSED:
             self._failures.pop(row, None)
             self._forgotten.discard(row)
         self._left = True
@@ -65,9 +66,9 @@ class Departures:
         rows = []
         for member in self._members:
             row = member.row
-            if member.state != "left":
+            if member.state != State.LEFT:
                 self._forgotten.discard(row)
-            if member.state != "away":
+            if member.state != State.AWAY:
                 self._away.pop(row, None)
             elif now - max(self._away.setdefault(row, now), member.heard) > self.forget_after:
                 rows.append(row)
@@ -75,10 +76,10 @@ class Departures:
         self._left |= bool(rows)
         return rows
 
-    def whereabouts(self) -> Ended:
+    def desertion(self) -> Ended:
         """Why nobody is there."""
         states = Counter(self._states())
-        if set(states) == {"left"}:
+        if set(states) == {State.LEFT}:
             return Ended(Ending.ALL_LEFT)
         return Ended(Ending.NOBODY, ", ".join(f"{count} {state}" for state, count in sorted(states.items())))
 
@@ -87,20 +88,20 @@ class Departures:
 
         Somebody may be known to be at work, so that there is no need to look at all of many.
         """
-        if at_work or "working" in (states := self._states()):
+        if at_work or State.WORKING in (states := self._states()):
             self._alone = None
             return None
-        if self._left and "left" in states and all(state in GONE for state in states):
-            return self.whereabouts()
+        if self._left and State.LEFT in states and all(state in GONE for state in states):
+            return self.desertion()
         if self._alone is None:
             self._alone = now
-        elif self._linger is not None and now - self._alone > self._linger:
-            return Ended(Ending.LINGERED, f"{self._linger:g}")
+        elif self.linger is not None and now - self._alone > self.linger:
+            return Ended(Ending.LINGERED, f"{self.linger:g}")
         return None
 
     def _states(self) -> list[str]:
         """Of all workers; one that was forgotten has not left by itself."""
         return [
-            "forgotten" if member.state == "left" and member.row in self._forgotten else member.state
+            FORGOTTEN if member.state == State.LEFT and member.row in self._forgotten else member.state
             for member in self._members
         ]

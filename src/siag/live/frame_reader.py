@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
+from siag.foundations.types import Floats
 from siag.live import wire
-from siag.live.wire import STAGE
 
 HEADER = wire.HEADER.size
 
@@ -15,22 +15,26 @@ HEADER = wire.HEADER.size
 class FrameReader:
     """Reads the frames of one connection.
 
-    Small frames are received on a stage, several at a time. A large array goes straight to a place of its own, which
-    is used again for the next one.
+    Small frames are received on a stage, several at a time. A large array goes straight to its place.
+
+    Args:
+        expected: which frames may come now; it can be changed.
+        stage: how many bytes are received at a time; what is larger, header and all, is a large array.
 
     Attributes:
-        expected: which frames may come now.
+        place: where a large array goes; `None`: to a place of the reader's own, which is used again for the next one.
         tap: sees every frame and may pass on another one in its place; used where arrays lie in shared memory.
     """
 
-    def __init__(self, expected: wire.Expected) -> None:
+    def __init__(self, expected: wire.Expected, stage: int = wire.STAGE) -> None:
         self.expected = expected
+        self.place: Floats | None = None
         self.tap: Callable[[wire.Head, memoryview], tuple[wire.Head, memoryview]] | None = None
-        self._stage = bytearray(STAGE)
+        self._stage = bytearray(stage)
         self._view = memoryview(self._stage)
         self._low = self._high = 0  # what is on the stage and not read yet
         self._head: wire.Head | None = None  # of a large frame on its way
-        self._array: memoryview | None = None
+        self._array = memoryview(b"")
         self._got = 0
 
     @property
@@ -42,7 +46,7 @@ class FrameReader:
 
     def buffer(self) -> memoryview:
         """Where the next bytes go."""
-        if self._head is not None and self._array is not None:
+        if self._head is not None:
             return self._array[self._got :]
         if not self._high:
             return self._view
@@ -53,7 +57,7 @@ class FrameReader:
         return self._view[self._high :]
 
     def received(self, count: int) -> None:
-        """So many bytes have come to where `buffer` said."""
+        """`count` bytes have come to where `buffer` said."""
         if self._head is None:
             self._high += count
         else:
@@ -100,19 +104,21 @@ class FrameReader:
                 self._low = self._high = 0
             payload = self._view[low + HEADER : end]
             return (head, payload) if self.tap is None else self.tap(head, payload)
-        if HEADER + head.length > STAGE:
+        if HEADER + head.length > len(self._stage):
             self._begin_large(head, low + HEADER)
         return None
 
     def _begin_large(self, head: wire.Head, first: int) -> None:
-        if self._array is None or len(self._array) != head.length:
+        if self.place is not None:
+            self._array = self.place.data.cast("B")
+        elif len(self._array) != head.length:
             self._array = np.empty(head.length, np.uint8).data
         self._head, self._got = head, self._high - first
         self._array[: self._got] = self._view[first : self._high]
         self._low = self._high = 0
 
     def _finish_large(self, head: wire.Head) -> tuple[wire.Head, memoryview] | None:
-        if self._got < head.length or self._array is None:
+        if self._got < head.length:
             return None
         self._head = None
         return (head, self._array) if self.tap is None else self.tap(head, self._array)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from types import FrameType
 
+from siag.foundations.signals import meaning
 from siag.live.reasons import Ending
 
 End = Callable[[Ending, str], None]
@@ -28,10 +29,9 @@ def interruptible(end: End) -> Iterator[None]:
         if not end_in_order(Ending.INTERRUPTED):
             signal.default_int_handler(number, frame)
 
-    usual = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     _running.append(end)
     try:
-        with _handled(signal.SIGINT, interrupt) if usual else nullcontext():
+        with meaning(signal.SIGINT, interrupt, instead_of=signal.default_int_handler):
             yield
     finally:
         if end in _running:
@@ -67,28 +67,8 @@ def wakeable(wanted: Callable[[], bool]) -> Iterator[Callable[[], None]]:
             signal.signal(number, before)
             signal.raise_signal(number)
 
-    with _handled(signal.SIGINT, interrupt):
+    with meaning(signal.SIGINT, interrupt):
         yield wake
-
-
-@contextmanager
-def on_hangup(act: Callable[[], None]) -> Iterator[None]:
-    """Do this on SIGHUP for a while; only in the main thread, and only on systems with that signal."""
-    if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "SIGHUP"):
-        yield
-        return
-    with _handled(signal.SIGHUP, lambda *_: act()):
-        yield
-
-
-@contextmanager
-def _handled(number: signal.Signals, handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
-    """Handle a signal so for a while."""
-    usual = signal.signal(number, handler)
-    try:
-        yield
-    finally:
-        signal.signal(number, usual)
 
 
 def end_in_order(ending: Ending, detail: str = "") -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Self
 
 MOST_LINES = 100  # about workers that failed, in what a run says of itself
 OLD = "what is on disk is older than this run's end"
@@ -12,18 +13,26 @@ UNMEASURED = "its points of the curve are NaN"
 
 
 class Ending(StrEnum):
-    """Why a run ended; `Run.about["ending"]` holds the value."""
+    """Why a run ended; `Run.about["ending"]` holds the value. Each has a sentence, with a place {} for the detail."""
 
-    REACHED = "reached"
-    TIME = "time"
-    REACHED_BEFORE = "reached before"
-    ALL_LEFT = "all left"
-    NOBODY = "nobody"
-    LINGERED = "lingered"
-    INTERRUPTED = "interrupted"
-    STOPPED = "stopped"
-    DIVERGED = "diverged"
-    SERVER_ERROR = "server error"
+    REACHED = "reached", "as many iterations or reports as asked"
+    TIME = "time", "{} seconds have passed"
+    REACHED_BEFORE = "reached before", "it had been reached before"
+    ALL_LEFT = "all left", "all workers have left"
+    NOBODY = "nobody", "no worker is there: {}"
+    LINGERED = "lingered", "no worker was there for {} seconds"
+    INTERRUPTED = "interrupted", "interrupted"
+    STOPPED = "stopped", "stopped by {}"
+    DIVERGED = "diverged", "{}"
+    SERVER_ERROR = "server error", "an error of the server's"
+
+    sentence: str
+
+    def __new__(cls, value: str, sentence: str = "") -> Self:
+        """A member, and its sentence."""
+        member = str.__new__(cls, value)
+        member._value_, member.sentence = value, sentence
+        return member
 
     @property
     def done(self) -> bool:
@@ -34,20 +43,6 @@ class Ending(StrEnum):
     def deserted(self) -> bool:
         """Whether it ended because no worker was there, though not all had left in order."""
         return self in (Ending.NOBODY, Ending.LINGERED)
-
-
-ENDINGS = {  # what is told of each; {} is the detail
-    Ending.REACHED: "as many iterations or reports as asked",
-    Ending.TIME: "{} seconds have passed",
-    Ending.REACHED_BEFORE: "it had been reached before",
-    Ending.ALL_LEFT: "all workers have left",
-    Ending.NOBODY: "no worker is there: {}",
-    Ending.LINGERED: "no worker was there for {} seconds",
-    Ending.INTERRUPTED: "interrupted",
-    Ending.STOPPED: "stopped by {}",
-    Ending.DIVERGED: "{}",
-    Ending.SERVER_ERROR: "an error of the server's",
-}
 
 
 @dataclass(frozen=True)
@@ -64,7 +59,7 @@ class Ended:
         >>> Ended(Ending.TIME, "2").text
         '2 seconds have passed'
         """
-        return ENDINGS[self.ending].format(self.detail)
+        return self.ending.sentence.format(self.detail)
 
 
 class Failure(StrEnum):
@@ -111,14 +106,10 @@ def refusal(reason: str, final: bool) -> str:
     return f"refused: {reason}{'; it is disconnected' * final}"
 
 
-def clearest(failures: Iterable[WorkerFailure]) -> WorkerFailure:
-    """The failure that explains most; of equal ones the first."""
-    return min(failures, key=lambda failure: failure.kind.vagueness)
-
-
 def no_progress(failures: Iterable[WorkerFailure]) -> str:
-    """What is told of a run in which workers failed and nobody reported anything."""
-    return f"no worker has reported anything; {clearest(failures).text}"
+    """What is told of a run in which workers failed and nobody reported anything: the first of the clearest reasons."""
+    clearest = min(failures, key=lambda failure: failure.kind.vagueness)
+    return f"no worker has reported anything; {clearest.text}"
 
 
 def some(failures: Sequence[WorkerFailure]) -> list[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
 from multiprocessing import process
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
@@ -12,7 +11,6 @@ from typing import Any
 from siag.foundations.errors import BadInput, reason_of
 from siag.live.assembly import Assembly
 from siag.live.interrupt import interruptible
-from siag.live.parts import Parts
 from siag.live.session import Session
 from siag.live.spec import Spec
 from siag.live.task import Task
@@ -37,56 +35,47 @@ class Runtime:
         """Refuse more workers than there can be."""
 
     def check_sendable(self, parameter: str, value: Any, remedy: str) -> None:
-        """Refuse what cannot be sent to a worker."""
-        check_picklable(parameter, value, remedy)
+        """Refuse what cannot be sent to a worker, or cannot be found there."""
+        try:
+            content = bytes(ForkingPickler.dumps(value))
+        except Exception as error:  # whatever pickling raises, and a user's __reduce__
+            raise BadInput(parameter, value, f"something that can be pickled ({reason_of(error)})", remedy) from None
+        if b"__main__" in content and not os.path.isfile(getattr(sys.modules["__main__"], "__file__", None) or ""):
+            remedy = "worker processes cannot import what was typed into a session"
+            raise BadInput(parameter, value, "defined in a file", remedy)
 
     def prepare(self, spec: Spec) -> None:
         """Have machine code on disk, complete, before workers start, so that none of them has to make it."""
         spec.source.warm_up()
 
-    def parts(self, spec: Spec) -> Parts:
-        """What the session is made of: one server, with its files on this machine."""
-        return Parts(spec)
-
     def describe(self, workers: int) -> str:
         """Where the workers run, in words."""
         return f"live, {workers} worker{'s' * (workers > 1)}"
 
+    def assemble(self, spec: Spec, **given: Any) -> Assembly:
+        """Put the session together: one server, with its files on this machine; `given` is as for `Assembly`."""
+        return Assembly(spec, about={"activity": self.describe(spec.n)}, **given)
+
+    def checked(self, spec: Spec) -> Spec:
+        """The same with nothing left out; all of it can be sent to the workers."""
+        spec = spec.validate()
+        self.check_workers(spec.n)
+        for each in spec.sent():
+            self.check_sendable(*each)
+        return spec
+
     def train(self, spec: Spec) -> Run:
         """Run it to its end."""
         _not_in_a_worker()
-        spec = spec.validate()
-        self.check_workers(spec.n)
-        for parameter, value, remedy in spec.sent():
-            self.check_sendable(parameter, value, remedy)
+        spec = self.checked(spec)
         self.prepare(spec)
         return self.run(spec, spec.tasks())
 
     def run(self, spec: Spec, tasks: list[Task]) -> Run:
-        """Have it carried to its end."""
-        return self.open_and_run(spec, self.parts(spec), lambda session: self.carry(session, tasks))
-
-    def open_and_run(self, spec: Spec, parts: Parts, carry: Callable[[Session], None]) -> Run:
-        """Open the session, have it carried until it is over or interrupted, and close it."""
-        assembly = Assembly(spec, parts=parts, about={"activity": self.describe(spec.n)})
-
-        def interruptibly(session: Session) -> None:
-            with interruptible(session.end):
-                carry(session)
-
-        return assembly.run(interruptibly, fruitful=True)
-
-
-def check_picklable(parameter: str, value: Any, remedy: str) -> None:
-    """Refuse what cannot be sent to another process, or cannot be found there."""
-    try:
-        content = bytes(ForkingPickler.dumps(value))
-    except Exception as error:  # whatever pickling raises, and a user's __reduce__
-        raise BadInput(parameter, value, f"something that can be pickled ({reason_of(error)})", remedy) from None
-    if b"__main__" in content and not os.path.isfile(getattr(sys.modules["__main__"], "__file__", None) or ""):
-        raise BadInput(
-            parameter, value, "defined in a file", "worker processes cannot import what was typed into a session"
-        )
+        """Have it carried until it is over or interrupted."""
+        assembly = self.assemble(spec)
+        with interruptible(assembly.session.end):
+            return assembly.run(lambda session: self.carry(session, tasks), fruitful=True)
 
 
 def _not_in_a_worker() -> None:

@@ -15,9 +15,8 @@ import os
 import re
 import socket
 import ssl
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from siag.foundations.errors import BadFile, BadInput, reason_of, shorten
@@ -69,7 +68,7 @@ def client_context(ca: Path | None) -> ssl.SSLContext:
 
 
 def _expect(path: Path, mark: bytes, what: str) -> None:
-    if mark not in _read(path)[0]:
+    if mark not in _read(path):
         raise BadFile(f"{path}: holds no {what} in PEM form; give the path of one that does")
 
 
@@ -110,17 +109,9 @@ class Tokens:
             path: of the file.
             names: of the server's workers, by row; a token is for the worker of its name.
         """
-        rows = {name: row for row, name in enumerate(names)}
-
-        def read() -> Hashes:
-            known = _hashes_in(path)
-            for name in known:
-                if name not in rows:
-                    remedy = "give the workers the names that siag certs was given, or make tokens for theirs"
-                    raise BadInput("tokens", name, f"for workers of this server: {shorten(names)[1:-1]}", remedy)
-            return tuple((rows[name], content) for name, content in known.items())
-
-        return cls(read(), read)
+        tokens = cls((), lambda: _hashes_in(path, names))
+        tokens.reload()
+        return tokens
 
     def reload(self) -> None:
         """Read the file again; if it is not as it should be, this raises a `SiagError`, and what was known stays."""
@@ -140,9 +131,9 @@ class Tokens:
         return found - 1 if found else None
 
 
-def _hashes_in(path: Path) -> dict[str, bytes]:
-    """The hashes of a `tokens.json`, by the names of the workers."""
-    remedy, (content, _) = "make it with siag certs", _read(path)
+def _hashes_in(path: Path, names: Sequence[str]) -> Hashes:
+    """The hashes of a `tokens.json`, by the rows of the workers of these names."""
+    remedy, content = "make it with siag certs", _read(path)
     try:
         document = json.loads(content, object_pairs_hook=tuple)  # pairs, so that none is lost to another
     except (ValueError, RecursionError):
@@ -159,32 +150,30 @@ def _hashes_in(path: Path) -> dict[str, bytes]:
     for what, values in zip(("name", "token"), zip(*known, strict=True), strict=True):
         if len(set(values)) < len(values):
             raise BadFile(f"{path}: two workers have the same {what}; {remedy}")
-    return {name: bytes.fromhex(text) for name, text in known}
+    rows = {name: row for row, name in enumerate(names)}
+    for name, _ in known:
+        if name not in rows:
+            remedy = "give the workers the names that siag certs was given, or make tokens for theirs"
+            raise BadInput("tokens", name, f"for workers of this server: {shorten(names)[1:-1]}", remedy)
+    return tuple((rows[name], bytes.fromhex(text)) for name, text in known)
 
 
-@dataclass(frozen=True)
-class Token:
-    """A worker's token as read: the secret, which is never printed, and a remark for the user, or ""."""
-
-    secret: str = field(repr=False)
-    remark: str = ""
-
-
-def read_token(path: Path | None = None, environment: Mapping[str, str] = os.environ) -> Token | None:
+def read_token(path: Path | None = None, say: Callable[[str], None] = lambda text: None) -> str | None:
     """Read a worker's token from a file or, without one, from the variable SIAG_TOKEN; None if that is not set either.
 
     Space around the token is dropped. A file others can read is remarked upon, not refused: that is how containers
     mount secrets.
     """
-    if path is None and VARIABLE not in environment:
+    if path is None and VARIABLE not in os.environ:
         return None
-    content, mode = (environment[VARIABLE], 0) if path is None else _read(path)
-    secret = (content if isinstance(content, str) else content.decode("utf-8-sig", "replace")).strip()
+    content = os.environ[VARIABLE] if path is None else _read(path).decode("utf-8-sig", "replace")
+    secret = content.strip()
     if not _TOKEN.fullmatch(secret):
         allowed = "one word of 16 to 512 visible ASCII characters"
         raise BadFile(f"{path or VARIABLE}: does not hold {allowed}; give what is in the worker's .token file")
-    shared = os.name == "posix" and mode & 0o066
-    return Token(secret, f"{path}: others can read this token; chmod 600 keeps it secret" if shared else "")
+    if path is not None and os.name == "posix" and path.stat().st_mode & 0o066:
+        say(f"{path}: others can read this token; chmod 600 keeps it secret")
+    return secret
 
 
 def hash_of(token: str) -> bytes:
@@ -192,17 +181,16 @@ def hash_of(token: str) -> bytes:
     return hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()
 
 
-def _read(path: Path) -> tuple[bytes, int]:
-    """The content of a small file, and its mode."""
+def _read(path: Path) -> bytes:
+    """The content of a small file."""
     try:
         with open(path, "rb") as stream:
-            mode = os.fstat(stream.fileno()).st_mode
             content = stream.read(_LIMIT + 1)
     except (OSError, ValueError) as error:  # ValueError: a path with a null character
         raise BadFile(f"{path}: cannot be read: {reason_of(error)}; give the path of a file that can") from None
     if len(content) > _LIMIT:
         raise BadFile(f"{path}: has more than {_LIMIT >> 20} MiB; give another file")
-    return content, mode
+    return content
 
 
 # Where to listen

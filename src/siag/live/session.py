@@ -15,20 +15,19 @@ from siag.live.announcer import Announcer
 from siag.live.checkpoints import Checkpoints
 from siag.live.curve import Curve
 from siag.live.departures import GONE, Departures
+from siag.live.durable_log import FORGOT, LEFT, REPORTED, SKIPPED, TICKED, go_on
 from siag.live.monitor.watch import Watcher
-from siag.live.reasons import Ended, Ending, Failure, Problem, Trouble, WorkerFailure, refusal
-from siag.live.recovery import FORGOT, LEFT, REPORTED, SKIPPED, TICKED, go_on
-from siag.live.ticks import Ticks
-from siag.live.until import Until
+from siag.live.reasons import Ended, Ending, Failure, Problem, Trouble, refusal
 from siag.server.guard import Refused
 from siag.server.ledger import HERE
 from siag.server.parameter_server import Diverged, ParameterServer, Ticket
-from siag.server.snapshot import Snapshot
+from siag.server.status import Snapshot, State
 from siag.storage.store import Store
 from siag.storage.trace_writer import TraceWriter
 
 SHOW = 0.25  # seconds between two looks at the server
 LOOK = 0.02  # seconds between two looks at what is due, unless a tick is
+BEHIND = 1.0  # seconds after which ticks that were missed are left out
 PATIENCE = 60.0  # seconds for a first report to come, before the time of `Until` is counted all the same
 
 
@@ -37,8 +36,7 @@ class Session:
 
     Args:
         server: the parameter server.
-        until: when to end.
-        curve: what to keep of the run.
+        curve: what to keep of the run; its `until` says when to end.
         watcher: who is shown how it goes.
         store: where the state is saved.
         durable: whether a report is on disk before it is answered.
@@ -51,7 +49,6 @@ class Session:
     def __init__(
         self,
         server: ParameterServer,
-        until: Until,
         curve: Curve,
         *,
         watcher: Watcher | None = None,
@@ -62,7 +59,7 @@ class Session:
         run_id: str = "",
         life: str = "",
     ) -> None:
-        self.server, self.until, self.curve, self.store, self.durable = server, until, curve, store, durable
+        self.server, self.until, self.curve, self.store, self.durable = server, curve.until, curve, store, durable
         self.trace: TraceWriter | None = None  # where it is written who reported when
         self.ended: Ended | None = None
         self.diverged_at = -1  # the version at which w left the range of numbers
@@ -74,17 +71,17 @@ class Session:
         self._announcer = Announcer(watcher)
         self.event, self.alarm = self._announcer.event, self._announcer.alarm  # a remark, a problem
         self._saves = Checkpoints(server, store, durable, self._announcer)
-        self._departures = Departures(server.members, linger, forget)
-        self._ticks = Ticks(server.pace.seconds if isinstance(server.pace, Tick) else math.inf)
-        self._lingers = linger is not None
+        self.departures = Departures(server.members, linger, forget)
+        self._interval = server.pace.seconds if isinstance(server.pace, Tick) else math.inf
+        self.next_tick = math.inf  # when a server that steps by the clock does so next
         self._remarks: list[str] = []  # told when it begins
         self._asked: deque[Callable[[], None]] = deque()
         self._shown = 0.0
         self._due = 0.0  # nothing needs to be looked after before
         self._seconds0 = 0.0
         self._awaited = math.inf  # since when a first report is waited for: the start, or the first worker's joining
-        self._last_version = until.iterations if until.iterations is not None else sys.maxsize
-        self._last_report = until.reports if until.reports is not None else sys.maxsize
+        self._last_version = sys.maxsize if self.until.iterations is None else self.until.iterations
+        self._last_report = sys.maxsize if self.until.reports is None else self.until.reports
 
     @property
     def why(self) -> str:
@@ -92,28 +89,14 @@ class Session:
         return "" if self.ended is None else self.ended.text
 
     @property
-    def next_tick(self) -> float:
-        """When a server that steps by the clock does so next; infinity for any other."""
-        return self._ticks.next
-
-    @property
     def problems(self) -> tuple[Problem, ...]:
         """What goes wrong while training goes on."""
         return self._announcer.problems
 
     @property
-    def failures(self) -> list[WorkerFailure]:
-        """Which workers are gone without having left, and have not reported since."""
-        return self._departures.failures
-
-    @property
     def no_progress(self) -> bool:
         """Whether all workers are gone, not all of them in order, and none has reported anything."""
-        return bool(self.failures) and not self._departures.anyone and self.server.reports == self.before
-
-    def whereabouts(self) -> Ended:
-        """Why nobody is there."""
-        return self._departures.whereabouts()
+        return bool(self.departures.failures) and not self.departures.anyone and self.server.reports == self.before
 
     def snapshot(self, now: float) -> Snapshot:
         """How things stand, for the watcher."""
@@ -166,9 +149,9 @@ class Session:
         """The clock starts."""
         server = self.server
         self._seconds0 = server.seconds(now)
-        if not self._lingers:  # one that lingers has another rule for nobody coming
+        if self.departures.linger is None:  # one that lingers has another rule for nobody coming
             self._awaited = now
-        self._ticks.begin(now)
+        self.next_tick = now + self._interval
         self._shown = now
         self._saves.begin(now)
         self.before = server.reports
@@ -177,7 +160,7 @@ class Session:
         for remark in self._remarks:
             self.event(remark)
         # What is logged follows a save; and a save has the run's id, by which it will know a trace with reports.
-        if self.durable or (self.trace is not None and not self.recovered and not self._saves.ever):
+        if self.durable or (self.trace is not None and not self.recovered and self._saves.age(now) is None):
             self.save(now, wait=True)
         if server.version >= self._last_version or server.reports >= self._last_report:
             self.end(Ending.REACHED_BEFORE)
@@ -211,7 +194,7 @@ class Session:
 
     def finish(self, now: float) -> None:
         """The end: last point, last save, last look."""
-        nobody = self.whereabouts()
+        nobody = self.departures.desertion()
         self.end(nobody.ending, nobody.detail)  # unless it had another reason
         self.save(now, wait=True)
         self._note(now)
@@ -264,10 +247,6 @@ class Session:
             self._saves.log(SKIPPED if message is None else REPORTED, row, stamp, sample, now, *numbers)
         self._moved(now)
 
-    def skip(self, row: int, stamp: int, sample: int, now: float) -> None:
-        """A report that there is nothing to send."""
-        self.push(row, stamp, None, sample, now)
-
     def push_many(self, rows: Integers, messages: Floats, notes: Integers, squares: Floats, now: float) -> int:
         """Take the first of these reports at once; return how many. See `ParameterServer.push_many`."""
         if self.durable or self.over:
@@ -304,31 +283,30 @@ class Session:
 
     def left(self, row: int, now: float, reason: str) -> None:
         """A worker has left for good."""
-        self._departures.left(row)
+        self.departures.left(row)
         self._depart(row, now, reason)
 
     def failed(self, row: int, reason: str, kind: Failure = Failure.OWN_CODE) -> None:
-        """A worker's own code raised an error; the others go on."""
-        self.server.away(row, reason)
+        """A worker is gone, by default because its own code raised an error; the others go on."""
+        self.server.members[row].go_away(reason)
         self._gone(row, kind, reason)
 
     def died(self, row: int, reason: str) -> None:
         """A worker is gone without a word; its row stays."""
         if self.server.members[row].state not in GONE:
-            self.server.away(row, reason)
-            self._gone(row, Failure.GONE, reason)
+            self.failed(row, reason, Failure.GONE)
 
     def readmit(self) -> None:
         """Let workers that were refused for good come again."""
         for member in self.server.members:
-            if member.state == "refused":
+            if member.state == State.REFUSED:
                 self.server.readmit(member.row)
-                self._departures.forgiven(member.row)
+                self.departures.forgiven(member.row)
                 self.event(f"worker {member.name} may come again")
 
     def _gone(self, row: int, kind: Failure, reason: str) -> None:
         """Remember who is gone, and see at once who is left."""
-        failure = self._departures.gone(row, kind, reason)
+        failure = self.departures.gone(row, kind, reason)
         if failure is not None:
             self.alarm(failure.alarm)
         self._due = 0.0
@@ -341,17 +319,21 @@ class Session:
         self._due = 0.0
 
     def _keep_time(self, now: float) -> None:
-        """The ticks that are due."""
-        ticks = self._ticks
-        ticks.keep_up(now, self.server.seconds(now), self.server.reports > 0)
-        while not self.over and ticks.take(now):
+        """Take the ticks that are due, the first one an interval after the first report."""
+        if self.server.reports == 0:
+            self.next_tick = now + self._interval
+        elif now - self.next_tick > BEHIND:  # this process was stopped, or is too slow
+            self.next_tick = now
+        self.next_tick = max(self.next_tick, now - self.server.seconds(now) + self._interval)
+        while not self.over and now >= self.next_tick:
+            self.next_tick += self._interval
             try:
                 self.server.tick(now)
             except Diverged as error:
                 self._diverge(error)
             self._saves.log(TICKED, 0, 0, 0, now)
             self._moved(now)
-        self._due = min(self._due, ticks.next)
+        self._due = min(self._due, self.next_tick)
 
     def _look_for_ends(self, now: float) -> None:
         """Whether time is up, whether somebody counts as gone, whether anybody is there."""
@@ -361,9 +343,9 @@ class Session:
             waited = now - self._awaited - PATIENCE
         if self.until.seconds is not None and waited >= self.until.seconds:
             self.end(Ending.TIME, f"{self.until.seconds:g}")
-        for row in self._departures.forget(now):
-            self._depart(row, now, f"not heard of for {self._departures.forget_after:g} seconds")
-        deserted = self._departures.end(now, bool(server.ledger[:-1, HERE].any()))
+        for row in self.departures.forget(now):
+            self._depart(row, now, f"not heard of for {self.departures.forget_after:g} seconds")
+        deserted = self.departures.end(now, bool(server.ledger[:-1, HERE].any()))
         if deserted is not None:
             self.end(deserted.ending, deserted.detail)
 

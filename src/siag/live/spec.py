@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, is_dataclass, replace
-from importlib.util import find_spec
 from typing import Annotated, Any, cast
 
 import numpy as np
@@ -69,7 +68,7 @@ class Spec:
     progress: bool | Watcher | None = None
     linger: Annotated[float | None, "Seconds to wait when no worker is there; inf: for ever.  [default: 600]"] = None
     patience: Annotated[
-        float | None, "Seconds after its last report that a worker is shown as stalled.  [default: 10]"
+        float | None, "Seconds until a worker is shown as stalled.  [default: by its own habits, at least 10]"
     ] = None
     forget: Annotated[float | None, "A worker that is away for this many seconds has left."] = None
     preload: Annotated[Sequence[str], "A module to import once, before worker processes start; repeat it."] = ()
@@ -106,41 +105,32 @@ class Spec:
         if self.spoken is not None:
             return self.spoken[0]
         kept = self.w0.tolist() if self.w0.size <= 1000 else "not kept"
-        return {
-            "method": repr(self.method),
-            "step": repr(self.step),
-            "w0": kept if self.w0.any() else "0",
-            "workers": self.n,
-            "problem": self._subject,
-            "activity": f"live, {self.n} worker{'s' * (self.n > 1)}",
-            "seed": None if self._elsewhere else self.seed,
-            **({} if self.loss is None else {"measure": "loss"}),
-        }
+        about = self._fixed | {"w0": kept if self.w0.any() else "0", "workers": self.n}
+        about["activity"] = f"live, {self.n} worker{'s' * (self.n > 1)}"
+        return about if self.loss is None else about | {"measure": "loss"}
 
     @property
     def identity(self) -> dict[str, Any]:
         """By which a folder knows its run."""
         if self.spoken is not None:
             return self.spoken[1]
-        fixed = {"method": repr(self.method), "step": repr(self.step), "n": self.n, "d": int(self.w0.size)}
+        fixed = self._fixed | {"n": self.n, "d": int(self.w0.size)}
         fixed |= {"server": repr(self.server), "workers": list(self.names)}
-        fixed |= {} if self.problem is not None and not prints_alike(self.problem) else {"problem": self._subject}
-        return fixed | {"seed": None if self._elsewhere else self.seed}
+        if self.problem is not None and not prints_alike(self.problem):
+            del fixed["problem"]
+        return fixed
 
     @property
-    def _elsewhere(self) -> bool:
-        """Whether the workers have streams that nobody here knows."""
-        return self.problem is None and self.streams is None
-
-    @property
-    def _subject(self) -> str:
+    def _fixed(self) -> dict[str, Any]:
+        """What is told of a run and must stay the same when it goes on."""
+        seed: int | None = self.seed
         if self.problem is not None:
-            return repr(self.problem)
-        return (
-            "streams of the workers"
-            if self._elsewhere
-            else f"{getattr(self.gradient, '__name__', 'gradient')} on streams"
-        )
+            subject = repr(self.problem)
+        elif self.streams is not None:
+            subject = f"{getattr(self.gradient, '__name__', 'gradient')} on streams"
+        else:  # nobody here knows them
+            subject, seed = "streams of the workers", None
+        return {"method": repr(self.method), "step": repr(self.step), "problem": subject, "seed": seed}
 
     def validate(self, serving: bool = False) -> Spec:
         """Check everything that needs no file and no process; return the same with nothing left out.
@@ -148,7 +138,14 @@ class Spec:
         Args:
             serving: whether the workers are elsewhere, and bring streams of their own.
         """
-        method, step = _checked(self.method, self.step)
+        method: Any = self.method
+        if method is None:
+            return replace(self, method=SIAG()).validate(serving)
+        if self.step is None:
+            raise Missing("step", "give step=siag.steps.Harmonic(beta, gamma), or Constant(eta)")
+        self._check_kinds()
+        method.serve()  # before its step: another step would not help
+        method.pair(self.step)
         check_data(self.gradient, self.streams, self.problem, "streams", here=not serving)
         if self.streams is not None:
             check_streams(self.streams)
@@ -156,7 +153,6 @@ class Spec:
         w0 = self._start()
         names = self._names(serving)
         check_method(method, self.problem, w0, len(names))
-        self._check_kinds()
         linger = None if self.linger == np.inf and serving else self.linger
         for name, value, limit in (
             ("linger", linger, {"low": 0}),
@@ -165,15 +161,8 @@ class Spec:
         ):
             if value is not None:
                 check.real(name, value, **limit, remedy="or leave it out")
-        if check.truth("durable", self.durable) and self.folder is None:
-            raise Missing("folder", "say where a durable run is to be kept")
-        if self.durable and is_url(self.folder):
-            allowed = "False with a folder at a URL, to which it is saved every few seconds"
-            raise BadInput("durable", True, allowed, "give the path of a folder")
         return replace(
             self,
-            method=method,
-            step=step,
             w0=w0,
             names=names,
             pauses=pauses,
@@ -243,17 +232,26 @@ class Spec:
         return listed
 
     def _check_kinds(self) -> None:
-        if self.guard is not None and not isinstance(self.guard, Guard):
-            raise BadInput("guard", self.guard, "a siag.server.Guard")
-        if not isinstance(self.departed, Departed):
-            raise BadInput("departed", self.departed, "a siag.server.Departed")
+        """Refuse what is of another kind than it must be."""
+        for name, kind, allowed in (
+            ("method", Method, "a Method"),
+            ("step", Step, "a Step"),
+            ("guard", Guard | None, "a siag.server.Guard"),
+            ("departed", Departed, "a siag.server.Departed"),
+        ):
+            value = getattr(self, name)
+            if not isinstance(value, kind):
+                remedy = f"make one: {value.__name__}(…)" if isinstance(value, type) and issubclass(value, kind) else ""
+                raise BadInput(name, value, allowed, remedy)
         if self.loss is not None and not callable(self.loss):
             raise BadInput("loss", self.loss, "a function loss(w)")
         for name in ("folder", "trace"):
-            place = getattr(self, name)
-            if place is not None and not isinstance(place, str | os.PathLike):
-                raise BadInput(name, place, "a path", "give it as text, or leave it out")
-        check_modules(self.preload)
+            check_path(name, getattr(self, name))
+        if check.truth("durable", self.durable) and self.folder is None:
+            raise Missing("folder", "say where a durable run is to be kept")
+        if self.durable and is_url(self.folder):
+            allowed = "False with a folder at a URL, to which it is saved every few seconds"
+            raise BadInput("durable", True, allowed, "give the path of a folder")
 
 
 LOCAL, SERVED = ("gradient", "streams", "pauses", "preload"), ("linger",)  # fields of `train` and of `serve` alone
@@ -263,20 +261,6 @@ def fields_of(serving: bool) -> tuple[str, ...]:
     """The fields that the user of `serve`, or of `train`, may give."""
     others = {*(LOCAL if serving else SERVED), "spoken"}
     return tuple(each.name for each in fields(Spec) if each.name not in others)
-
-
-def _checked(method: Method | None, step: Step | None) -> tuple[Method, Step]:
-    """The method, `SIAG()` by default, which a live server can run, and the step, which must be given."""
-    method = SIAG() if method is None else method
-    if step is None:
-        raise Missing("step", "give step=siag.steps.Harmonic(beta, gamma), or Constant(eta)")
-    for parameter, value, kind in (("method", method, Method), ("step", step, Step)):
-        if not isinstance(value, kind):
-            remedy = f"make one: {value.__name__}(…)" if isinstance(value, type) and issubclass(value, kind) else ""
-            raise BadInput(parameter, value, f"a {kind.__name__}", remedy)
-    method.serve()  # before its step: another step would not help
-    method.pair(step)
-    return method, step
 
 
 def check_data(gradient: object, streams: object, problem: object, name: str, here: bool = True) -> None:
@@ -296,21 +280,18 @@ def check_data(gradient: object, streams: object, problem: object, name: str, he
             raise BadInput("gradient", gradient, "a function gradient(w, sample)")
 
 
+def check_path(name: str, place: object) -> None:
+    """Refuse what is neither a path nor left out."""
+    if place is not None and not isinstance(place, str | os.PathLike):
+        raise BadInput(name, place, "a path", "give it as text, or leave it out")
+
+
 def check_streams(streams: Any) -> None:
     """Refuse what is no list of streams."""
     if isinstance(streams, str | bytes) or not isinstance(streams, Sequence) or not streams:
         raise BadInput("streams", streams, "a list with one stream for each worker")
     for k, stream in enumerate(streams):
         check_stream(f"streams[{k}]", stream)
-
-
-def check_modules(preload: Any) -> None:
-    """Refuse what are no names of modules that can be imported."""
-    if isinstance(preload, str | bytes) or not isinstance(preload, Iterable):
-        raise BadInput("preload", preload, "a list of names of modules")
-    for name in preload:
-        if not isinstance(name, str) or not name or find_spec(name.partition(".")[0]) is None:
-            raise BadInput("preload", name, "the name of a module that can be imported")
 
 
 @contextmanager

@@ -9,7 +9,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -35,24 +35,40 @@ class StreamEnded(Exception):
     """The stream has no more samples; the worker leaves in order."""
 
 
-class Task(Protocol):
-    """What a worker does; it is sent to the worker's process before it begins."""
+class Task:
+    """What a worker does; it is sent to the worker's process before it begins.
 
-    def begin(self, row: int, n: int, d: int, samples: int) -> None:
-        """Get ready to go on after the first `samples` samples of this worker."""
+    Args:
+        method: whose worker half runs.
+        w0: (d,) where the run starts.
+    """
 
-    def compute(self, w: Floats, out: Floats) -> bool:
-        """Draw the next sample, write the message for this w to `out`, and return whether to send it."""
-
-    def forget(self) -> bool:
-        """What was sent was refused, or may never have arrived: remember nothing of it; whether there was anything."""
-
-    def stop(self) -> None:
-        """Stop waiting for a sample, if it can be stopped; called from any thread."""
+    def __init__(self, method: Method, w0: Floats) -> None:
+        self._method, self._w0 = method, w0
+        self._drawn = 0
 
     @property
     def sample(self) -> int:
         """The number of the sample drawn last, the first being 0."""
+        return self._drawn - 1
+
+    def begin(self, row: int, n: int, d: int, samples: int) -> None:
+        """Get ready to go on after the first `samples` samples of this worker."""
+        self._row, self._drawn = row, samples
+        self._memory: Record = self._method.recruit(self._w0, n)
+        self._rng = blank()
+
+    def compute(self, w: Floats, out: Floats) -> bool:
+        """Draw the next sample, write the message for this w to `out`, and return whether to send it."""
+        raise NotImplementedError
+
+    def forget(self) -> bool:
+        """What was sent was refused, or may never have arrived: remember nothing of it; whether there was anything."""
+        forget(self._memory, self._row)
+        return forget.reaches(self._memory)
+
+    def stop(self) -> None:
+        """Stop waiting for a sample, if it can be stopped; called from any thread."""
 
 
 @interpreted
@@ -102,7 +118,7 @@ def check_method(method: Method, problem: Problem | None, w0: Floats, n: int) ->
     try_out(method, w0, n, problem)
 
 
-class FromStream:
+class FromStream(Task):
     """A user's gradient on a stream of samples.
 
     Args:
@@ -122,19 +138,13 @@ class FromStream:
         *,
         go_on: bool = True,
     ) -> None:
-        self._gradient, self._stream, self._method, self._w0 = gradient, stream, method, w0
-        self._drawn, self._go_on = 0, go_on
-
-    @property
-    def sample(self) -> int:
-        """The number of the last sample."""
-        return self._drawn - 1
+        super().__init__(method, w0)
+        self._gradient, self._stream, self._go_on = gradient, stream, go_on
 
     def begin(self, row: int, n: int, d: int, samples: int) -> None:
         """Open the stream, after the samples drawn before if it can begin there."""
         check_method(self._method, None, self._w0, n)
-        self._row, self._drawn = row, samples
-        self._memory: Record = self._method.recruit(self._w0, n)
+        super().begin(row, n, d, samples)
         self._plain = isinstance(self._memory, Streaming)  # which sends the gradient as it is
         made = self._stream() if callable(self._stream) else self._stream
         if isinstance(made, str | bytes | os.PathLike):
@@ -145,7 +155,7 @@ class FromStream:
             self._iterator: Iterator[Any] = made.samples(self._stop) if isinstance(made, Stream) else iter(made)
         except TypeError:
             raise BadInput("stream", made, "something to iterate over") from None
-        self._oracle, self._rng = Given(self._gradient, self._pull), blank()
+        self._oracle = Given(self._gradient, self._pull)
 
     def _pull(self) -> Any:
         """The next sample."""
@@ -159,11 +169,6 @@ class FromStream:
     def stop(self) -> None:
         """One of `siag.streams` ends."""
         self._stop.set()
-
-    def forget(self) -> bool:
-        """The method's own way."""
-        forget(self._memory, self._row)
-        return forget.reaches(self._memory)
 
     def compute(self, w: Floats, out: Floats) -> bool:
         """The message on the next sample, or as many as the method takes; if the stream ends before, there is none."""
@@ -180,7 +185,7 @@ def draw(memory: Record, oracle: Record, rng: Rng, key: Rng, i: int, k: int, w: 
     return compute(memory, oracle, rng, i, w, out)
 
 
-class FromProblem:
+class FromProblem(Task):
     """A worker of a problem: its k-th sample is a function of (seed, i, k), as in the simulator.
 
     Args:
@@ -192,32 +197,18 @@ class FromProblem:
     """
 
     def __init__(self, problem: Problem, method: Method, seed: int, w0: Floats, pause: float = 0.0) -> None:
-        self._problem, self._method, self._seed, self._w0, self._pause = problem, method, seed, w0, pause
-        self._drawn = 0
-
-    @property
-    def sample(self) -> int:
-        """The number of the last sample."""
-        return self._drawn - 1
+        super().__init__(method, w0)
+        self._problem, self._seed, self._pause = problem, seed, pause
 
     def begin(self, row: int, n: int, d: int, samples: int) -> None:
         """Get the arrays ready, and the machine code."""
         if (n, d) != (self._problem.n, self._problem.d):
             raise BadInput("problem", self._problem, f"one of {n} workers and {d} parameters, as the server's")
         check_method(self._method, self._problem, self._w0, n)
-        self._row, self._drawn = row, samples
-        self._oracle, self._memory = self._problem.oracle(), self._method.recruit(self._w0, n)
-        self._rng, self._key = blank(), key(self._seed, 0, SAMPLES)
+        super().begin(row, n, d, samples)
+        self._oracle, self._key = self._problem.oracle(), key(self._seed, 0, SAMPLES)
         if samples == 0 and not self._memory:  # have the machine code before w is read
             draw(self._memory, self._oracle, self._rng, self._key, row, 0, _read_only(d), np.empty(d))
-
-    def stop(self) -> None:
-        """There is always a sample."""
-
-    def forget(self) -> bool:
-        """The method's own way."""
-        forget(self._memory, self._row)
-        return forget.reaches(self._memory)
 
     def compute(self, w: Floats, out: Floats) -> bool:
         """The message of the next sample."""
@@ -236,12 +227,14 @@ class Source:
     method: Method
     seed: int
     w0: Floats
+    go_on: bool = True  # as for `FromStream`
 
     def task(self, own: Any) -> Task:
         """The task of a worker, given what is its own: a stream; of a problem, the seconds it pauses."""
         if self.problem is not None:
             return FromProblem(self.problem, self.method, self.seed, self.w0, own)
-        return FromStream(self.gradient, own, self.method, self.w0)  # type: ignore[arg-type]  # one of the two is there
+        gradient: Any = self.gradient  # one of the two is there
+        return FromStream(gradient, own, self.method, self.w0, go_on=self.go_on)
 
     def warm_up(self) -> None:
         """Have the machine code of a problem's workers made, before they start, so that they find it on disk.

@@ -17,8 +17,7 @@ from siag.live.until import Until
 from siag.methods import Method
 from siag.problems import Problem
 from siag.server.guard import Guard
-from siag.server.members import KEEP, Departed
-from siag.server.parameter_server import STEP_AT_ONCE
+from siag.server.members import Departed
 from siag.simulation import Run
 from siag.steps import Step
 
@@ -35,11 +34,11 @@ def train(
     seed: int = 0,
     pauses: Sequence[float] | None = None,
     names: Sequence[str] | None = None,
-    server: EveryArrivals | Tick = STEP_AT_ONCE,
+    server: EveryArrivals | Tick = Spec.server,
     guard: Guard | None = None,
-    departed: Departed = KEEP,
+    departed: Departed = Spec.departed,
     loss: Callable[[Floats], float] | None = None,
-    record: int = 200,
+    record: int = Spec.record,
     folder: AnyPath | None = None,
     durable: bool = False,
     trace: AnyPath | None = None,

@@ -20,27 +20,13 @@ import numpy as np
 from siag.foundations.errors import SiagError
 from siag.foundations.types import Floats
 
-PROTOCOL = 1
-HEADER = struct.Struct("<IB3sqq")
 HELLO, WELCOME, REPORT, MODEL, REFUSAL, SKIP, LEAVE, GOODBYE, ALIVE = range(1, 10)
 ORDERS, NOTE, SAID = range(16, 19)  # between the servers of a model that is split: `siag.live.sharding`
 SHARED_REPORT, SHARED_MODEL = 24, 25
-NAMES = {
-    HELLO: "HELLO",
-    WELCOME: "WELCOME",
-    REPORT: "REPORT",
-    MODEL: "MODEL",
-    REFUSAL: "REFUSAL",
-    SKIP: "SKIP",
-    LEAVE: "LEAVE",
-    GOODBYE: "GOODBYE",
-    ALIVE: "ALIVE",
-    ORDERS: "ORDERS",
-    NOTE: "NOTE",
-    SAID: "SAID",
-    SHARED_REPORT: "SHARED_REPORT",
-    SHARED_MODEL: "SHARED_MODEL",
-}
+NAMES = {kind: name for name, kind in dict(globals()).items() if name.isupper()}  # of the kinds of frames above
+
+PROTOCOL = 1
+HEADER = struct.Struct("<IB3sqq")
 STAGE = 4096  # bytes a server receives at a time, unless a large array is on its way
 ASKED = (2, STAGE - HEADER.size)  # bytes of JSON from a worker: header and all, they fit on the stage
 TOLD = (2, 1 << 16)  # bytes of JSON from a server
@@ -50,6 +36,7 @@ SAMPLES = 1 << 53  # more than anybody draws, and exact in JSON wherever it is r
 REASON = 500  # letters of a reason
 ZEROS = b"\0\0\0"
 PORT = 7460
+FLOAT = np.dtype("<f8")
 NATIVE = sys.byteorder == "little"  # whether numbers lie in memory as they travel
 
 Expected: TypeAlias = Mapping[int, tuple[int, int]]
@@ -88,7 +75,7 @@ def parse_head(raw: Raw, expected: Expected, at: int = 0) -> Head:
     if zeros != ZEROS or kind not in NAMES:
         raise BadFrame("these bytes are no frame of siag's protocol")
     if kind not in expected:
-        raise BadFrame(f"{NAMES[kind]}: now {_listed(expected)} is expected")
+        raise BadFrame(f"{NAMES[kind]}: now {' or '.join(NAMES[each] for each in expected)} is expected")
     low, high = expected[kind]
     if not low <= length <= high:
         allowed = f"{low}" if low == high else f"{low} to {high}"
@@ -109,7 +96,8 @@ def parse_text(payload: Raw) -> dict[str, Any]:
 
 def numbers(payload: Raw) -> Floats:
     """The array of a frame, not copied where the machine has the same order of bytes."""
-    return np.frombuffer(payload, "<f8").astype(np.float64, copy=False)
+    found = np.frombuffer(payload, FLOAT)
+    return found if NATIVE else found.astype(np.float64)
 
 
 def words(value: object) -> str:
@@ -118,10 +106,6 @@ def words(value: object) -> str:
         return ""
     line = " ".join(value[: 2 * REASON].split())[:REASON]
     return "".join(letter if letter.isprintable() else "·" for letter in line)
-
-
-def _listed(expected: Expected) -> str:
-    return " or ".join(NAMES[kind] for kind in expected)
 
 
 def _no_constant(name: str) -> NoReturn:

@@ -4,9 +4,9 @@
                  ▲                                                                │
                  └───────────── AWAY ◄── lost, GOODBYE for now, refused for now ──┘
 
-A transport carries the actions out and tells what came of them. The user's code runs outside: the action `Compute` asks
-the transport to call `compute`, and then `computed`, `stream_ended` or `failed`. Other events may come meanwhile; the w
-that the user's code reads does not change.
+A transport carries the actions out and tells what came of them. The user's code runs outside: whenever the worker is
+`busy`, the transport is to call `compute`, and then `computed`, `stream_ended` or `failed`. Other events may come
+meanwhile; the w that the user's code reads does not change.
 """
 
 from __future__ import annotations
@@ -37,12 +37,11 @@ Make = Callable[[dict[str, Any], Floats], Task]
 class Phase(Enum):
     """How a worker stands with its server."""
 
-    AWAY = auto()  # no connection
-    CONNECTING = auto()
+    AWAY = auto()  # no connection; it has asked for one, unless it is to begin yet
     GREETING = auto()  # hello was sent
     WELCOMED = auto()  # w is to come
     JOINED = auto()
-    LEAVING = auto()  # farewell was sent
+    LEAVING = auto()  # farewell was sent, and the server hangs up next; when that is `lost`, the worker has ended
     ENDED = auto()
 
 
@@ -62,47 +61,31 @@ class GaveUp(Dismissed):
 
 
 class Connect(NamedTuple):
-    """Open a connection after so many seconds, and say `connected` or `lost`; a remark for whoever watches."""
+    """Open a connection `after` seconds, and say `connected` or `lost`."""
 
     after: float
-    remark: str = ""
 
 
 class Send(NamedTuple):
-    """Send a frame."""
+    """Send a frame; or its header, and after it an array."""
 
     frame: bytes
+    array: Floats | None = None
 
-
-class SendReport(NamedTuple):
-    """Send a header, and after it the numbers of `Worker.message`."""
-
-    head: bytes
+    @property
+    def content(self) -> bytes:
+        """All of it, as bytes."""
+        return self.frame if self.array is None else self.frame + self.array.astype(wire.FLOAT, copy=False).tobytes()
 
 
 class HangUp(NamedTuple):
     """End the connection, if there is one; nothing is to be told of that."""
 
 
-class Part(NamedTuple):
-    """Wait until the server hangs up, for a while; then the worker has ended."""
-
-
-class Compute(NamedTuple):
-    """Call `Worker.compute`, and say what came of it."""
-
-
-class Say(NamedTuple):
-    """Make a remark."""
-
-    text: str
-
-
 JOINED = Phase.JOINED  # an enum's members are slow to look up
 
-Action: TypeAlias = Connect | Send | SendReport | HangUp | Part | Compute | Say
+Action: TypeAlias = Connect | Send | HangUp
 Actions: TypeAlias = Sequence[Action]
-COMPUTE: Actions = (Compute(),)
 
 
 class Worker:
@@ -119,10 +102,11 @@ class Worker:
         wait: seconds before it first tries to connect again; twice as long each time, up to `LONGEST_WAIT`.
         rng: spreads the tries to connect.
         where: the server's address, for remarks.
+        say: what to do with a remark.
 
     Attributes:
         phase: how it stands with its server.
-        busy: whether the user's code is at work.
+        busy: whether the user's code is at work, or to be called.
         end: why it has ended, and a reason in words; `None` before that.
         expected: the frames that may come now.
         w: (shown,) what it has read last, to be read only.
@@ -145,11 +129,12 @@ class Worker:
         wait: float = FIRST_WAIT,
         rng: random.Random | None = None,
         where: str = "the server",
+        say: Callable[[str], None] = lambda text: None,
     ) -> None:
-        self._make, self.name, self._token = make, name, token
+        self._make, self.name, self._token, self.share = make, name, token, share
         self._hello = {**(origin or {}), **({"memory": True} if share else {})}
         self.give_up, self.heartbeat, self._rng = give_up, heartbeat, rng or random.Random()
-        self.where = where
+        self.where, self._say = where, say
         self.phase, self.busy = Phase.AWAY, False
         self.end: tuple[End, str] | None = None
         self.expected: wire.Expected = BEFORE
@@ -193,17 +178,17 @@ class Worker:
             remembered = self._go_on(task)  # the message was made with what the server takes for lost
             if remembered or number < self._samples or self._life_of_w != self._life:
                 self._writable[:], self._stamp = self._model, self._model_stamp
-                self._life_of_w = self._life
-                return self._next()
+                self._life_of_w, self.busy = self._life, True
+                return []
         self.spoken = now
         if not send:
             return [Send(wire.head(wire.SKIP, 0, self._stamp, number))]
         self.reports += 1
-        return [SendReport(wire.head(wire.REPORT, self.message.nbytes, self._stamp, number))]
+        return [Send(wire.head(wire.REPORT, self.message.nbytes, self._stamp, number), self.message)]
 
     def put_off(self) -> None:
-        """`Compute` is not carried out: the worker goes away instead, and reads w anew when it is back."""
-        self.busy, self.phase = False, Phase.CONNECTING
+        """The user's code is not called: the worker goes away instead, and reads w anew when it is back."""
+        self.busy, self.phase = False, Phase.AWAY
 
     def stream_ended(self, now: float) -> Actions:
         """There are no more samples."""
@@ -216,7 +201,7 @@ class Worker:
         return self._leave(End.FAILED, reason, now)
 
     def interrupted(self, now: float) -> Actions:
-        """Whoever started it wants it to end."""
+        """It is to end before its stream does."""
         return self._leave(End.INTERRUPTED, "it was interrupted", now)
 
     # What happens to the connection
@@ -224,12 +209,11 @@ class Worker:
     def start(self, now: float) -> Actions:
         """Begin."""
         self._since = now
-        self.phase = Phase.CONNECTING
         return [Connect(0.0)]
 
     def connected(self, now: float, extras: dict[str, Any] | None = None) -> Actions:
         """A connection is there; `extras` is what the hello says of it."""
-        if self.phase is not Phase.CONNECTING:
+        if self.phase is not Phase.AWAY:
             return [HangUp()]
         self.phase, self.expected, self.spoken = Phase.GREETING, BEFORE, now
         hello = {"protocol": wire.PROTOCOL, "siag": __version__, "worker": self.name, "token": self._token}
@@ -273,17 +257,13 @@ class Worker:
             reader.expected = self.expected
         return actions
 
-    def report(self, action: SendReport) -> bytes:
-        """All that a `SendReport` has to send, as bytes."""
-        return action.head + self.message.astype("<f8", copy=False).tobytes()
-
     def frame(self, head: wire.Head, content: dict[str, Any], now: float) -> Actions:
         """A frame has come, one that was expected; `content` is its JSON, empty for a MODEL."""
         if head.kind == wire.MODEL and self.phase is JOINED and not (self.busy or self._declined):  # as almost always
             self._stamp, self._refusals, self.busy = head.stamp, 0, True
-            return COMPUTE
-        if self.phase in (Phase.ENDED, Phase.LEAVING, Phase.AWAY, Phase.CONNECTING):
-            return []
+            return ()
+        if self.phase in (Phase.ENDED, Phase.LEAVING, Phase.AWAY):
+            return ()
         if head.kind == wire.WELCOME:
             return self._welcome(content)
         if head.kind == wire.MODEL:
@@ -304,7 +284,8 @@ class Worker:
             return [HangUp(), *self._retry_later(f"no connection to {self.where} ({reason})", reason, now)]
         self.refused += 1
         self._declined = True
-        return [Say(f"refused: {reason}")]
+        self._say(f"refused: {reason}")
+        return []
 
     def _welcome(self, content: dict[str, Any]) -> Actions:
         place, lengths, samples = parse_welcome(content)
@@ -329,14 +310,13 @@ class Worker:
         """The numbers of a MODEL have come."""
         joined = self.phase is Phase.WELCOMED
         self.phase = Phase.JOINED
-        remarks: list[Action] = []
         if joined:
             row, workers, _ = self.place
-            remarks = [Say(f"joined as worker {self.name}, row {row} of {workers}")]
+            self._say(f"joined as worker {self.name}, row {row} of {workers}")
             self._wait, self._refusals, self._declined = self._first_wait, 0, False
         if self.busy:
             self._rejoined, self._model_stamp = self._rejoined or joined, stamp
-            return remarks
+            return []
         self._stamp, self._life_of_w, self._rejoined = stamp, self._life, False
         self._refusals, self._declined = (self._refusals + 1 if self._declined else 0), False
         if self.task is not None and joined:
@@ -346,12 +326,9 @@ class Worker:
             if self._refusals == REJOIN:  # the two ends may disagree about what was before
                 self._refusals = 0
                 reason = f"refused {REJOIN} times in a row"
-                return [*remarks, HangUp(), *self._retry_later(reason, reason, now)]
-        return [*remarks, *self._next()]
-
-    def _next(self) -> Actions:
+                return [HangUp(), *self._retry_later(reason, reason, now)]
         self.busy = True
-        return COMPUTE
+        return []
 
     def _go_on(self, task: Task) -> bool:
         """After another worker may have worked in this one's place: no sample is reported twice.
@@ -374,12 +351,12 @@ class Worker:
         if self.give_up is not None and away > self.give_up:
             return self._finish(End.GAVE_UP, f"no server at {self.where} for {away:.0f} seconds: {reason}")
         wait, self._wait = self._wait, min(2 * self._wait, LONGEST_WAIT)
-        self.phase = Phase.CONNECTING
-        after = wait * self._rng.uniform(0.5, 1.0)  # not all at once
-        return [Connect(after, f"{remark}; trying again in {wait:.1f} s")]
+        self.phase = Phase.AWAY
+        self._say(f"{remark}; trying again in {wait:.1f} s")
+        return [Connect(wait * self._rng.uniform(0.5, 1.0))]  # not all at once
 
     def _leave(self, end: End, reason: str, now: float) -> Actions:
-        """Say farewell, and wait until the server has heard it; without one there is nothing to say."""
+        """Say farewell; the worker has ended when the server has heard it. Without one there is nothing to say."""
         if self.phase is Phase.ENDED:
             return []
         self.end = self.end or (end, reason)
@@ -388,7 +365,7 @@ class Worker:
             return [HangUp()]
         self.phase, self.spoken = Phase.LEAVING, now
         farewell = {"reason": wire.words(reason), "failed": end is not End.STREAM_ENDED}
-        return [Send(wire.text(wire.LEAVE, farewell)), Part()]
+        return [Send(wire.text(wire.LEAVE, farewell))]
 
     def _finish(self, end: End, reason: str) -> Actions:
         """The worker has ended; code of the user's that waits for a sample is to wait no longer."""

@@ -16,7 +16,7 @@ from siag.foundations.types import Booleans, Floats, Integers, Record, Rng
 from siag.methods.method import GRADIENTS, Method, advance, compute, ready, receive, shown, source
 
 GRAPHS = ("ring", "complete")
-RESUM = 64  # average all models anew after so many reports per worker
+RESUM = 64  # reports per worker after which all models are averaged anew
 TOUCHED, SINCE = 0, 1  # the entries of `tally`
 
 

@@ -16,8 +16,9 @@ class DuDe(Aggregated):
 
         g̃ ← g̃ + (1/n) Σ_{i∈C_t} (G_i^new − G_i^old),    w^{t+1} = w^t − η g̃
 
-    Both the w and the sample in a worker's term are old, hence the name. C_t is whoever has arrived since the last
-    step: `Clock(…, server=EveryArrivals(c))` waits for c of them. The iterates are those of `SIAG(wait=1)` and `ACE`.
+    Both the w and the sample in a worker's term are old, hence the name. C_t are the workers that have arrived since
+    the last step: `Clock(…, server=EveryArrivals(c))` waits for c of them. The iterates are those of `SIAG(wait=1)` and
+    `ACE`.
 
     In the paper a worker keeps its G_i^old and sends the difference, so that the server's memory is O(d). Here workers
     send G_i^new and the server keeps a table, O(nd), so that a worker that crashes loses nothing.

@@ -60,7 +60,7 @@ def tuned_local(method: Tunable, eta: float, gamma: float, steps: int) -> tuple[
 
 @part
 def walk(memory: Local, oracle: Record, rng: Rng, i: int, w: Floats, correction: Floats, steps: int) -> None:
-    """Leave in `memory.y` where so many steps y ← y − η_l (g_i(y) + correction + ρ (y − w)) lead from y = w.
+    """Leave in `memory.y` where these steps y ← y − η_l (g_i(y) + correction + ρ (y − w)) lead from y = w.
 
     Of w the first d numbers are read: what is shown to workers may be longer.
     """

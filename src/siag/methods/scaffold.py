@@ -25,7 +25,7 @@ class SCAFFOLD(Method):
         x ← x + (η_g/|S|) Σ_{i∈S} (y_i − x),    c ← c + (1/N) Σ_{i∈S} (c_i⁺ − c_i)
 
     x is w here, S the workers active at t and η_g the step, in the paper mostly 1, `Constant(1.0)`. c_i tends to
-    ∇F_i(w*), so w* stays where it is, however the workers differ and whoever reports how often.
+    ∇F_i(w*), so w* stays where it is, however the workers differ and however often each reports.
 
     On a clock, or live, updates are old, which the paper does not treat. There the server's step must be smaller, about
     1/(1 + τ) with τ a usual age in steps of the server: with η_g = 1 it may diverge.

@@ -24,8 +24,8 @@ class Table(NamedTuple):
     total: Floats  # (d,) g = Σ g_i
     seen: Booleans  # (n,) whether worker i has reported
     tally: Integers  # (2,) reports since the last exact sum, workers that have reported
-    resum: int  # sum anew after so many reports per worker; 0: never
-    quorum: int  # step only once so many workers have reported
+    resum: int  # reports per worker after which the rows are summed anew; 0: never
+    quorum: int  # how many workers must have reported before the first step
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -39,7 +39,7 @@ from siag.problems import Problem, exact, hessian, sample
 
 MANY = 10**6  # a state of more numbers is tried in a smaller size: Python needs about 0.1 µs for each
 ROUNDS = 40  # how many iterations to try …
-WORK = 50_000  # … or fewer, down to 3, so that they touch about so many numbers
+WORK = 50_000  # … or fewer, down to 3, so that they touch about this many numbers
 SMALL = 3, 4  # n and d of the smaller size
 LARGEST_HESSIAN = 64  # d of those that are tried
 PACKAGE = str(Path(__file__).parents[1])

@@ -3,7 +3,7 @@
 from siag.server.guard import Guard, Refused, Verdict
 from siag.server.members import DROP, KEEP, Departed
 from siag.server.parameter_server import Diverged, ParameterServer, Ticket
-from siag.server.snapshot import Snapshot, State, WorkerView
+from siag.server.status import Snapshot, State, WorkerView
 
 __all__ = [
     "DROP",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from siag.foundations.types import Floats, Integers, Record
 from siag.methods import Method
 from siag.server.guard import ACCEPTED, Bounds, judge, square_norm
 from siag.server.ledger import BINS, HERE, blank, enter
-from siag.server.state import GO, HOLD, move, take
+from siag.server.method_state import GO, HOLD, move, take
 
 
 @compiled
@@ -41,18 +42,6 @@ def admit(
 
 
 @compiled
-def note_silence(
-    lines: Floats, ages: Integers, bounds: Bounds, i: int, stamp: int, sample: int, version: int, now: float
-) -> int:
-    """Write down that worker i has nothing to send if the verdict is ACCEPTED; return the verdict."""
-    line, everybody = lines[i], lines[lines.shape[0] - 1]
-    verdict = judge(line, everybody, bounds, version, stamp, sample, 0.0)
-    if verdict == ACCEPTED:
-        enter(line, everybody, ages, version, stamp, sample, 0.0, now)
-    return verdict
-
-
-@compiled
 def admit_all(
     state: Record,
     lines: Floats,
@@ -75,18 +64,16 @@ def admit_all(
     (n, their length), `notes` (n, 2), which are stamps and samples, and `squares` (n,), the squared norms. The server
     steps after `k` reports, `arrived` of which have come before, and `sizes[first]` is the size of its next step.
     """
-    taken, everybody = 0, lines[lines.shape[0] - 1]
+    taken = 0
     for i in rows:
         if not 0 <= i < lines.shape[0] - 1:
             break
         go = GO if arrived + 1 >= k else HOLD
         eta = sizes[first] if go == GO else 0.0
         stamp, sample = notes[i, 0], notes[i, 1]
-        line, square = lines[i], squares[i]
-        if judge(line, everybody, bounds, version, stamp, sample, square) != ACCEPTED:
+        report = i, messages[i], stamp, sample, squares[i]
+        if admit(state, lines, ages, bounds, *report, version, now, go, eta) != ACCEPTED:
             break
-        take(state, i, messages[i], version - stamp, go, eta)
-        enter(line, everybody, ages, version, stamp, sample, math.sqrt(square), now)
         taken += 1
         arrived += 1
         if go == GO:
@@ -96,14 +83,16 @@ def admit_all(
     return taken
 
 
-def warm_up(method: Method, bounds: Bounds) -> None:
-    """Have the machine code made, or found on disk, before anybody waits for it."""
+def warm_up(method: Method, bounds: Bounds) -> tuple[Callable[..., int], Callable[..., int]]:
+    """Have the machine code made, or found on disk, before anybody waits for it; return `admit` and `admit_all`."""
     state, lines, ages, one = method.init(np.zeros(1), 1), blank(1), np.zeros(BINS, np.int64), np.zeros(1)
     lines[0, HERE] = 1.0
     message, notes = np.zeros(method.message(1, 1)), np.zeros((1, 2), np.int64)
     rows: Any = np.zeros(1, np.int32)  # as runtimes give them
-    admit(state, lines, ages, bounds, 0, message, 0, 0, 0.0, 0, 0.0, GO, 0.0)
-    admit_all(state, lines, ages, bounds, rows, message[None], notes, one, 0, 0.0, 0, 1, one, 0)
-    note_silence(lines, ages, bounds, 0, 0, 0, 0, 0.0)
+    one_report: Any = state, lines, ages, bounds, 0, message, 0, 0, 0.0, 0, 0.0, GO, 0.0
+    several: Any = state, lines, ages, bounds, rows, message[None], notes, one, 0, 0.0, 0, 1, one, 0
+    admit(*one_report)
+    admit_all(*several)
     move(state, 0.0)
     square_norm(message)
+    return admit.settled(*one_report), admit_all.settled(*several)

@@ -88,7 +88,7 @@ class Guard:
         norm: the largest Euclidean norm; `None` for any.
         jump: by how many times the norm may exceed the largest this worker has ever sent, or during its first 20
             reports the largest of the workers that are known by then; `None` or infinity for any.
-        strikes: after so many refusals in a row that are its fault, the worker is disconnected until it is readmitted
+        strikes: refusals in a row that are its fault, after which a worker is disconnected until it is readmitted
             or the server is started again. Being slow is no fault.
 
     Example:
@@ -152,14 +152,7 @@ def judge(line: Floats, everybody: Floats, bounds: Bounds, version: int, stamp: 
 
 
 def refusal_for(
-    verdict: int,
-    line: Floats,
-    everybody: Floats,
-    bounds: Bounds,
-    version: int,
-    stamp: int,
-    sample: int,
-    square: float,
+    verdict: int, line: Floats, everybody: Floats, bounds: Bounds, version: int, stamp: int, sample: int, square: float
 ) -> Refused:
     """What is told of a report with this verdict, given what the judge was given."""
     why = Verdict(verdict)

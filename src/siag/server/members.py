@@ -1,18 +1,20 @@
-"""Membership: which worker has which row, who is here, and who has not been heard of for long."""
+"""Membership: the roster of workers, which has which row, who is here, and who has not been heard of for long."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+import numpy as np
+
 from siag.foundations import check
-from siag.foundations.types import Floats
+from siag.foundations.errors import BadInput
+from siag.foundations.types import Floats, Integers
 from siag.server import ledger
 from siag.server.guard import Refused, Verdict
-from siag.server.rate import Rate
-from siag.server.snapshot import State, WorkerView
+from siag.server.status import Rate, State, WorkerView
 
 RECENT = 3.0  # seconds over which a worker's rate is averaged
 FORGOTTEN = 64  # half-lives after which nothing is left of a row
@@ -70,10 +72,10 @@ class _Entry(Generic[Number]):
         self._place, self._kind = place, kind
 
     def __get__(self, member: Member, _: type) -> Number:
-        return self._kind(member.line[self._place])
+        return self._kind(member.lines[member.row, self._place])
 
     def __set__(self, member: Member, value: Number) -> None:
-        member.line[self._place] = value
+        member.lines[member.row, self._place] = value
 
 
 class Member:
@@ -92,9 +94,8 @@ class Member:
     usual = _Entry(ledger.USUAL, float)  # seconds between its reports
     longest = _Entry(ledger.LONGEST, float)  # recently
 
-    def __init__(self, row: int, name: str, line: Floats | None = None, patience: float | None = None) -> None:
-        self.row, self.name = row, name
-        self.line = ledger.blank(1)[0] if line is None else line
+    def __init__(self, row: int, name: str, lines: Floats, patience: float | None = None) -> None:
+        self.row, self.name, self.lines = row, name, lines
         self.began = False  # whether it may have computed something before
         self.refused = 0
         self.reason = ""
@@ -125,8 +126,8 @@ class Member:
         self._stand()
 
     def _stand(self) -> None:
-        self.line[ledger.HERE] = self._state == State.WORKING and self._strikes == 0
-        self.line[ledger.BANNED] = self._state == State.REFUSED
+        self.lines[self.row, ledger.HERE] = self._state == State.WORKING and self._strikes == 0
+        self.lines[self.row, ledger.BANNED] = self._state == State.REFUSED
 
     def join(self, now: float) -> None:
         """It is here, for the first time or again."""
@@ -203,3 +204,61 @@ class Member:
             setattr(self, name, saved[name])
         self.began, self.strikes = True, 0
         self.state = State.LEFT if saved["left"] else State.AWAY if saved["seen"] else State.EXPECTED
+
+
+class Roster:
+    """The workers of a server, in the order of their rows, and their ledger."""
+
+    def __init__(self, workers: int | Sequence[str], patience: float | None) -> None:
+        names = [str(i) for i in range(workers)] if isinstance(workers, int) else list(workers)
+        if not names or len(set(names)) < len(names):
+            raise BadInput("workers", workers, "at least one, and no name twice")
+        if patience is not None:
+            patience = check.real("patience", patience, above=0)
+        self.lines: Floats = ledger.blank(len(names))
+        self.ages: Integers = np.zeros(ledger.BINS, np.int64)
+        self.members = [Member(row, name, self.lines, patience) for row, name in enumerate(names)]
+
+    def member(self, name: str | int) -> Member | None:
+        """The worker of this name or row, if there is one."""
+        if isinstance(name, int):
+            return self.members[name] if 0 <= name < len(self.members) else None
+        return next((member for member in self.members if member.name == name), None)
+
+    def joining(self, name: str | int) -> Member:
+        """The worker of this name or row, if it may join."""
+        member = self.member(name)
+        if member is None:
+            reason = f"worker {name!r}: not among the {len(self.members)} workers of this server"
+            raise Refused(reason, final=True, why=Verdict.UNKNOWN)
+        if member.state == State.REFUSED:
+            raise member.banned()
+        return member
+
+    def readmit(self, name: str | int) -> bool:
+        """Lift the ban on a worker that was refused too often; return whether there was one."""
+        member = self.member(name)
+        if member is None:
+            raise BadInput("worker", name, f"one of the {len(self.members)} workers of this server")
+        banned = member.state == State.REFUSED
+        if banned:
+            member.state, member.strikes = State.AWAY, 0
+        return banned
+
+    @property
+    def counted_ages(self) -> list[int]:
+        """How many reports were of which age, in bins: 0, 1, 2-3, 4-7 and so on, up to the last that has any."""
+        return [int(count) for count in np.trim_zeros(self.ages, "b")]
+
+    def saved(self) -> dict[str, Any]:
+        """What outlives the server."""
+        return {"ages": self.counted_ages, "members": [member.saved() for member in self.members]}
+
+    def restore(self, saved: Mapping[str, Any]) -> None:
+        """Take over what an earlier server knew."""
+        self.ages[:] = 0
+        self.ages[: len(saved["ages"])] = saved["ages"]
+        for member, each in zip(self.members, saved["members"], strict=True):
+            member.restore(each)
+        known = [member.largest for member in self.members if member.reports >= ledger.KNOWN_AFTER]
+        self.lines[-1, ledger.LARGEST] = max(known, default=0.0)

@@ -19,33 +19,21 @@ from siag.foundations.errors import BadInput, SiagError
 from siag.foundations.overflow import limit_of
 from siag.foundations.types import Floats, Integers, Record
 from siag.methods import Method, answer, forget
-from siag.server.admission import admit, admit_all, note_silence, warm_up
-from siag.server.fading import Fading
+from siag.server.admission import admit, admit_all, warm_up
 from siag.server.guard import ACCEPTED, NOT_HERE, Bounds, Guard, Refused, judge, refusal_for, square_norm
 from siag.server.ledger import CHANGED
-from siag.server.members import KEEP, Departed
-from siag.server.rate import Rate
+from siag.server.members import KEEP, Departed, Roster
+from siag.server.method_state import GO, HOLD, SILENT, arrays_of, arrays_within, fade_away, move, shown_by
 from siag.server.recorder import Recorder
-from siag.server.roster import Roster
-from siag.server.snapshot import Snapshot, State
-from siag.server.state import GO, HOLD, arrays_of, arrays_within, fade_away, move, shown_by
-from siag.server.step_sizes import Sizes
+from siag.server.status import Rate, Snapshot, State
+from siag.server.step_sizes import Sizes, hear, miss
 from siag.steps import Step
 
 STEP_AT_ONCE = EveryArrivals(1)
 FLOAT = np.dtype(np.float64)
+NOTHING: Floats = np.empty(0)  # the message of a worker that has nothing to send
 COUNTS = ("version", "reports", "arrived", "skips", "fades")
-BOUND = (
-    "state",
-    "trace",
-    "shown",
-    "ledger",
-    "members",
-    "changed",
-    "_book",
-    "_admit",
-    "_admit_all",
-)  # to one process's memory
+BOUND = ("state", "trace", "shown", "_admit", "_admit_all")  # to one process's memory
 
 
 class Diverged(SiagError):
@@ -106,13 +94,16 @@ class ParameterServer:
         w0 = check.floats("w0", w0, (None,))
         self.roster, self.guard = Roster(workers, patience), Guard() if guard is None else guard
         self.method, self.step, self.pace = method, step, server
-        self.n, self.d = len(self.roster.members), int(w0.size)
+        self.ledger, self.members, self.departed = self.roster.lines, self.roster.members, departed
+        self.n, self.d = len(self.members), int(w0.size)
         self.message_size = method.message(self.d, self.n)
         self.version = self.reports = self.arrived = 0
         self.skips = 0  # reports that there was nothing to send
         self.fades = 0  # times a row faded or a memory was lost: lines of a trace that are no reports
         self.remembers = forget.reaches(method.recruit(w0, self.n))  # whether workers do, between reports
-        self.sizes, self.fading = Sizes(step, self.n), Fading(departed)
+        self.sizes = Sizes(step, self.n)
+        self.fading: dict[int, int] = {}  # the rows of departed workers that fade, and how often each was faded
+        self._book: tuple[Floats, Integers, Bounds] = self.ledger, self.roster.ages, self.guard.bounds
         self._k = server.k if isinstance(server, EveryArrivals) else sys.maxsize
         self._limit = limit_of(w0)
         self._look = max(64, w0.size // 1000)  # versions between two looks at whether w is still finite
@@ -124,9 +115,6 @@ class ParameterServer:
         """Have the method's state, and what depends on where it is in memory."""
         self.state, self.trace = state, trace
         self.shown: Floats = shown_by(self.method, state)  # what workers read
-        self.ledger, self.members = self.roster.lines, self.roster.members
-        self.changed: Floats = self.ledger[:-1, CHANGED]  # which rows, since they were last saved
-        self._book: tuple[Floats, Integers, Bounds] = self.ledger, self.roster.ages, self.guard.bounds
         self._admit: Callable[..., int] = admit
         self._admit_all: Callable[..., int] = admit_all
 
@@ -154,9 +142,14 @@ class ParameterServer:
         view.setflags(write=False)
         return view
 
+    @property
+    def changed(self) -> Floats:
+        """(n,) which rows have changed since they were last saved; to be written to by who saves them."""
+        return self.ledger[:-1, CHANGED]
+
     def warm_up(self) -> None:
         """Have the machine code made, or found on disk, before anybody waits for it."""
-        warm_up(self.method, self.guard.bounds)
+        self._admit, self._admit_all = warm_up(self.method, self.guard.bounds)
         self.sizes.warm_up()
 
     def begin(self, now: float) -> None:
@@ -197,19 +190,15 @@ class ParameterServer:
             self._refuse(row, Refused.malformed(message, self.message_size), now)
         if square is None:
             square = square_norm(message)
-        if self.sizes.rule is not None:  # it must hear of the report before it is asked for the size
-            verdict = judge(*self._evidence(row, stamp, sample, square))
-            self._settle(verdict, row, stamp, sample, square, now)
-            self.sizes.hear(row, stamp)
         go = self.arrived + 1 >= self._k
+        if self.sizes.rule is not None:  # it must hear of the report before it is asked for the size
+            self._settle(row, stamp, sample, square, now)
+            hear(self.sizes.rule, row, stamp)
         eta = self.sizes.at(self.version) if go else 0.0
         what: Any = row, message, stamp, sample, square, self.version, now, GO if go else HOLD, eta
-        verdict = self._admit(self.state, *self._book, *what)
-        if verdict != ACCEPTED:
-            self._settle(verdict, row, stamp, sample, square, now)
+        if self._admit(self.state, *self._book, *what) != ACCEPTED:
+            self._settle(row, stamp, sample, square, now)
             self._admit(self.state, *self._book, *what)
-        if self._admit is admit:
-            self._admit = admit.settled(self.state, *self._book, *what)
         self._taken(row, stamp, sample, go, eta)
         self._arrive(row, stamp, sample, now)
         if go:
@@ -219,13 +208,13 @@ class ParameterServer:
         """Worker `row` has nothing to send after its `sample`-th sample: a report, refused as in `push`."""
         if not 0 <= row < self.n:
             raise Refused.unknown(row, self.n)
-        what: Any = *self._book, row, stamp, sample, self.version, now
-        verdict = note_silence(*what)
-        if verdict != ACCEPTED:
-            self._settle(verdict, row, stamp, sample, 0.0, now)
-            note_silence(*what)
+        what: Any = row, NOTHING, stamp, sample, 0.0, self.version, now, SILENT, 0.0
+        if self._admit(self.state, *self._book, *what) != ACCEPTED:
+            self._settle(row, stamp, sample, 0.0, now)
+            self._admit(self.state, *self._book, *what)
+        if self.sizes.rule is not None:
+            hear(self.sizes.rule, row, stamp)
         self.skips += 1
-        self.sizes.hear(row, stamp)
         self._arrive(row, stamp, sample, now)
         if self.arrived >= self._k:
             self._move(self.sizes.at(self.version))
@@ -240,7 +229,7 @@ class ParameterServer:
         and at the first report that would not be accepted as it is. What must be seen one by one, for a trace, a row
         that fades or a step that looks at ages, is left to `push`, too.
         """
-        if self.trace is not None or self.fading.rows or self.sizes.rule is not None:
+        if self.trace is not None or self.fading or self.sizes.rule is not None:
             return 0
         sizes, first = self.sizes.ahead(self.version)
         steps = min(stop - self.version, len(sizes) - first, self._look - self.version % self._look)
@@ -249,8 +238,6 @@ class ParameterServer:
             return 0
         what: Any = rows, messages, notes, squares, self.version, now, self.arrived, self._k, sizes, first
         taken = self._admit_all(self.state, *self._book, *what)
-        if self._admit_all is admit_all:
-            self._admit_all = admit_all.settled(self.state, *self._book, *what)
         if taken:
             if self._started is None:
                 self.begin(now)
@@ -284,18 +271,12 @@ class ParameterServer:
                 self.trace.memory_lost(self.version, row, self.seconds(now))
             self.fades += 1
 
-    def alive(self, row: int, now: float) -> None:
-        """A sign of life that is no report."""
-        self.members[row].heard = now
-
-    def away(self, row: int, reason: str = "") -> None:
-        """The connection to a worker is gone; its row stays, and it may come back."""
-        self.members[row].go_away(reason)
-
     def leave(self, row: int, now: float, reason: str = "") -> None:
         """A worker leaves for good; one that was refused for good stays so."""
-        if self.members[row].leave(now, reason) and self.fading.begin(row):
-            self._fade(row, 0.0, now)
+        if self.members[row].leave(now, reason) and self.departed.times > 0:
+            self.fading[row] = 0
+            if self.departed.half_life == 0:
+                self._fade_on(row, now)
 
     def arrays(self) -> dict[str, np.ndarray[Any, Any]]:
         """The method's arrays by name, and the step's if it has any: all that must be kept, beside `meta`."""
@@ -310,7 +291,7 @@ class ParameterServer:
             **{count: getattr(self, count) for count in COUNTS},
             "started": self._started is not None,
             "seconds": self.seconds(now),
-            "fading": self.fading.saved(),
+            "fading": sorted(self.fading.items()),
             **self.roster.saved(),
         }
 
@@ -318,7 +299,7 @@ class ParameterServer:
         """Go on where another server was, after its arrays were put in place."""
         for count in COUNTS:
             setattr(self, count, int(meta[count]))
-        self.fading.restore(meta["fading"])
+        self.fading = {int(row): int(times) for row, times in meta["fading"] if self.departed.times > 0}
         self._started = now - float(meta["seconds"]) if meta["started"] else None
         self.roster.restore(meta)
         self.count_from(now)
@@ -345,15 +326,14 @@ class ParameterServer:
         if not self.in_range():
             raise Diverged(f"w left the range of numbers at version {self.version}; use a smaller step")
 
-    def _settle(self, verdict: int, row: int, stamp: int, sample: int, square: float, now: float) -> None:
-        """Refuse a report; but a worker whose report was refused only because nobody expected it is here again."""
+    def _settle(self, row: int, stamp: int, sample: int, square: float, now: float) -> None:
+        """Refuse a report that is not right; one with nothing wrong but that nobody expected it has its worker back."""
+        evidence: Any = self.ledger[row], self.ledger[-1], self._book[2], self.version, stamp, sample, square
+        verdict = judge(*evidence)
         if verdict == NOT_HERE:
             self.members[row].welcome()
         elif verdict != ACCEPTED:
-            self._refuse(row, refusal_for(verdict, *self._evidence(row, stamp, sample, square)), now)
-
-    def _evidence(self, row: int, stamp: int, sample: int, square: float) -> tuple[Any, ...]:
-        return self.ledger[row], self.ledger[-1], self._book[2], self.version, stamp, sample, square
+            self._refuse(row, refusal_for(verdict, *evidence), now)
 
     def _refuse(self, row: int, refusal: Refused, now: float) -> NoReturn:
         self.look_at_w()  # if w has overflowed no worker is to blame
@@ -370,8 +350,8 @@ class ParameterServer:
             self.trace.report(self.version, row, stamp, sample, self.seconds(now))
         self.reports += 1
         self.arrived += 1
-        if self.fading.rows:
-            self.fading.end(row)
+        if self.fading:
+            self.fading.pop(row, None)
 
     def _taken(self, row: int, stamp: int, sample: int, go: bool, eta: float) -> None:
         """A report was received, and a step of η taken if `go`; for servers that have others do the same."""
@@ -379,9 +359,9 @@ class ParameterServer:
     def _stepped(self, now: float) -> None:
         self.version += 1
         self.arrived = 0
-        if self.fading.rows:
-            for faded, factor in self.fading.due(self.version):
-                self._fade(faded, factor, now)
+        if self.fading and self.version % self.departed.every == 0:
+            for row in sorted(self.fading):  # sums depend on the order
+                self._fade_on(row, now)
         if self.version % self._look == 0:
             self.look_at_w()
 
@@ -389,12 +369,20 @@ class ParameterServer:
         """Step, nobody having reported just now."""
         move(self.state, eta)
 
+    def _fade_on(self, row: int, now: float) -> None:
+        """Fade a row once more; the last time nothing is left."""
+        self.fading[row] += 1
+        last = self.fading[row] >= self.departed.times
+        if last:
+            del self.fading[row]
+        self._fade(row, 0.0 if last else self.departed.factor, now)
+
     def _fade(self, row: int, factor: float, now: float) -> None:
         """Let a departed worker's row count for less."""
         if self.trace is not None:
             self.trace.fade(self.version, row, factor, self.seconds(now))
         fade_away(self.state, row, factor)
-        if factor == 0.0:
-            self.sizes.miss(row)
+        if factor == 0.0 and self.sizes.rule is not None:
+            miss(self.sizes.rule, row)
         self.fades += 1
         self.changed[row] = True

@@ -34,18 +34,11 @@ def aged_size(rule: Record, t: int) -> float:
 
 
 class Sizes:
-    """η of each version.
-
-    Args:
-        step: whose sizes they are.
-        n: how many workers there are.
-
-    Attributes:
-        rule: what a step that looks at ages remembers of them; `None` for any other step.
-    """
+    """η of each version."""
 
     def __init__(self, step: Step, n: int) -> None:
-        self.step, self.rule = step, step.rule(n)
+        self.step = step
+        self.rule = step.rule(n)  # what a step that looks at the n workers' ages remembers; `None` for any other step
         self._ahead: Floats = np.empty(0)
         self._from = 0
 
@@ -66,16 +59,6 @@ class Sizes:
             self._from, k = version, 0
             self._ahead = checked_sizes(self.step.sizes, version, AHEAD)
         return self._ahead, k
-
-    def hear(self, row: int, stamp: int) -> None:
-        """A report was accepted."""
-        if self.rule is not None:
-            hear(self.rule, row, stamp)
-
-    def miss(self, row: int) -> None:
-        """Nothing is left of a worker's row."""
-        if self.rule is not None:
-            miss(self.rule, row)
 
     def warm_up(self) -> None:
         """Have the machine code made, or found on disk."""

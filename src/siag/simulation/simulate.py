@@ -31,7 +31,7 @@ from siag.steps import Step
 Parts: TypeAlias = tuple[Record, Record, Record, Views]
 """The oracle, the workers' memory, the server's state and what others see of it, of one repeat."""
 
-EXPLODED = 1e6  # an error so many times that of the start, at the end of a run, is a divergence
+EXPLODED = 1e6  # times the error of the start: a run that ends above it has diverged
 MOST = 10**6  # repeats, and points of a curve: beyond this the result itself is too large to hold
 
 

@@ -137,7 +137,7 @@ def _axis(name: str, values: Any) -> list[Any]:
 
 
 def _job(combination: tuple[Any, ...], iterations: int, seed: int, threads: int) -> Job:
-    """One combination, if its parts fit together, and into memory so many times."""
+    """One combination, if its parts fit together, and into memory as often as there are threads."""
     problem, method, activity, step = combination
     try:
         check_fit(problem, method, activity, step, iterations)

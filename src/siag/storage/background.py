@@ -1,94 +1,53 @@
-"""Who does what must not hold up training: a thread, or nobody else."""
+"""Who does what must not hold up training: executors that do one job after the other, in a thread or at once."""
 
 from __future__ import annotations
 
 import queue
 import threading
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
-from typing import Protocol, TypeAlias
+from concurrent.futures import Executor, Future
+from functools import partial
+from typing import Any
 
-Job: TypeAlias = Callable[[], None]
+
+class Inline(Executor):
+    """Does a job at once."""
+
+    def submit(self, job: Callable[..., Any], /, *given: Any, **more: Any) -> Future[Any]:
+        """Do it."""
+        done: Future[Any] = Future()
+        self._do(done, partial(job, *given, **more))
+        return done
+
+    def _do(self, done: Future[Any], job: Callable[[], Any]) -> None:
+        try:
+            done.set_result(job())
+        except Exception as error:
+            done.set_exception(error)
 
 
-class Background(Protocol):
-    """Does jobs one after the other. A job raises nothing.
+class OneThread(Inline):
+    """One thread, started with the first job. Unlike Python's pools it works while other threads outlive the main one.
 
-    Attributes:
-        turn: to be entered by jobs and their owner for what only one of them may do at a time.
+    Args:
+        name: of the thread.
     """
 
-    turn: AbstractContextManager[object]
-
-    def submit(self, job: Job) -> None:
-        """Have a job done after those before it."""
-
-    @property
-    def busy(self) -> bool:
-        """Whether a job is not done yet."""
-
-    def wait(self) -> None:
-        """Return when all jobs are done."""
-
-    def close(self) -> None:
-        """Wait for all jobs; there will be no others."""
-
-
-class Thread:
-    """One thread, started with the first job."""
-
     def __init__(self, name: str) -> None:
-        self.turn: AbstractContextManager[object] = threading.Lock()
-        self._name = name
-        self._jobs: queue.Queue[Job | None] = queue.Queue()
-        self._thread: threading.Thread | None = None
+        self._jobs: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._work, name=name, daemon=True)
 
-    def submit(self, job: Job) -> None:
-        """Have a job done after those before it."""
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._work, name=self._name, daemon=True)
-            self._thread.start()
-        self._jobs.put(job)
-
-    @property
-    def busy(self) -> bool:
-        """Whether a job is not done yet."""
-        return self._jobs.unfinished_tasks > 0
-
-    def wait(self) -> None:
-        """Return when all jobs are done."""
-        self._jobs.join()
-
-    def close(self) -> None:
-        """Wait for all jobs, and end the thread."""
-        if self._thread is not None:
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Return when all jobs are done; there will be no others."""
+        if self._thread.is_alive():
             self._jobs.put(None)
             self._thread.join()
-            self._thread = None
+
+    def _do(self, done: Future[Any], job: Callable[[], Any]) -> None:
+        if self._thread.ident is None:
+            self._thread.start()
+        self._jobs.put(partial(super()._do, done, job))
 
     def _work(self) -> None:
         while (job := self._jobs.get()) is not None:
-            try:
-                job()
-            finally:
-                self._jobs.task_done()
-        self._jobs.task_done()
-
-
-class Inline:
-    """Does a job at once."""
-
-    busy = False
-
-    def __init__(self) -> None:
-        self.turn: AbstractContextManager[object] = nullcontext()
-
-    def submit(self, job: Job) -> None:
-        """Do it."""
-        job()
-
-    def wait(self) -> None:
-        """Nothing to wait for."""
-
-    def close(self) -> None:
-        """Nothing to end."""
+            job()

@@ -7,152 +7,186 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Iterable
+import threading
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 from siag.storage.disk import DRAFT, Disk, File
 from siag.storage.generations import Scan, generations_in
-from siag.storage.records import FULL, Layout, Part, make_header, make_record, write_parts
-
-
-@dataclass(frozen=True)
-class Draft:
-    """A new generation, written beside the one in use and not in its place yet."""
-
-    file: File
-    part: str
-    salt: int
-    size: int
+from siag.storage.records import CHECKPOINT, ENTRY, Layout, Part, make_header, make_record, write_parts
 
 
 class CheckpointWriter:
-    """Writes the generations of one folder; whoever calls sees to it that one thread at a time does.
+    """Writes the generations of one folder; one thread logs entries, another may write a checkpoint meanwhile.
 
     Args:
         disk, folder, identity, spare, entropy: as for `Store`.
 
     Attributes:
-        salt: the number that ties records to the file in use.
-        current: the generation in use; `None` before there is one.
+        current: the last generation that is good; `None` before there is one.
+        keep: a generation not to be deleted.
+        error: what went wrong, until a checkpoint was written.
     """
 
     def __init__(
         self, disk: Disk, folder: str, identity: dict[str, Any], spare: int, entropy: Callable[[int], bytes]
     ) -> None:
         self._disk, self._folder, self._identity, self._spare, self._entropy = disk, folder, identity, spare, entropy
-        self._file: File | None = None
-        self._path = folder  # of that file
-        self.salt = self._end = self._limit = 0
-        self._sound = False  # whether what was written to the file so far can be relied on
+        self._turn = threading.Lock()  # for what only one thread may do at a time
+        self._file: File | None = None  # the one in use; `None` if none can be relied on
+        self._salt = self._end = self._limit = 0  # of that file
+        self._pending: list[tuple[int, bytes]] = []  # entries that are not on disk
+        self._carried: list[tuple[int, bytes]] | None = None  # those that a new generation needs, too
+        self._lost = 0  # the last entry that could not be written, until a checkpoint covers it
         for name in disk.names(folder):
             if name.startswith("state-") and name.endswith(DRAFT):  # left by a crash
                 self._remove(f"{folder}/{name}")
-        self.current: int | None = None
-        self._previous: int | None = None
         self._next = max(generations_in(folder, disk), default=0) + 1
-
-    @property
-    def ready(self) -> bool:
-        """Whether there is a file that can be appended to."""
-        return self._file is not None and self._sound
-
-    @property
-    def full(self) -> bool:
-        """Whether it is time for a new generation."""
-        return not self._sound or self._end > self._limit
+        self.current: int | None = None
+        self.keep: int | None = None
+        self.error: Exception | None = None
 
     def go_on(self, scan: Scan) -> None:
         """Append to the file that was read, without the torn record at its end."""
-        self._disk.force_folder(self._folder)  # its writer may have been killed before that
-        self._file, self._path = self._disk.append(scan.path, create=False), scan.path
-        self._file.truncate(scan.end)
-        self._file.force()
-        self.salt, self._end, self._sound = scan.salt, scan.end, True
-
-    def extend(self, parts: Iterable[Part]) -> None:
-        """Add to the file in use and force it to disk, or leave it as it was; it must be `ready`."""
-        if self._file is None:
-            raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+        self.close()  # it may have been read before
         try:
-            size = write_parts(self._file, parts)
+            self._disk.force_folder(self._folder)  # its writer may have been killed before that
+            file = self._disk.append(scan.path, create=False)
+            file.truncate(scan.end)
+            file.force()
+        except OSError as error:
+            self.error = error
+        else:
+            self._file, self._salt, self._end = file, scan.salt, scan.end
+
+    def log(self, number: int, entry: bytes) -> None:
+        """Keep an entry for the next `flush`."""
+        self._pending.append((number, entry))
+
+    def flush(self) -> bool:
+        """Force all entries to disk; False if the file is in no state to take them, or lacks one before them."""
+        with self._turn:
+            if self._file is None or self._lost:
+                return False
+            batch, self._pending = self._pending, []
+            if not batch:
+                return True
+            if self._carried is not None:
+                self._carried += batch
+            try:
+                self._extend(_records(batch, self._salt))
+            except OSError as error:
+                self.error, self._lost = error, batch[-1][0]
+                raise
+            return True
+
+    def drop(self, last: int) -> None:
+        """Give up the entries that are not on disk, up to this one: a checkpoint must cover them first."""
+        self._pending.clear()
+        self._lost = last
+
+    def plan(self) -> bool:
+        """Whether the next checkpoint is of the whole state, for a new generation, which needs all entries from now."""
+        full = self._file is None or self._end > self._limit
+        self._carried = [] if full else None
+        return full
+
+    def write(self, full: bool, covers: int, layout: Layout, parts: list[Part]) -> bool:
+        """Write a checkpoint that covers the entries up to this one; whether it is on disk."""
+        try:
+            if full:
+                self._begin(covers, layout, parts)
+            else:
+                with self._turn:
+                    self._extend(make_record(CHECKPOINT, covers, parts, self._salt))
+                    self._cover(covers)
+        except Exception as error:
+            self.error = error
+            return False
+        self.error = None
+        return True
+
+    def close(self) -> None:
+        """Close the file in use, or rely on it no longer."""
+        file, self._file = self._file, None
+        if file is not None:
+            file.close()
+
+    def _cover(self, covers: int) -> None:
+        """A checkpoint is on disk."""
+        self._carried = None
+        if covers >= self._lost:
+            self._lost = 0
+
+    def _extend(self, parts: list[Part]) -> None:
+        """Add to the file in use and force it to disk, or leave it as it was."""
+        file = self._file
+        if file is None:  # an entry could not be written since this was planned
+            raise self.error or OSError(errno.EIO, os.strerror(errno.EIO))
+        try:
+            size = write_parts(file, parts)
         except BaseException:
             try:
-                self._file.truncate(self._end)  # part of a record would hide those after it
+                file.truncate(self._end)  # part of a record would hide those after it
             except OSError:
-                self._sound = False
+                self.close()
             raise
         try:
-            self._file.force()
-            if not self._file.is_at(self._path):  # the next save makes another
+            file.force()
+            if not file.is_at(self._place(self.current)):  # the next save makes another
                 raise OSError(errno.ENOENT, f"{self._folder}: the saved state was deleted")
         except BaseException:
-            self._sound = False  # the system may have dropped what it could not write, and will not tell again
+            self.close()  # the system may have dropped what it could not write, and will not tell again
             raise
         self._end += size
 
-    def draft(self, layout: Layout, covers: int, parts: list[Part]) -> Draft:
-        """Write a new generation beside the old one."""
-        header, salt = make_header(self._identity, layout, self._next, self._entropy)
-        part = f"{self._place}{DRAFT}"
+    def _begin(self, covers: int, layout: Layout, parts: list[Part]) -> None:
+        """Write a new generation beside the old one, then go over to it."""
+        number, place = self._next, self._place(self._next)
+        header, salt = make_header(self._identity, layout, number, self._entropy)
         self._disk.make_folder(self._folder)
-        file = self._disk.append(part, truncate=True)
+        path = f"{place}{DRAFT}"
+        file = self._disk.append(path)
         try:
-            size = write_parts(file, [header, *make_record(FULL, covers, parts, salt)])
+            file.truncate(0)
+            size = write_parts(file, [header, *make_record(CHECKPOINT, covers, parts, salt)])
             file.force()
-        except BaseException:
-            self._discard(file, part)
-            raise
-        return Draft(file, part, salt, size)
-
-    def adopt(self, draft: Draft, late: list[Part]) -> None:
-        """Add what came late to a new generation, and go over to it."""
-        size, place = draft.size, self._place
-        try:
-            if late:
-                size += write_parts(draft.file, late)
-                draft.file.force()
-            self._disk.replace(draft.part, place)
-            self._sound = False  # if the folder cannot be forced to disk, it is uncertain which file is the last
-            self._next += 1
-            try:
+            with self._turn:
+                if self._carried:  # they went to the old file meanwhile, which may be gone one day
+                    size += write_parts(file, _records(self._carried, salt))
+                    file.force()
+                self._disk.replace(path, place)
+                path = place
+                self.close()  # if the folder cannot be forced to disk, it is uncertain which file is the last
+                self._next += 1
                 self._disk.force_folder(self._folder)
-            except BaseException:
-                self._remove(place)
-                raise
+                previous, self.current = self.current, number
+                self._file, self._salt, self._end, self._limit = file, salt, size, 2 * size + self._spare
+                self._cover(covers)
         except BaseException:
-            self._discard(draft.file, draft.part)
+            file.close()
+            self._remove(path)
             raise
-        self.close()
-        self._file, self._path = draft.file, place
-        self._previous, self.current = self.current, self._next - 1
-        self.salt, self._end, self._limit, self._sound = draft.salt, size, 2 * size + self._spare, True
+        if previous is not None:
+            self._tidy(previous)
 
-    def tidy(self, keep: int | None = None) -> None:
-        """Delete the generations before the previous one, but for one that is to be kept."""
-        if self._previous is None:
-            return
+    def _tidy(self, previous: int) -> None:
+        """Delete the generations before the previous one, but for the one that is to be kept."""
         with suppress(OSError):
             for number, path in generations_in(self._folder, self._disk).items():
-                if number < self._previous and number != keep:
+                if number < previous and number != self.keep:
                     self._disk.remove(path)
 
-    def close(self) -> None:
-        """Close the file in use."""
-        if self._file is not None:
-            self._file.close()
-        self._file = None
-
-    @property
-    def _place(self) -> str:
-        """Of the next generation."""
-        return f"{self._folder}/state-{self._next:06d}.siag"
-
-    def _discard(self, file: File, path: str) -> None:
-        file.close()
-        self._remove(path)
+    def _place(self, number: int | None) -> str:
+        """Where a generation is."""
+        return f"{self._folder}/state-{number:06d}.siag"
 
     def _remove(self, path: str) -> None:
         with suppress(OSError):
             self._disk.remove(path)
+
+
+def _records(entries: list[tuple[int, bytes]], salt: int) -> list[Part]:
+    """Entries as records."""
+    return [part for number, entry in entries for part in make_record(ENTRY, number, [entry], salt)]

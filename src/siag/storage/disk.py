@@ -73,8 +73,8 @@ class Disk(Protocol):
     def read(self, place: Place) -> BufferedIOBase:
         """Open a file to read it; it can be sought in."""
 
-    def append(self, place: Place, *, truncate: bool = False, create: bool = True) -> File:
-        """Open a file to append to it; `truncate` empties it first, `create` makes it if it is not there."""
+    def append(self, place: Place, *, create: bool = True) -> File:
+        """Open a file to append to it; `create` makes it if it is not there."""
 
     def replace(self, source: Place, target: Place) -> None:
         """Rename a file, in place of another if there is one."""
@@ -149,10 +149,9 @@ class LocalDisk:
         """Open a file to read it."""
         return open(place, "rb")
 
-    def append(self, place: Place, *, truncate: bool = False, create: bool = True) -> LocalFile:
+    def append(self, place: Place, *, create: bool = True) -> LocalFile:
         """Open a file to append to it."""
-        flags = APPEND | (os.O_TRUNC if truncate else 0) | (os.O_CREAT if create else 0)
-        return LocalFile(os.open(place, flags, 0o666))
+        return LocalFile(os.open(place, APPEND | (os.O_CREAT if create else 0), 0o666))
 
     def replace(self, source: Place, target: Place) -> None:
         """Rename a file."""

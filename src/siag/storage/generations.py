@@ -7,7 +7,6 @@ yet looks as one that a crash has cut short.
 from __future__ import annotations
 
 import errno
-import itertools
 import json
 import math
 import os
@@ -17,31 +16,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from io import BufferedIOBase
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from siag.foundations.errors import BadFile, reason_of, shorten
+from siag.storage import records
 from siag.storage.disk import LOCAL, Disk, Place
-from siag.storage.records import (
-    CHANGE,
-    CHECKSUM,
-    CHUNK,
-    ENTRY,
-    FORMAT,
-    FULL,
-    HEAD,
-    HEAD_SIZE,
-    HEADER,
-    MAGIC,
-    MARK,
-    SIZES,
-    Arrays,
-    Layout,
-    by_rows,
-    in_order,
-    raw_bytes,
-)
+from siag.storage.records import Arrays, Layout
 
 NAME = re.compile(r"state-(\d{6,})\.siag")
 
@@ -50,22 +32,35 @@ class OtherFormat(BadFile):
     """A generation of another version of this package: not damaged, so nothing older may be used instead."""
 
 
+class Save(NamedTuple):
+    """A checkpoint that is in a file."""
+
+    meta: dict[str, Any]  # what was saved with the arrays
+    rows: int  # how many of them there are, unless there are all
+    place: int  # where the arrays begin
+
+
 @dataclass
 class Scan:
-    """What one generation holds, verified, large content left on disk."""
+    """What one generation holds, verified, arrays left on disk."""
 
     disk: Disk
     path: str
     number: int
     header: dict[str, Any]
     salt: int
-    saves: list[tuple[int, int]] = field(default_factory=list)  # kind and place of content, from the FULL on
+    saves: list[Save] = field(default_factory=list)  # the first of the whole state, the others of what changed
     covers: int = 0  # the last entry that the last of them covers
     entries: list[tuple[int, bytes]] = field(default_factory=list)
     end: int = 0  # of the last intact record
     damage: str = ""  # where it begins
     broken: bool = False  # whether a save is damaged; what changed after it says nothing
     written: float = 0.0  # when the file was last written to, in seconds since 1970
+
+    @property
+    def meta(self) -> dict[str, Any]:
+        """What was saved with the arrays of the last save."""
+        return self.saves[-1].meta
 
 
 def generations_in(folder: Place, disk: Disk = LOCAL) -> dict[int, str]:
@@ -127,56 +122,60 @@ def scan_file(path: str, number: int, disk: Disk = LOCAL) -> Scan:
 
 def read_header(stream: BufferedIOBase, path: str, size: int) -> tuple[dict[str, Any], int]:
     """The header of a generation, if it is one, and the number that ties records to it."""
-    start = stream.read(HEADER.size)
-    if not start.startswith(MAGIC[: len(start)]):
+    start = stream.read(records.HEADER.size)
+    if not start.startswith(records.MAGIC[: len(start)]):
         raise BadFile(f"{path}: not written by this package")
-    if len(start) < HEADER.size:
+    if len(start) < records.HEADER.size:
         raise BadFile(f"{path}: cut short in its header")
-    magic, version, length, salt = HEADER.unpack(start)
+    magic, version, length, salt = records.HEADER.unpack(start)
     text = stream.read(min(length, size))
-    if salt != zlib.crc32(text, zlib.crc32(HEADER.pack(magic, version, length, 0))):
+    if salt != zlib.crc32(text, zlib.crc32(records.HEADER.pack(magic, version, length, 0))):
         raise BadFile(f"{path}: damaged in its header")
-    if version != FORMAT:
-        raise OtherFormat(f"{path}: of format {version}, not {FORMAT}; use the version of siag that wrote it")
+    if version != records.FORMAT:
+        raise OtherFormat(f"{path}: of format {version}, not {records.FORMAT}; use the version of siag that wrote it")
     return json.loads(text), salt
 
 
 def read_record(stream: BufferedIOBase, scan: Scan, size: int) -> bool:
     """Take in the next record; True if it was the last. A record cut short at the end is what a crash leaves."""
     place = stream.tell()
-    head = stream.read(HEAD_SIZE)
-    if len(head) < HEAD_SIZE:
+    head = stream.read(records.HEAD_SIZE)
+    if len(head) < records.HEAD_SIZE:
         return True
-    mark, kind, sequence, length, checksum = HEAD.unpack_from(head)
-    if mark != MARK or head[HEAD.size :] != CHECKSUM.pack(zlib.crc32(head[: HEAD.size], scan.salt)):
-        if head.strip(b"\0") or any(chunk.strip(b"\0") for chunk in iter(lambda: stream.read(CHUNK), b"")):
+    mark, kind, sequence, length, checksum = records.HEAD.unpack_from(head)
+    known = records.CHECKSUM.pack(zlib.crc32(head[: records.HEAD.size], scan.salt))
+    if mark != records.MARK or head[records.HEAD.size :] != known:
+        if head.strip(b"\0") or any(chunk.strip(b"\0") for chunk in iter(lambda: stream.read(records.CHUNK), b"")):
             scan.damage = scan.damage or f"damaged at byte {place}"
         return True
-    if kind not in (FULL, CHANGE, ENTRY):
+    if kind not in (records.CHECKPOINT, records.ENTRY):
         raise OtherFormat(f"{scan.path}: a record of kind {kind}, unknown here; use the version of siag that wrote it")
-    if place + HEAD_SIZE + length > size:
+    if place + records.HEAD_SIZE + length > size:
         return True
-    if kind == ENTRY:
-        entry = stream.read(length)
-        intact = zlib.crc32(entry, scan.salt) == checksum
-    else:
-        intact = checksum_of(stream, length, scan.salt) == checksum
-    if not intact:
+    if checksum_of(stream, length, scan.salt) != checksum:
         scan.damage = scan.damage or f"damaged at byte {place}"
-        scan.broken = scan.broken or kind != ENTRY
-    elif kind == ENTRY:
-        scan.entries.append((sequence, entry))
+        scan.broken = scan.broken or kind != records.ENTRY
+    elif kind == records.ENTRY:
+        stream.seek(place + records.HEAD_SIZE)
+        scan.entries.append((sequence, stream.read(length)))
     elif not scan.broken:
-        scan.saves.append((kind, place + HEAD_SIZE))
+        scan.saves.append(_read_save(stream, place + records.HEAD_SIZE))
         scan.covers = sequence
         scan.entries = [entry for entry in scan.entries if entry[0] > sequence]
-    scan.end = stream.tell()
+    scan.end = stream.seek(place + records.HEAD_SIZE + length)
     return False
 
 
+def _read_save(stream: BufferedIOBase, place: int) -> Save:
+    """What comes before the arrays of a checkpoint."""
+    stream.seek(place)
+    length, rows = records.SIZES.unpack(stream.read(records.SIZES.size))
+    return Save(json.loads(stream.read(length)), rows, stream.tell())
+
+
 def checksum_of(stream: BufferedIOBase, length: int, checksum: int) -> int:
-    """The checksum of so many bytes more."""
-    while length > 0 and (chunk := stream.read(min(length, CHUNK))):
+    """The checksum of the next bytes."""
+    while length > 0 and (chunk := stream.read(min(length, records.CHUNK))):
         checksum = zlib.crc32(chunk, checksum)
         length -= len(chunk)
     return checksum
@@ -208,41 +207,25 @@ def join_entries(scans: Sequence[Scan]) -> tuple[list[bytes], int]:
     return entries, unused
 
 
-def _begin_save(stream: BufferedIOBase, place: int) -> tuple[dict[str, Any], int]:
-    """Go to the arrays of a save; what was saved with them, and how many rows there are."""
-    stream.seek(place)
-    length, count = SIZES.unpack(stream.read(SIZES.size))
-    return json.loads(stream.read(length)), count
-
-
-def fill_arrays(scan: Scan, arrays: Arrays, rowwise: set[str]) -> dict[str, Any]:
-    """Put the saves of a verified file into the arrays, one after the other; return what was saved with the last."""
-    names = in_order(arrays, rowwise)
-    meta: dict[str, Any] = {}
+def fill_arrays(scan: Scan, arrays: Arrays) -> None:
+    """Put the saves of a verified file into the arrays, one after the other."""
+    small, rowwise = records.in_order(records.layout_of(arrays), scan.header["identity"].get("n"))
     with _opened(scan.disk, scan.path) as stream:
-        for kind, place in scan.saves:
-            meta, count = _begin_save(stream, place)
-            for name in names:
-                if kind == FULL or name not in rowwise:
-                    read_into(stream, arrays[name])
-            if kind == CHANGE:
-                rows = np.empty(count, np.int64)
+        for k, save in enumerate(scan.saves):
+            stream.seek(save.place)
+            for name in small if k else small + rowwise:
+                read_into(stream, arrays[name])
+            if k:
+                rows = np.empty(save.rows, np.int64)
                 read_into(stream, rows)
-                for name in (name for name in names if name in rowwise):
-                    some = np.empty((count, *arrays[name].shape[1:]), arrays[name].dtype)
+                for name in rowwise:
+                    some = np.empty((save.rows, *arrays[name].shape[1:]), arrays[name].dtype)
                     read_into(stream, some)
                     arrays[name][rows] = some
-    return meta
 
 
-def metas_of(scan: Scan) -> list[dict[str, Any]]:
-    """What was saved with each save of a verified file, the arrays left on disk."""
-    with _opened(scan.disk, scan.path) as stream:
-        return [_begin_save(stream, place)[0] for _, place in scan.saves]
-
-
-def all_saves(folder: Place, disk: Disk) -> Iterator[tuple[Scan, dict[str, Any]]]:
-    """The intact saves of a folder, the oldest first: a file without what comes after, and what was saved with it."""
+def all_saves(folder: Place, disk: Disk) -> Iterator[Scan]:
+    """The intact saves of a folder, the oldest first: each a file without what comes after."""
     for number, path in sorted(generations_in(folder, disk).items()):
         try:
             scan = scan_file(path, number, disk)
@@ -250,45 +233,31 @@ def all_saves(folder: Place, disk: Disk) -> Iterator[tuple[Scan, dict[str, Any]]
             raise
         except BadFile:  # another file may have the save
             continue
-        for count, meta in enumerate(metas_of(scan), start=1):
-            yield replace(scan, saves=scan.saves[:count], covers=0, entries=[]), meta
+        for count in range(1, len(scan.saves) + 1):
+            yield replace(scan, saves=scan.saves[:count], covers=0, entries=[])
 
 
 def read_array(scan: Scan, name: str) -> np.ndarray[Any, Any]:
     """One array of the last save of a verified file; what is saved by rows stays there."""
-    forms = {other: form_of(text) for other, text in scan.header["arrays"].items()}
-    rowwise = by_rows({other: shape for other, (_, shape) in forms.items()}, scan.header["identity"].get("n"))
-    if name not in forms or name in rowwise:
+    small, _ = records.in_order(scan.header["arrays"], scan.header["identity"].get("n"))
+    if name not in small:
         raise BadFile(f"{scan.path}: holds no {name}")
-    before = itertools.takewhile(lambda other: other != name, in_order(forms, rowwise))
-    skipped = sum(kind.itemsize * math.prod(shape) for kind, shape in (forms[other] for other in before))
-    kind, shape = forms[name]
-    array = np.empty(shape, kind)
     with _opened(scan.disk, scan.path) as stream:
-        _begin_save(stream, scan.saves[-1][1])
-        stream.seek(skipped, os.SEEK_CUR)
+        stream.seek(scan.saves[-1].place)
+        for other in small:
+            kind, shape = records.form_of(scan.header["arrays"][other])
+            if other == name:
+                break
+            stream.seek(kind.itemsize * math.prod(shape), os.SEEK_CUR)
+        array = np.empty(shape, kind)
         read_into(stream, array)
     return array
-
-
-def form_of(text: str) -> tuple[np.dtype[Any], tuple[int, ...]]:
-    """Type and shape of an array, from a `Layout`.
-
-    >>> form_of("float64 (5, 3)")
-    (dtype('float64'), (5, 3))
-    """
-    kind, _, rest = text.partition(" ")
-    shape, _, order = rest.partition(")")
-    found: np.dtype[Any] = np.dtype(kind)
-    if order:
-        found = found.newbyteorder(">")
-    return found, tuple(int(side) for side in shape.strip("(").split(",") if side.strip())
 
 
 def read_into(stream: BufferedIOBase, array: np.ndarray[Any, Any]) -> None:
     """Fill an array from the file."""
     whole = array if array.flags.c_contiguous else np.empty(array.shape, array.dtype)
-    if stream.readinto(raw_bytes(whole)) != whole.nbytes:
+    if stream.readinto(records.raw_bytes(whole)) != whole.nbytes:
         raise OSError(errno.EIO, "changed while it was read")
     if whole is not array:
         array[...] = whole

@@ -2,21 +2,21 @@
 
     header  magic, format, length, checksum, {"identity", "arrays", "generation", "birth"} as JSON
     record  mark, kind, sequence, length, checksum of the content, checksum of all that, content
-    content of FULL    length of the JSON, number of rows, JSON, small arrays, all rows
-    content of CHANGE  the same, but row numbers and only those rows at its end
-    content of ENTRY   what was logged
+    content of the first CHECKPOINT  length of the JSON, 0, JSON, small arrays, all rows
+    content of a later CHECKPOINT    length of the JSON, number of rows, JSON, small arrays, row numbers, these rows
+    content of an ENTRY              what was logged
 
-FULL and CHANGE are checkpoints, ENTRY is an entry of the write-ahead log. Entries are numbered. The sequence of a
+A file begins with a checkpoint of the whole state. Entries of the write-ahead log are numbered. The sequence of a
 checkpoint is the number of the last entry it covers, so it does not matter whether an entry that was logged while the
 checkpoint was being written comes before or after it in the file.
 """
 
 from __future__ import annotations
 
+import ast
 import errno
 import json
 import struct
-import sys
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
@@ -32,35 +32,41 @@ Layout: TypeAlias = dict[str, str]
 Part: TypeAlias = bytes | memoryview
 
 MAGIC = b"\x89siag\r\n\x1a"
-FORMAT = 2
+FORMAT = 3
 HEADER = struct.Struct("<8sIII")  # magic, format, length of the JSON, checksum of magic to length and JSON
 HEAD = struct.Struct("<4sB3xQQI")  # mark, kind, sequence, length, checksum; its own checksum follows
 CHECKSUM = struct.Struct("<I")
 SIZES = struct.Struct("<II")  # length of the JSON, number of rows
 MARK = b"\xf5rec"
-FULL, CHANGE, ENTRY = 1, 2, 3
+CHECKPOINT, ENTRY = 1, 2
 HEAD_SIZE = HEAD.size + CHECKSUM.size
 BIG = 1 << 16  # smaller parts are gathered before they are written
 CHUNK = 1 << 20
 
 
 def layout_of(arrays: Arrays) -> Layout:
-    """Types and shapes by name, as the header and messages show them."""
+    """Types and shapes by name, as the header and messages show them; `form_of` reads them."""
     for name, array in arrays.items():
         if array.dtype.kind not in "biufc":
             raise BadInput(name, array.dtype, "an array of numbers or truth values")
-    order = "" if sys.byteorder == "little" else f" {sys.byteorder}-endian"
-    return {name: f"{array.dtype} {array.shape}{order}" for name, array in arrays.items()}
+    return {name: f"{array.dtype.str} {array.shape}" for name, array in arrays.items()}
 
 
-def by_rows(shapes: Mapping[str, tuple[int, ...]], n: int | None) -> set[str]:
-    """The names of the arrays of which a change saves only some rows: those with a row for each of n workers."""
-    return {name for name, shape in shapes.items() if len(shape) >= 2 and shape[0] == n}
+def form_of(text: str) -> tuple[np.dtype[Any], tuple[int, ...]]:
+    """Type and shape of an array, from a `Layout`.
+
+    >>> form_of("<f8 (5, 3)")
+    (dtype('float64'), (5, 3))
+    """
+    kind, _, shape = text.partition(" ")
+    return np.dtype(kind), ast.literal_eval(shape)
 
 
-def in_order(names: Iterable[str], rowwise: set[str]) -> list[str]:
-    """Names in the order of the content: small arrays first."""
-    return sorted(names, key=lambda name: (name in rowwise, name))
+def in_order(layout: Layout, n: int | None) -> tuple[list[str], list[str]]:
+    """The names of arrays that are saved whole, and of those saved by rows: with a row for each of n workers."""
+    shapes = {name: form_of(text)[1] for name, text in sorted(layout.items())}
+    rowwise = [name for name, shape in shapes.items() if len(shape) >= 2 and shape[0] == n]
+    return [name for name in shapes if name not in rowwise], rowwise
 
 
 def raw_bytes(array: np.ndarray[Any, Any]) -> memoryview:
@@ -68,16 +74,15 @@ def raw_bytes(array: np.ndarray[Any, Any]) -> memoryview:
     return array.reshape(-1).view(np.uint8).data
 
 
-def make_content(arrays: Arrays, rowwise: set[str], rows: Integers | None, meta: Mapping[str, Any]) -> list[Part]:
+def make_content(arrays: Arrays, n: int | None, rows: Integers | None, meta: Mapping[str, Any]) -> list[Part]:
     """A copy of what a save holds: all rows, or some."""
+    small, rowwise = in_order(layout_of(arrays), n)
     text = json.dumps(meta).encode()
     parts: list[Part] = [SIZES.pack(len(text), 0 if rows is None else len(rows)) + text]
-    names = in_order(arrays, rowwise)
-    parts += [raw_bytes(np.array(arrays[name], order="C")) for name in names if rows is None or name not in rowwise]
-    if rows is not None:
-        parts.append(raw_bytes(rows))
-        parts += [raw_bytes(np.take(arrays[name], rows, axis=0)) for name in names if name in rowwise]
-    return parts
+    parts += [raw_bytes(np.array(arrays[name], order="C")) for name in small]
+    if rows is None:
+        return parts + [raw_bytes(np.array(arrays[name], order="C")) for name in rowwise]
+    return [*parts, raw_bytes(rows), *(raw_bytes(np.take(arrays[name], rows, axis=0)) for name in rowwise)]
 
 
 def make_header(

@@ -135,7 +135,7 @@ class RemoteDisk:
         """Fetch a file."""
         return self._call(place, self._fetch)
 
-    def append(self, place: Place, *, truncate: bool = False, create: bool = True) -> RemoteFile:
+    def append(self, place: Place, *, create: bool = True) -> RemoteFile:
         """Open a file to write it anew, or to lock it."""
         if not create and self.stat(place) is None:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))

@@ -10,7 +10,7 @@ import numpy as np
 from siag.foundations.errors import BadFile, reason_of
 from siag.foundations.types import Floats
 from siag.storage.disk import LOCAL, Disk, Place
-from siag.storage.generations import Scan, all_saves, generations_in, good_scans, join_entries, metas_of, read_array
+from siag.storage.generations import Scan, all_saves, generations_in, good_scans, join_entries, read_array
 from siag.storage.store import LOCK
 from siag.storage.urls import disk_of
 
@@ -115,14 +115,13 @@ def _newest_of_all(folder: str, disk: Disk) -> SavedModel:
 def _numbered(folder: str, disk: Disk) -> dict[int, Scan]:
     """The intact saves of a shard, by the numbers that all shards know them by."""
     _generations(folder, disk)
-    return {int(meta["save"]): scan for scan, meta in all_saves(folder, disk)}
+    return {int(scan.meta["save"]): scan for scan in all_saves(folder, disk)}
 
 
 def _model(parts: list[Scan], logged: int, remarks: list[str]) -> SavedModel:
     """The last save of a file, or of one for each shard."""
-    scan = parts[0]
+    scan, meta = parts[0], parts[0].meta
     try:
-        meta = metas_of(scan)[-1]
         name = str(meta.get("answer", "w"))  # some methods' is not the w that workers read
         return SavedModel(
             w=np.concatenate([read_array(part, name) for part in parts]),

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from siag.activity.trace import COLUMNS, FORMAT, good_lines, text_in
+from siag.activity.trace import COLUMNS, good_lines, head_in, text_in
 from siag.foundations.errors import BadFile, BadInput, reason_of
 from siag.storage.disk import LOCAL, Disk, Place
 
-NO_TRACE = "is no trace"
 BARE = 1 << 20  # a trace without a report is smaller
 
 
@@ -25,17 +23,18 @@ def check_new(path: Place, disk: Disk = LOCAL) -> None:
 
 def _bare(path: Place, disk: Disk, size: int) -> bool:
     """Whether this is a trace that holds nothing that could be lost: its run was ended before the first report."""
+    if size == 0:
+        return True
     try:
         text = _text(path, disk)
+        head_in(os.fspath(path), text)
     except BadFile:
         return False
-    if _head(text) is None:
-        return size == 0
     return re.fullmatch(rf"{COLUMNS}\n(# end \d+\n)?", text.partition("\n")[2]) is not None
 
 
 def kept_lines(path: Place, disk: Disk, about: Mapping[str, Any], count: int, tail: Sequence[str]) -> list[str]:
-    """The first lines of the run that goes on, so many; a file that is not its trace is refused.
+    """The first `count` lines of the run that goes on; a file that is not its trace is refused.
 
     Those of the tail may not have reached the disk, or only in part: the file is asked for the ones before them.
     """
@@ -71,21 +70,10 @@ def _text(path: Place, disk: Disk) -> str:
 
 def _fault(text: str, about: Mapping[str, Any]) -> str:
     """Why this text is not the trace of a run; nothing if it is."""
-    head = _head(text)
-    if head is None:
-        return NO_TRACE
+    try:
+        head = head_in("", text)
+    except BadFile:
+        return "is no trace"
     if "run" not in head:
         return "has no id of a run"
     return "" if head["run"] == about.get("run") else "is another run's"
-
-
-def _head(text: str) -> dict[str, Any] | None:
-    """What the first line says was run; `None` if this is no trace."""
-    first, _, rest = text.partition("\n")
-    mark, _, head = first.partition(" {")
-    if mark != f"# {FORMAT}" or not rest.startswith(f"{COLUMNS}\n"):
-        return None
-    try:
-        return dict(json.loads("{" + head))
-    except (ValueError, RecursionError):
-        return None

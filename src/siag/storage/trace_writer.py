@@ -11,22 +11,22 @@ import gzip
 import json
 import os
 import zlib
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Executor, Future
+from contextlib import closing, contextmanager, suppress
 from typing import Any
 
 import numpy as np
 
 from siag.activity.trace import BLOCK, COLUMNS, FORGOTTEN, FORMAT, GZIP
 from siag.foundations.errors import BadFile, BadInput, reason_of, shorten
-from siag.storage.background import Background, Thread
+from siag.storage.background import OneThread
 from siag.storage.disk import DRAFT, LOCAL, Disk, File, Place
 from siag.storage.records import put
 from siag.storage.trace_file import check_new, kept_lines
 
-TAIL = 16 << 20  # characters that a save of the state may carry for a trace
-ROOM = 64 << 20  # characters kept for a disk that does not take them; with more, the trace is given up
+TAIL = 16 << 20  # bytes that a save of the state may carry for a trace
+ROOM = 64 << 20  # bytes kept for a disk that does not take them; with more, the trace is given up
 
 
 class TraceLines:
@@ -70,53 +70,43 @@ class TraceWriter(TraceLines):
         tail: Sequence[str] = (),
         *,
         disk: Disk = LOCAL,
-        background: Background | None = None,
+        background: Executor | None = None,
     ) -> None:
         super().__init__()
         self._path, self._disk = os.fspath(path), disk
         facts = json.dumps(dict(about), default=_plain)
-        head = f"# {FORMAT} {facts}\n{COLUMNS}\n"
         packed = self._path.endswith(".gz")
-        self._safe: int  # bytes that are on disk for certain
-        self._texts: list[str] = []  # flushed, and not yet known to be on disk
-        self._size = 0  # of these
-        self._doubtful = bytearray()  # the same as it is in the file, from `_safe` on
+        self._pack = zlib.compressobj(wbits=GZIP) if packed else None
+        self._text = bytearray()  # flushed, and not yet known to be on disk
+        self._doubtful = bytearray()  # the same as it is in the file, after what is on disk for certain
         self._written = 0  # how much of it the system has taken
-        self._pack: Any = zlib.compressobj(wbits=GZIP) if packed else None
-        self._background = Thread("siag-trace") if background is None else background
-        self._forcing: _Forcing | None = None
-        self._refusal: OSError | None = None  # why the system did not take all
-        self._trouble: OSError | None = None  # why the disk did not keep what the system had taken
-        self._given_up: OSError | None = None
+        self._forcing: tuple[Future[None], int, int] | None = None  # how much of text and file is on its way to disk
+        self._trouble: OSError | None = None  # what the disk did not take or keep; lasts until it has kept all
+        self._given_up = False
+        self._background = background or OneThread("siag-trace")
         self._file: File | None
-        if keep is None:
-            check_new(self._path, disk)
         try:
-            old = _own_file(self._path, disk)
-            try:
+            with _held(self._path, disk):
                 if keep is None:
-                    check_new(self._path, disk)  # its writer may have gone on until now
+                    check_new(self._path, disk)
                 kept = [] if keep is None else kept_lines(self._path, disk, json.loads(facts), keep, tail)
-                content = "".join([head, *kept]).encode()
+                content = "".join([f"# {FORMAT} {facts}\n{COLUMNS}\n", *kept]).encode()
                 self._file, self._safe = self._replaced(gzip.compress(content, mtime=0) if packed else content)
-            finally:
-                if old is not None:
-                    old.close()
         except OSError as error:
-            raise BadFile(f"{os.fspath(path)}: cannot be written: {reason_of(error)}") from None
+            raise BadFile(f"{self._path}: cannot be written: {reason_of(error)}") from None
 
     @property
     def tail(self) -> str | None:
         """The lines that may not be on disk yet; none if they are too many, `None` if the trace is given up."""
-        if self._given_up is not None:
+        if self._given_up:
             return None
-        text = "".join(self._texts + self.lines)
+        text = self._text.decode() + "".join(self.lines)
         return text if len(text) <= TAIL else ""
 
     @property
     def settled(self) -> bool:
         """Whether nothing is on its way to disk."""
-        return self._forcing is None or self._forcing.done
+        return self._forcing is None or self._forcing[0].done()
 
     def flush(self) -> None:
         """Hand what there is to the operating system; what a full disk does not take is kept for the next time.
@@ -128,14 +118,11 @@ class TraceWriter(TraceLines):
 
     def sync(self, wait: bool = False) -> None:
         """Flush, and have it forced to disk in the background; with `wait`, return when it is there."""
-        if wait:
-            self._background.wait()
-        self._hand_over()
+        self._hand_over(wait)
         if wait or self._disk.rested:
             self._force()
         if wait:
-            self._background.wait()
-            self._settle()
+            self._settle(wait)
         self._complain()
 
     def close(self, version: int) -> None:
@@ -143,7 +130,7 @@ class TraceWriter(TraceLines):
         if self._file is None:
             return
         try:
-            if self._given_up is None:
+            if not self._given_up:
                 self.lines.append(f"# end {version}\n")
                 self._hand_over()
                 if self._pack is not None:
@@ -155,14 +142,14 @@ class TraceWriter(TraceLines):
     def discard(self) -> None:
         """Remove the file of a run that was refused before it began, unless it has been closed."""
         if self._file is not None:
-            self._background.wait()
+            self._background.shutdown()
             with suppress(OSError):
                 if self._file.is_at(self._path):
                     self._disk.remove(self._path)
             self._close()
 
     def _close(self) -> None:
-        self._background.close()
+        self._background.shutdown()
         if self._file is not None:
             self._file.close()
         self._file = None
@@ -189,57 +176,51 @@ class TraceWriter(TraceLines):
             raise
         return file, size
 
-    def _add(self, text: str, content: bytes) -> None:
-        if self._pack is not None:
-            content = self._pack.compress(content) + self._pack.flush(zlib.Z_SYNC_FLUSH)
-        self._texts.append(text)
-        self._size += len(text)
-        self._doubtful += content
-
-    def _hand_over(self) -> None:
-        text = "".join(self.lines)
+    def _hand_over(self, wait: bool = False) -> None:
+        """Write what there is; with `wait`, when nothing is on its way to disk any more."""
+        self._settle(wait)
+        content = "".join(self.lines).encode()
         self.lines.clear()
-        if self._given_up is None:
-            self._settle()
-            if text:
-                self._add(text, text.encode())
-            if self._size > ROOM:
-                self._abandon(f"with {ROOM >> 20} MB waiting for the disk")
-        if self._given_up is not None:
-            raise OSError(self._given_up.errno, self._given_up.strerror)
-        while self._file is not None and self._written < len(self._doubtful):
-            try:
+        if self._file is None or self._given_up:
+            return
+        if content:
+            self._text += content
+            if self._pack is not None:
+                content = self._pack.compress(content) + self._pack.flush(zlib.Z_SYNC_FLUSH)
+            self._doubtful += content
+        if len(self._text) > ROOM:
+            self._abandon(f"with {ROOM >> 20} MB waiting for the disk")
+        try:
+            while self._written < len(self._doubtful):
                 self._written += self._file.write(self._doubtful[self._written : self._written + BLOCK])
-            except OSError as error:
-                self._refusal = error
-                raise
-        self._refusal = None
-        if self._size > TAIL:
+        except OSError as error:
+            self._trouble = error
+        if len(self._text) > TAIL:
             self._force()
 
     def _force(self) -> None:
         """Have forced to disk what was written, unless some of it is on its way."""
         if self._forcing is None and self._file is not None and self._written == len(self._doubtful) > 0:
-            self._forcing = _Forcing(self._file, len(self._texts), self._written)
-            self._background.submit(self._forcing.run)
+            self._forcing = self._background.submit(self._file.force), len(self._text), self._written
 
-    def _settle(self) -> None:
+    def _settle(self, wait: bool) -> None:
         """What came of forcing it to disk; if that failed, the system may have dropped all, so it is written anew."""
-        done = self._forcing
-        if done is None or not done.done or self._file is None:
+        if self._forcing is None or self._file is None or self._given_up or not (wait or self.settled):
             return
-        self._forcing, self._trouble = None, done.error
-        if done.error is None:
-            self._size -= sum(map(len, self._texts[: done.texts]))
-            del self._texts[: done.texts], self._doubtful[: done.size]
-            self._written -= done.size
-            self._safe += done.size
-            return
+        (forced, text, size), self._forcing = self._forcing, None
         try:
-            self._file.truncate(self._safe)
-            self._written = 0
-        except OSError:
-            self._abandon("what the disk has of it is uncertain")
+            forced.result()
+        except OSError as error:
+            self._trouble, self._written = error, 0
+            try:
+                self._file.truncate(self._safe)
+            except OSError:
+                self._abandon("what the disk has of it is uncertain")
+        else:
+            self._trouble = None
+            del self._text[:text], self._doubtful[:size]
+            self._written -= size
+            self._safe += size
 
     def _complain(self) -> None:
         if self._trouble is not None:
@@ -247,44 +228,27 @@ class TraceWriter(TraceLines):
 
     def _abandon(self, why: str) -> None:
         """Give the trace up: what is on disk stays, nothing is added to it."""
-        cause = self._refusal or self._trouble
-        reason = f"given up, {why}" if cause is None else f"{cause.strerror}; given up, {why}"
-        self._given_up = OSError(errno.EIO if cause is None else cause.errno, reason)
-        self._texts, self._size, self._doubtful, self._written = [], 0, bytearray(), 0
+        cause = self._trouble or OSError(errno.EIO, "")
+        self._trouble = OSError(cause.errno, "; ".join(filter(None, (cause.strerror, f"given up, {why}"))))
+        self._given_up = True
+        self._text, self._doubtful, self._written = bytearray(), bytearray(), 0
 
 
-@dataclass
-class _Forcing:
-    """Forces a file to disk, up to so many texts and bytes."""
-
-    file: File
-    texts: int
-    size: int
-    error: OSError | None = None
-    done: bool = False
-
-    def run(self) -> None:
-        try:
-            self.file.force()
-        except OSError as error:
-            self.error = error
-        self.done = True
-
-
-def _own_file(path: str, disk: Disk) -> File | None:
-    """A trace that is there, if no other run writes to it."""
-    try:
-        file = disk.append(path, create=False)
-    except FileNotFoundError:
-        return None
-    if not file.lock():
-        file.close()
-        raise _taken(path)
-    return file
+@contextmanager
+def _held(path: str, disk: Disk) -> Iterator[None]:
+    """Keep others away from a trace that is there; it is refused if another run writes to it."""
+    found = disk.stat(path)
+    if found is None or not found.regular:
+        yield
+        return
+    with closing(disk.append(path, create=False)) as file:
+        if not file.lock():
+            raise _taken(path)
+        yield
 
 
 def _taken(path: str) -> BadInput:
-    return BadInput("trace", os.fspath(path), "a file that no other run writes to", "give another path")
+    return BadInput("trace", path, "a file that no other run writes to", "give another path")
 
 
 def _plain(value: Any) -> Any:

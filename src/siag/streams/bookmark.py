@@ -78,7 +78,7 @@ class Bookmark:
         self.is_new = not self.marks
 
     def begun(self, path: str, samples: int) -> list[Begun]:
-        """The files with what follows after so many samples, oldest first; what is not there any more is told."""
+        """The files with what follows after the first `samples`, oldest first; files that are gone are reported."""
         if samples == 0 and self.marks:
             say(f"{path}: nothing of it was reported before, so it is read from its beginning, and its bookmark is new")
             self.marks = []
@@ -152,7 +152,7 @@ def _find(mark: Mark, path: str) -> Begun | None:
             found = os.stat(place)
             if found.st_ino != mark.inode or not stat.S_ISREG(found.st_mode):
                 continue
-            file = open(place, "rb", buffering=0)  # noqa: SIM115  # whoever reads it closes it
+            file = open(place, "rb", buffering=0)  # noqa: SIM115  # its reader closes it
         except OSError:
             continue
         if mark.fits(file):

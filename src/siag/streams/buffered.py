@@ -55,7 +55,7 @@ class Buffered(Stream[T]):
         check.choice("full", self.full, ("drop oldest", "block"))
 
     def after(self, samples: int) -> Buffered[T]:
-        """The same queue, with the stream after so many samples, if it can begin there."""
+        """The same queue, with the stream after its first samples, if it can begin there."""
         return Buffered(resumed(self.stream, samples), self.capacity, self.full)
 
     def samples(self, stop: Stop) -> Generator[T, None, None]:

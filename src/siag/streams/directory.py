@@ -89,7 +89,7 @@ class Directory(LineStream):
                 stop.wait(self.poll)
 
     def _has(self, samples: int, names: list[str], stop: Stop) -> bool:
-        """Whether there are so many samples in these files."""
+        """Whether these files have that many samples."""
         for name in names:
             path = os.path.join(self.path, name)
             file = open_file(path)

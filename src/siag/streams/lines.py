@@ -48,7 +48,7 @@ class LineStream(Stream[Any]):
         check.choice("bad", self.bad, ("raise", "skip"))
 
     def after(self, samples: int) -> Self:
-        """The same stream without so many samples at its beginning."""
+        """The same stream without its first samples."""
         later = copy.copy(self)
         later._first += check.integer("samples", samples, low=0)
         return later

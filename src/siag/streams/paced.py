@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 @dataclass(eq=False)
 class Paced(Stream[T]):
-    """At most one sample of a stream every so many seconds, to try out unequal workers.
+    """At most one sample of a stream in a given time, to try out unequal workers.
 
     The first sample comes at once. A sample is taken from the stream only when it is due, so it is not older than the
     stream makes it.
@@ -37,7 +37,7 @@ class Paced(Stream[T]):
         self.seconds = check.real("seconds", self.seconds, above=0)
 
     def after(self, samples: int) -> Paced[T]:
-        """The same pace, with the stream after so many samples, if it can begin there."""
+        """The same pace, with the stream after its first samples, if it can begin there."""
         return Paced(resumed(self.stream, samples), self.seconds)
 
     def samples(self, stop: Stop) -> Generator[T, None, None]:

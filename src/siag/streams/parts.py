@@ -3,7 +3,7 @@
 Row r belongs to worker r mod n, whatever the workers' speeds and however the data lie in blocks. An actor reads as far
 as the fastest worker has come; what it has read for the others waits for them in Ray's object store, which spills to
 disk what does not fit. So nobody waits for a slow worker, and none takes what is another's. `streaming_split` of Ray
-gives each row to whoever is there first, and a consumer of its that is started again waits for ever.
+gives each row to the first consumer that asks, and one that is started again waits for ever.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Share:
         self.gone = 0  # rows that are kept no more
 
     def find(self, after: int) -> Piece | None:
-        """The piece with the row that comes after so many, if it is there; older ones go."""
+        """The piece with row number `after`, if it is there; older ones go."""
         done = sum(piece.end <= after for piece in self.pieces)
         for _ in range(done - KEPT):
             self.gone = self.pieces.popleft().end
@@ -71,10 +71,10 @@ class Reading:
         self._shares = {part: Share() for part in parts}
         self._end: BaseException | None = None  # why nothing more is read
         self._reader = threading.Lock()  # held by the one that reads
-        self._lock = threading.Lock()  # held for a moment, by whoever looks at what is there
+        self._lock = threading.Lock()  # held for a moment, by the thread that looks at what is there
 
     def take(self, part: int, after: int) -> Piece | None:
-        """The piece of a part with the row that comes after so many; `None` if there is no such row."""
+        """The piece of a part with its row number `after`; `None` if there is no such row."""
         share = self._shares[part]
         share.wanted = after
         while True:
@@ -143,7 +143,7 @@ class Dealer:
         self._lock = threading.Lock()
 
     def take(self, part: int, after: int) -> Piece | None:
-        """The piece of a part with the row that comes after so many; `None` if there is no such row.
+        """The piece of a part with its row number `after`; `None` if there is no such row.
 
         A worker that has gone back further than what is kept has the Dataset read for itself from then on.
         """
@@ -178,7 +178,7 @@ class Part(Stream[dict[str, Any]]):
     _first: int = field(default=0, repr=False)  # the number of the first row to give
 
     def after(self, samples: int) -> Part:
-        """The rows after so many."""
+        """The same without its first rows."""
         later = copy.copy(self)
         later._first += check.integer("samples", samples, low=0)
         return later

@@ -1,4 +1,4 @@
-"""What streams have to say while they are read: to whoever runs the worker, and if nobody listens on standard error."""
+"""What streams have to say while they are read: to the worker's listener, or else on standard error."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class Tally:
         return True
 
     def say(self, text: str) -> None:
-        """Say it to whoever listened when the loop began."""
+        """Say it to the listener of when the loop began."""
         self._listener(_plain(text))
 
     def __enter__(self) -> Self:

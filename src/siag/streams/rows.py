@@ -51,7 +51,7 @@ class Rows(Stream[dict[str, Any]]):
         return is_streamed(self.source)
 
     def after(self, samples: int) -> Rows:
-        """The rows after so many."""
+        """The same without its first rows."""
         later = copy.copy(self)
         later._first += check.integer("samples", samples, low=0)
         return later
@@ -90,7 +90,7 @@ def rows_of(batch: Columns) -> int:
 
 
 def rows_in(batch: Columns, skip: int, stop: Stop) -> Iterator[dict[str, Any]]:
-    """The rows after so many, each a dict by column, until `stop` is set."""
+    """The rows after the first `skip`, each a dict by column, until `stop` is set."""
     names = list(batch)
     for values in zip(*(column[skip:] for column in batch.values()), strict=True):
         if stop.is_set():

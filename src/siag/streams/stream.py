@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class Stop:
-    """A wish that a stream end; it wakes up whoever sleeps in `wait`.
+    """A wish that a stream end; it wakes up a thread that sleeps in `wait`.
 
     Args:
         parent: another one, whose being set sets this one too.
@@ -58,7 +58,7 @@ class Stream(ABC, Generic[T]):
     Any iterable will do as a stream. One derived from this class can also be ended while it waits for data, so it
     should sleep by `stop.wait`. Constructors open nothing and start nothing; `samples`, a generator, does.
 
-    A stream may also have a method `after(samples)`, which returns the stream without so many samples at its beginning.
+    A stream may also have a method `after(samples)`, which returns the stream without its first samples.
     A worker that is started again goes on with those not reported yet, then. Without it the stream begins anew.
 
     Example:
@@ -92,7 +92,7 @@ def opened(stream: Iterable[T], stop: Stop) -> Iterator[Iterator[T]]:
 
 
 def resumed(stream: T, samples: int) -> T:
-    """The stream after so many samples, if it can begin there; else the stream as it is.
+    """The stream after its first samples, if it can begin there; else the stream as it is.
 
     Example:
         >>> resumed([1, 2, 3], 2)

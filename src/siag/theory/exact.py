@@ -68,7 +68,7 @@ def exact_error(
         iterations: how many moves.
         seed: of the activity.
         record: how many points to keep, spaced evenly on a logarithmic axis.
-        repeats: average over the patterns of so many repeats.
+        repeats: how many repeats' patterns to average over.
         w0: (d,) where to start; 0 by default.
         threads: how many to use; all cores by default.
         progress: as in `simulate`.

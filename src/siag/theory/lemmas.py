@@ -97,7 +97,7 @@ def _sides(problem: LeastSquares, step: Step, T: int, t: Integers, values: Float
     """Put the recorded terms into the inequalities."""
     known = ~np.isnan(values[0])
     if not known.any():
-        raise BadInput("iterations", t[-1] + 1, "so many that every worker has reported", "Assumption 3 asks for it")
+        raise BadInput("iterations", t[-1] + 1, "enough for every worker to report", "Assumption 3 asks for it")
     t, values = t[known], values[:, known]
     error, near, far, square, inner, gap = values
     mu, L, sigma2 = problem.constants()

@@ -146,7 +146,7 @@ def curvature_iag(kind: type[Aggregated] = CurvatureIAG) -> list[Claim]:
 
 
 def _end(problem: Problem, method: Method, step: Step, iterations: int) -> Floats:
-    """(d,) w after so many iterations in turn."""
+    """(d,) w after this number of iterations, the workers taking turns."""
     w: Floats = simulate(problem, method, Cyclic(), step, iterations=iterations, record=2).w[0]
     return w
 

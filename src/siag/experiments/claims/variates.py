@@ -39,7 +39,7 @@ def scaffold(method: Callable[..., Method] = SCAFFOLD) -> list[Claim]:
     return [
         _unbiased(method, unlike, f"{paper}, abstract", Everyone(), 100),
         _unbiased(method, sampled, f"{paper}, abstract", Bernoulli(0.3), 800),
-        _unbiased(method, uneven, f"{paper}, Algorithm 1: w* stays, whoever reports", Nonuniform(2, 20), 800),
+        _unbiased(method, uneven, f"{paper}, Algorithm 1: w* stays at any rates", Nonuniform(2, 20), 800),
         _alike(method, f"{paper}, abstract"),
     ]
 

@@ -17,7 +17,7 @@ from siag.problems import Problem
 from siag.simulation import Run, simulate
 
 COARSE, FINE = 4.0, 2.0  # factors between two tries
-FIRST = (2, 3, 4)  # the first tries are so many coarse factors below the unit
+FIRST = (2, 3, 4)  # how many coarse factors below the unit the first tries are
 BEYOND, BESIDE = 6, 2  # more coarse and fine ones at most, as long as the best is the largest or the smallest
 RUNS = 2  # of a fine try; a coarse one is a single run
 WANE = 10.0  # steps fall as 1/t after this fraction of the iterations
@@ -85,7 +85,7 @@ class Trial:
     progress: Progress = False
 
     def run(self, eta: float, repeats: int, record: int = 1, *, longer: int = 1, threads: int | None = None) -> Run:
-        """A run with η; on request with the same steps for so many times the iterations."""
+        """A run with η; on request for a multiple of the iterations, with the same steps."""
         return self._run(eta, repeats, self.seed, record, longer, threads)
 
     def tune(self, unit: float) -> Tuned:

@@ -7,14 +7,14 @@ which would need the sum of all ages; a snapshot does not have it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from siag.foundations import check
 from siag.foundations.errors import BadInput, reason_of
 from siag.live.monitor.watch import Watcher
 from siag.live.security import check_open
-from siag.server.snapshot import Snapshot, State, WorkerView, bin_label
+from siag.server.status import Snapshot, State, WorkerView, bin_label
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
@@ -68,7 +68,8 @@ def families(snapshot: Snapshot) -> Iterator[Metric]:
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
     counter, gauge = CounterMetricFamily, GaugeMetricFamily
-    named, states = _named(snapshot.workers), Counter(worker.state for worker in snapshot.workers)
+    named = {worker.name.encode(errors="backslashreplace").decode(): worker for worker in snapshot.workers}
+    states = Counter(worker.state for worker in snapshot.workers)
     for kind, name, words, value in (
         (counter, "iterations", "Iterations done.", snapshot.version),
         (gauge, "iterations_target", "Iterations asked for.", snapshot.target),
@@ -102,17 +103,6 @@ def families(snapshot: Snapshot) -> Iterator[Metric]:
 
 def _each(named: dict[str, WorkerView], field: str) -> dict[str, float]:
     return {name: getattr(worker, field) for name, worker in named.items()}
-
-
-def _named(workers: Sequence[WorkerView]) -> dict[str, WorkerView]:
-    """The workers by name; of those that share one, all but the first have their row added."""
-    named: dict[str, WorkerView] = {}
-    for worker in workers:
-        name = worker.name.encode(errors="replace").decode() or f"#{worker.row}"
-        while name in named:
-            name += f"#{worker.row}"
-        named[name] = worker
-    return named
 
 
 def _listen(host: str, port: int, registry: CollectorRegistry) -> tuple[Any, Any]:

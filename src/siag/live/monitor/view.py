@@ -11,13 +11,13 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from rich.bar import Bar
-from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.console import Console, ConsoleOptions, Group, RenderableType
 from rich.progress_bar import ProgressBar
 from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from siag.server.snapshot import Snapshot, State, WorkerView, bin_label, oldest
+from siag.server.status import Snapshot, State, WorkerView, bin_label, oldest
 
 MANY = 20  # of more workers than that, only the most noteworthy are shown
 NOTEWORTHY = 10
@@ -54,47 +54,35 @@ class Screen(Console):
         raise BrokenPipeError
 
 
-class View:
-    """A snapshot to be drawn, fitted to the size of the terminal at the time of drawing.
+def view(snapshot: Snapshot, console: Console, final: bool = False) -> Group:
+    """A snapshot to be drawn, fitted to the size of the terminal; `final` if training has ended."""
+    width, height = console.size
+    above = Group(*_above(snapshot, width, final))
+    lines = console.render_lines(above, pad=False)
+    return Group(above, *_workers(snapshot.workers, width, height - len(lines) - 1))
 
-    Args:
-        snapshot: what to draw.
-        final: whether training has ended.
-    """
 
-    def __init__(self, snapshot: Snapshot, final: bool = False) -> None:
-        self.snapshot, self.final = snapshot, final
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        width, above = options.max_width, Group(*self._above(options.max_width))
-        lines = console.render_lines(above, options.update(height=None), pad=False)
-        for line in lines:
-            yield from line
-            yield Segment.line()
-        yield from _workers(self.snapshot.workers, width, options.size.height - len(lines) - 1)
-
-    def _above(self, width: int) -> Iterable[RenderableType]:
-        """All but the workers."""
-        snapshot = self.snapshot
-        yield _title(snapshot, self.final)
-        yield _states(snapshot.workers)
+def _above(snapshot: Snapshot, width: int, final: bool) -> Iterable[RenderableType]:
+    """All but the workers."""
+    yield _title(snapshot, final)
+    yield _states(snapshot.workers)
+    yield ""
+    if width < NARROW:
+        yield _numbers(snapshot, width)
         yield ""
-        if width < NARROW:
-            yield _numbers(snapshot, width)
-            yield ""
-            yield _ages(snapshot.ages, width)
-        else:
-            left = min(width // 2, 48)
-            both = Table.grid(padding=(0, 4, 0, 0))
-            both.add_column(width=left)
-            both.add_row(_numbers(snapshot, left), _ages(snapshot.ages, min(width - left - 4, 52)))
-            yield both
-        if snapshot.problems:
-            yield ""
-        for problem in snapshot.problems[:PROBLEMS]:
-            yield Text(f"✕ {clean(problem)}", ALARM)
-        if len(snapshot.problems) > PROBLEMS:
-            yield Text(f"and {len(snapshot.problems) - PROBLEMS:,} more", ALARM)
+        yield _ages(snapshot.ages, width)
+    else:
+        left = min(width // 2, 48)
+        both = Table.grid(padding=(0, 4, 0, 0))
+        both.add_column(width=left)
+        both.add_row(_numbers(snapshot, left), _ages(snapshot.ages, min(width - left - 4, 52)))
+        yield both
+    if snapshot.problems:
+        yield ""
+    for problem in snapshot.problems[:PROBLEMS]:
+        yield Text(f"✕ {clean(problem)}", ALARM)
+    if len(snapshot.problems) > PROBLEMS:
+        yield Text(f"and {len(snapshot.problems) - PROBLEMS:,} more", ALARM)
 
 
 def summary(snapshot: Snapshot) -> Text:
@@ -256,17 +244,13 @@ def _reasons(workers: Sequence[WorkerView]) -> list[Text]:
     for worker in workers:
         if worker.reason:
             style = LABEL if worker.state == State.LEFT else "red"
-            names.setdefault((clean(worker.reason), style), []).append(_name(worker))
+            names.setdefault((clean(worker.reason), style), []).append(clean(worker.name))
     lines = []
     for (reason, style), who in names.items():
         more = f" and {len(who) - NAMES} more" if len(who) > NAMES else ""
         text = f"  {', '.join(who[:NAMES])}{more}: {reason}"
         lines.append(Text(text, style, no_wrap=True, overflow="ellipsis"))
     return lines
-
-
-def _name(worker: WorkerView) -> str:
-    return clean(worker.name) or f"#{worker.row}"
 
 
 def _table(workers: Sequence[WorkerView], width: int) -> Table:
@@ -288,7 +272,7 @@ def _cells(worker: WorkerView, fastest: float) -> dict[str, RenderableType]:
     """What the table says of one worker, all columns."""
     mark, style = LOOKS[worker.state]
     return {
-        "worker": Text(_name(worker)),
+        "worker": Text(clean(worker.name)),
         "state": Text(f"{mark} {worker.state}", style),
         "rate /s": Text(number(worker.rate), "" if worker.rate else LABEL),
         "": _bar(worker.rate / fastest if fastest > 0 else 0.0, 16, style),

@@ -15,11 +15,10 @@ from contextlib import ExitStack, suppress
 from typing import IO, TYPE_CHECKING, Any, Protocol
 
 from siag.foundations.errors import BadInput
-from siag.server.snapshot import Snapshot
+from siag.server.status import Snapshot
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.live import Live
 
 PAUSE = 5.0  # seconds between summaries where no live view is possible
 
@@ -141,11 +140,14 @@ class Terminal(Watcher):
     """
 
     def __init__(self, console: Console | None = None) -> None:
-        from siag.live.monitor import view  # here, since Rich takes long to import
+        from rich.live import Live  # here, since Rich takes long to import
+
+        from siag.live.monitor import view
 
         self._view = view
         self._console = view.Screen(stderr=True) if console is None else console
-        self._live: Live | None = None
+        beside = self._console.stderr  # then what others print there appears above the view, too
+        self._live = Live(console=self._console, auto_refresh=False, redirect_stdout=False, redirect_stderr=beside)
         self._latest: Snapshot | None = None
         self._summed: Snapshot | None = None  # the last one of which a summary was printed
         self._open = True
@@ -166,20 +168,16 @@ class Terminal(Watcher):
     def close(self) -> None:
         """Leave the last state on the screen, and the terminal as it was; raises nothing."""
         last = self._latest
-        if last is not None and self._live is not None:
+        if last is not None and self._live.is_started:
             self._attempt(lambda: self._draw(last, final=True))
         elif last is not None and last is not self._summed:
             self._attempt(lambda: self._summarise(last))
         self._stop()
 
     def _draw(self, snapshot: Snapshot, final: bool = False) -> None:
-        from rich.live import Live
-
-        if self._live is None:
-            beside = self._console.stderr  # then what others print there appears above the view, too
-            self._live = Live(console=self._console, auto_refresh=False, redirect_stdout=False, redirect_stderr=beside)
-            self._live.start()
-        self._live.update(self._view.View(snapshot, final), refresh=not final)  # to stop is to draw once more
+        self._live.start()
+        view = self._view.view(snapshot, self._console, final)
+        self._live.update(view, refresh=not final)  # to stop is to draw once more
 
     def _summarise(self, snapshot: Snapshot) -> None:
         self._summed = snapshot
@@ -198,10 +196,9 @@ class Terminal(Watcher):
                 self._stop()
 
     def _stop(self) -> None:
-        live, self._live, self._open = self._live, None, False
-        if live is not None:
-            with suppress(Exception, SystemExit):
-                live.stop()
+        self._open = False
+        with suppress(Exception, SystemExit):
+            self._live.stop()
 
 
 def _drain(stream: IO[str]) -> None:

@@ -14,6 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
+import ray
+from ray import cloudpickle
+
 from siag.foundations.errors import SiagError
 from siag.foundations.version import __version__
 from siag.live.certificates import certify_run
@@ -50,7 +53,7 @@ class Secrets:
         """The workers' tokens, as a server keeps them."""
         return Tokens(tuple((row, hash_of(token)) for row, token in enumerate(self.tokens)))
 
-    def serving(self) -> ssl.SSLContext | None:
+    def context(self) -> ssl.SSLContext | None:
         """TLS for a server; the file OpenSSL wants is gone when this returns."""
         if self.authority is None:
             return None
@@ -66,7 +69,6 @@ def trusting(authority: bytes | None) -> ssl.SSLContext | None:
         return None
     context = ssl.create_default_context(cadata=authority.decode())
     context.check_hostname = False
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
     return context
 
 
@@ -79,15 +81,11 @@ class Gone(NamedTuple):
 
 def node() -> str:
     """The address of this actor's node."""
-    import ray
-
     return str(ray.util.get_node_ip_address())
 
 
 def restarted() -> bool:
     """Whether Ray has restarted this actor, after its process or its node was lost."""
-    import ray
-
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Ray's of itself
         return bool(ray.get_runtime_context().was_current_actor_reconstructed)
@@ -95,8 +93,6 @@ def restarted() -> bool:
 
 def loaded(parcel: Any, what: str, version: str) -> Any:
     """What was sent by that version of siag, if it is this one; modules that are missing here are named."""
-    from ray import cloudpickle
-
     if version != __version__:
         remedy = "install the same version on all nodes"
         raise SiagError(f"the node at {node()} has siag {__version__}, the driver {version}; {remedy}")
@@ -140,7 +136,7 @@ class WorkerActor:
         worker = Worker(lambda *_: self._source.task(self._stream), name=self._name, token=self._token, share=True)
         try:
             context = trusting(self._authority)
-            return Gone(None, TcpWorker(self._where, worker, context=context, share=True, connect=connect).run())
+            return Gone(None, TcpWorker(self._where, worker, context=context, connect=connect).run())
         except Dismissed as error:
             return Gone(Failure.GAVE_UP, str(error))
         except BaseException as error:  # whatever a user's code raises
@@ -155,8 +151,6 @@ class WorkerActor:
 
     def _asked(self, what: str, *given: Any, default: Any) -> Any:
         """The answer of the server's actor, if it gives one."""
-        import ray
-
         try:
             return ray.get(getattr(self._server, what).remote(*given), timeout=TIMEOUT)
         except ray.exceptions.RayError:

@@ -12,7 +12,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from siag.foundations.errors import BadInput, Missing, SiagError, reason_of
+import ray
+from ray._private import worker
+
+from siag.foundations.errors import BadInput, SiagError, reason_of
 from siag.foundations.version import __version__
 from siag.live.ray.resources import Amounts
 from siag.streams import Part, Rows
@@ -23,15 +26,6 @@ LONGEST = 200  # characters of Ray's explanations
 REMEDY = "start one with ray start --head, or leave address out"
 
 
-def installed() -> Any:
-    """Ray, which is an extra."""
-    try:
-        import ray
-    except ImportError:
-        raise Missing("ray", "install it with pip install 'siag[ray]'") from None
-    return ray
-
-
 @contextmanager
 def connected(address: str | None, wanted: Amounts) -> Iterator[bool]:
     """Connect to a cluster, if this process is not connected; yield whether the cluster was started for this.
@@ -40,7 +34,6 @@ def connected(address: str | None, wanted: Amounts) -> Iterator[bool]:
         address: of the cluster; `None`: the one this process is connected to, that of RAY_ADDRESS, or else a new one.
         wanted: what a new one must have in all.
     """
-    ray = installed()
     if ray.is_initialized():
         here = ray.get_runtime_context().gcs_address
         if address not in (None, "auto", here):
@@ -59,14 +52,14 @@ def connected(address: str | None, wanted: Amounts) -> Iterator[bool]:
     else:
         _check_reachable(target)
     try:
-        _init(ray, given)
+        _init(given)
         with _silent():
             yield ours
     finally:
         ray.shutdown()
 
 
-def _init(ray: Any, given: dict[str, Any]) -> None:
+def _init(given: dict[str, Any]) -> None:
     """Call `ray.init`, and put the program's handler of SIGTERM back, which Ray replaces by one that exits."""
     usual, terminated = signal.getsignal(signal.SIGTERM), False
     try:
@@ -94,8 +87,6 @@ def _silent() -> Iterator[None]:
     Ray prints them even with `log_to_driver=False` and has no option against it; they would break the lines of
     `siag train --json`. So this replaces a private function; if that is gone, Ray is heard again.
     """
-    from ray._private import worker
-
     usual = getattr(worker, "print_to_stdstream", None)
     worker.print_to_stdstream = lambda *_, **__: None
     try:
@@ -122,7 +113,6 @@ def _check_reachable(address: str) -> None:
 
 def parcel(content: Any) -> Any:
     """Something to be sent, in Ray's object store; of Datasets Ray must know that they are in it."""
-    ray = installed()
     return ray.put(content if isinstance(content, Rows | Part) else ray.cloudpickle.dumps(content))
 
 

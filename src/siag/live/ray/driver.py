@@ -2,32 +2,83 @@
 
 from __future__ import annotations
 
+import os
 import time
 import warnings
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
-from typing import Any
+from secrets import token_hex
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import ray
 
 from siag.foundations.errors import SiagError
 from siag.live.announcer import Announcer
 from siag.live.interrupt import interruptible
-from siag.live.ray.cluster import installed
+from siag.live.monitor.watch import watcher_of
+from siag.live.ray.actors import Secrets
+from siag.live.ray.cluster import connected
+from siag.live.ray.processes import Servers, Workers
 from siag.live.ray.resources import Needs
-from siag.live.ray.server_actor import Outcome
-from siag.live.ray.servers import Servers
-from siag.live.ray.workers import Workers
+from siag.live.ray.server_actor import Outcome, ServerSpec
 from siag.live.reasons import Ended, Ending
-from siag.server.snapshot import Snapshot
+from siag.live.spec import Spec
+from siag.server.status import Snapshot
 from siag.simulation import Run
 from siag.simulation.run import ARRAYS
+from siag.streams import Part, Rows, split
+from siag.streams.parts import dismiss
+
+if TYPE_CHECKING:
+    from siag.live.ray.runtime import Ray
 
 LOOK = 0.25  # seconds between two looks at the server
 PAUSE = 0.05  # the same while the servers start
 CROWDED = 10.0  # seconds that Ray may have no room for a server before workers make some
 GRACE = 3.0  # seconds for workers to end in order
+
+
+def run_on_cluster(options: Ray, spec: Spec, dataset: Any) -> Run:
+    """Connect to the cluster, and drive a run there.
+
+    Args:
+        options: of the run, which has been checked against them.
+        spec: what to run, validated.
+        dataset: what is to be split among the workers, a Ray Dataset, if they have no streams of their own.
+    """
+    shards, reads = options.shards, any(isinstance(each, Rows | Part) and each.streamed for each in spec.per_worker)
+    needs = Needs(options.server_resources, shards, options.resources, spec.n, reads)
+    with ExitStack() as stack:
+        watcher = watcher_of(spec.progress)
+        stack.callback(watcher.close)
+        ours = stack.enter_context(connected(options.address, needs.total(spec.n)))
+        needs.check(ray.cluster_resources(), options.fewest)
+        announcer = Announcer(watcher)
+        mention_size(announcer, spec.n, spec.w0.size, shards, ours)
+        if dataset is not None:
+            parts = split(dataset, spec.n)
+            stack.callback(dismiss, parts)
+            spec = replace(spec, streams=parts)
+        nodes = sum(node["Alive"] for node in ray.nodes())
+        about = spec.about | {"activity": f"{spec.about['activity']} on Ray, {nodes} node{'s' * (nodes > 1)}"}
+        spec = replace(spec, progress=False, spoken=(about, spec.identity))
+        secrets, name = Secrets.new(spec.n, options.tls), token_hex(3)
+        given = ServerSpec(spec.bare(), secrets, "127.0.0.1" if ours else None, options.port, shards)
+        servers = Servers(given, options.server_resources, name)
+        workers = Workers(spec, secrets, options.resources, name)
+        return Driver(needs, options.fewest or spec.n, options.patience, announcer, servers, workers).run()
+
+
+def mention_size(watcher: Announcer, n: int, d: int, shards: int, ours: bool) -> None:
+    """Say how large the table is, and if a cluster of this machine has more processes than cores."""
+    table = f"a table of {n} × {d} numbers, {8 * n * d:,} bytes"
+    watcher.event(f"starting on Ray: {n} workers; {table}, on {shards} server{'s' * (shards > 1)}")
+    cores = os.cpu_count() or 1
+    if ours and n + shards > cores:
+        what = f"{n + shards} processes share the {cores} core{'s' * (cores > 1)} of this machine"
+        watcher.event(f"{what}, and each takes memory of its own; use fewer workers, or a cluster's address")
 
 
 @dataclass
@@ -43,7 +94,6 @@ class Driver:
     clock: Callable[[], float] = time.monotonic
     _why: Ended | None = None  # the run is to end
     _shown: Snapshot | None = None
-    _missed: bool = False  # whether it was said that the server is gone
     _unplaced: float | None = None  # since when a server has no room
 
     def run(self) -> Run:
@@ -60,9 +110,9 @@ class Driver:
             self.workers.remove()
             self.servers.remove()
         for category, text in outcome.warnings:
-            warnings.warn(text, category, stacklevel=4)
+            warnings.warn(text, category, stacklevel=5)
         if outcome.run is None:
-            raise installed().cloudpickle.loads(outcome.error) from None
+            raise ray.cloudpickle.loads(outcome.error) from None
         copies: dict[str, Any] = {name: np.array(getattr(outcome.run, name)) for name in ARRAYS}  # Ray's go with it
         return replace(outcome.run, **copies)
 
@@ -96,7 +146,7 @@ class Driver:
         workers.work(self.servers.first)
 
     def _state(self) -> str:
-        free = self.needs.part_of(installed().available_resources())
+        free = self.needs.part_of(ray.available_resources())
         return f"{self.patience:g} seconds: the cluster is busy (free: {free})"
 
     def _watch(self) -> Outcome:
@@ -107,17 +157,18 @@ class Driver:
             self._make_room()
         outcome = self.servers.outcome()
         with suppress(SiagError):  # the outcome is here, whatever has become of the server since
-            self._ask()
+            for _ in range(2):  # the first answer may be to an earlier question
+                self._ask()
         return outcome
 
     def _ask(self) -> bool:
         """Ask the server how things stand, and show that; tell it what it cannot know. Return whether it listens."""
+        known = self.servers.missed
         look = self.servers.look(self._why, self.workers.gone)
         if look is None:
             if self.servers.missed:
-                self._note_missed()
+                self._note_missed(known)
             return False
-        self._missed = False
         for problem, text in look.lines:
             (self.watcher.alarm if problem else self.watcher.event)(text)
         if look.snapshot is not None and look.snapshot != self._shown:
@@ -125,19 +176,18 @@ class Driver:
             self.watcher.show(look.snapshot)
         return look.ready
 
-    def _note_missed(self) -> None:
-        """Say once that the server is gone; a run that is to end does not wait until it is back."""
+    def _note_missed(self, known: bool) -> None:
+        """Say, unless it is known, that the server is gone; a run that is to end does not wait until it is back."""
         if self._why is not None:
             what = f"{self._why.text} while the server is away"
             self.watcher.alarm(f"problem: {what}: the run ends at once; its last save is kept")
             raise KeyboardInterrupt
-        if not self._missed:
-            self._missed = True
+        if not known:
             self.watcher.alarm("problem: the server is gone; Ray restarts it, from its last save")
 
     def _room(self) -> int:
         """How many workers to start: all, which Ray places as it can; with Datasets as many as leave a CPU to read."""
-        return self.needs.room(installed().cluster_resources()) if self.needs.reads else self.needs.workers
+        return self.needs.room(ray.cluster_resources()) if self.needs.reads else self.needs.workers
 
     def _make_room(self) -> None:
         """If Ray has had no room for a server for a while, end all workers until it has.

@@ -5,22 +5,13 @@ from __future__ import annotations
 import os
 import pickle
 from collections.abc import Mapping
-from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from secrets import token_hex
+from importlib.util import find_spec
 from typing import Any
 
 from siag.foundations import check
-from siag.foundations.errors import BadInput, reason_of
-from siag.live.announcer import Announcer
-from siag.live.monitor.watch import watcher_of
-from siag.live.ray.actors import Secrets
-from siag.live.ray.cluster import connected, installed
-from siag.live.ray.driver import Driver
-from siag.live.ray.resources import ONE_CPU, Needs, checked
-from siag.live.ray.server_actor import ServerSpec
-from siag.live.ray.servers import Servers
-from siag.live.ray.workers import Workers
+from siag.foundations.errors import BadInput, Missing, reason_of
+from siag.live.ray.resources import ONE_CPU, checked
 from siag.live.runtime import Runtime
 from siag.live.security import MOST_WORKERS
 from siag.live.sharding.slices import check_split
@@ -28,8 +19,7 @@ from siag.live.spec import Spec
 from siag.live.wire import LARGEST
 from siag.simulation import Run
 from siag.storage.urls import check_url, is_url
-from siag.streams import Part, Rows, split
-from siag.streams.parts import dismiss
+from siag.streams import Part, Rows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,30 +71,14 @@ class Ray(Runtime):
 
     def train(self, spec: Spec) -> Run:
         """Run it on the cluster."""
-        ray = installed()
+        if find_spec("ray") is None:
+            raise Missing("ray", "install it with pip install 'siag[ray]'")
+        from siag.live.ray.driver import run_on_cluster
+
         dataset = spec.streams if _is_dataset(spec.streams) else None
-        spec = self._checked(replace(self._check_places(spec), streams=self._streams(spec.streams)))
-        reads = any(isinstance(stream, Rows | Part) and stream.streamed for stream in spec.per_worker)
-        needs = Needs(self.server_resources, self.shards, self.resources, spec.n, reads)
-        with ExitStack() as stack:
-            watcher = watcher_of(spec.progress)
-            stack.callback(watcher.close)
-            ours = stack.enter_context(connected(self.address, needs.total(spec.n)))
-            needs.check(ray.cluster_resources(), self.fewest)
-            announcer = Announcer(watcher)
-            self._mention_size(spec, announcer, ours)
-            if dataset is not None:
-                parts = split(dataset, spec.n)
-                stack.callback(dismiss, parts)
-                spec = replace(spec, streams=parts)
-            nodes = sum(node["Alive"] for node in ray.nodes())
-            about = spec.about | {"activity": f"{spec.about['activity']} on Ray, {nodes} node{'s' * (nodes > 1)}"}
-            spec = replace(spec, progress=False, spoken=(about, spec.identity))
-            secrets, name = Secrets.new(spec.n, self.tls), token_hex(3)
-            given = ServerSpec(spec.bare(), secrets, "127.0.0.1" if ours else None, self.port, self.shards)
-            servers = Servers(given, self.server_resources, name)
-            workers = Workers(spec, secrets, self.resources, name)
-            return Driver(needs, self.fewest or spec.n, self.patience, announcer, servers, workers).run()
+        spec = self.checked(replace(self._check_places(spec), streams=self._streams(spec.streams)))
+        self.prepare(spec)
+        return run_on_cluster(self, spec, dataset)
 
     def _streams(self, given: Any) -> Any:
         """The streams, Datasets among them as rows; one for all is checked as if each worker had the whole of it."""
@@ -132,9 +106,6 @@ class Ray(Runtime):
                 check_url(name, text)
             else:
                 found[name] = os.path.abspath(text)
-        durable = check.truth("durable", spec.durable)
-        if durable and self.shards > 1:
-            raise BadInput("durable", True, f"False with {self.shards} shards", "use shards=1")
         return replace(spec, **found)
 
     def check_workers(self, number: int) -> None:
@@ -164,32 +135,22 @@ class Ray(Runtime):
             allowed = "of a class the nodes can import"
             raise BadInput(parameter, value, allowed, "define it in a module, not in the script")
 
-    def _checked(self, spec: Spec) -> Spec:
-        """The same with nothing left out; all of it can be sent, and fits on a line."""
-        spec = spec.validate()
-        self.check_workers(spec.n)
-        for each in spec.sent():
-            self.check_sendable(*each)
+    def checked(self, spec: Spec) -> Spec:
+        """The same with nothing left out; all of it can be sent, and fits into a frame."""
+        spec = super().checked(spec)
         for name in ("step", "loss", "guard"):
             remedy = "define it at the top of a module, without open files or locks"
             self.check_sendable(name, getattr(spec, name), remedy)
-        if 8 * max(spec.method.traffic(spec.w0.size, spec.n)) > LARGEST * self.shards:
-            allowed = f"at most {LARGEST // 8} numbers, what a frame can carry"
-            raise BadInput("w0", spec.w0.size, allowed, "use more shards")
+        largest = d = int(spec.w0.size)
         if self.shards > 1:
+            if spec.durable:
+                raise BadInput("durable", True, f"False with {self.shards} shards", "use shards=1")
             check_split(spec.method, spec.w0, spec.n, self.shards)
-        self.prepare(spec)
+        else:
+            largest = max(spec.method.traffic(d, spec.n))
+        if 8 * largest > LARGEST * self.shards:
+            raise BadInput("w0", d, f"at most {LARGEST // 8} numbers, what a frame can carry", "use more shards")
         return spec
-
-    def _mention_size(self, spec: Spec, watcher: Announcer, ours: bool) -> None:
-        """Say how large the table is, and if a cluster of this machine has more processes than cores."""
-        n, d, shards = spec.n, spec.w0.size, self.shards
-        table = f"a table of {n} × {d} numbers, {8 * n * d:,} bytes"
-        watcher.event(f"starting on Ray: {n} workers; {table}, on {shards} server{'s' * (shards > 1)}")
-        cores = os.cpu_count() or 1
-        if ours and n + shards > cores:
-            what = f"{n + shards} processes share the {cores} core{'s' * (cores > 1)} of this machine"
-            watcher.event(f"{what}, and each takes memory of its own; use fewer workers, or a cluster's address")
 
 
 def _is_dataset(streams: Any) -> bool:

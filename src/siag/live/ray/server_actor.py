@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import secrets
 import threading
 import time
 import warnings
@@ -11,67 +10,56 @@ from collections import deque
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple
+
+import ray
+from ray import cloudpickle
 
 from siag.foundations.errors import SiagError
 from siag.live.assembly import Assembly
-from siag.live.connection import Limits
 from siag.live.connections import Connections
 from siag.live.departures import GONE
 from siag.live.monitor.watch import Problems
-from siag.live.parts import Parts
 from siag.live.ray.actors import TIMEOUT, Gone, Secrets, loaded, node, restarted, trusting
 from siag.live.reasons import Ended
+from siag.live.reception import Limits
 from siag.live.session import Session
 from siag.live.sharding import Follower, ShardLost
-from siag.live.sharding.lead_connections import LeadConnections
-from siag.live.sharding.link import Followers
-from siag.live.sharding.split_parts import SplitParts
+from siag.live.sharding.lead import LeadAssembly, LeadConnections
+from siag.live.sharding.slices import Shard
 from siag.live.spec import Spec
 from siag.live.task import last_words
+from siag.live.transports.tcp.client import ClientConnection
 from siag.live.transports.tcp.endpoint import listen
 from siag.live.transports.tcp.server import serve_session
-from siag.server.snapshot import Snapshot
+from siag.server.status import Snapshot
 from siag.simulation import Run
 
-MOST_LINES = 10_000  # remarks that wait for the driver
 RETRY = 0.2  # seconds before the servers of other shards are looked for again
 Address = tuple[str, int]
 
 
 @dataclass(frozen=True)
 class ServerSpec:
-    """What every server of a run is given.
+    """What every server of a run is given."""
 
-    Args:
-        spec: the run, without what only workers need.
-        secrets: of the run.
-        host: where to listen; `None`: at the address of the node.
-        port: of the first server, the next ones being those of the other shards; `None`: any that is free.
-        shards: how many servers there are.
-    """
-
-    spec: Spec
+    spec: Spec  # the run, without what only workers need
     secrets: Secrets
-    host: str | None
-    port: int | None
-    shards: int
+    host: str | None  # where to listen; `None`: at the address of the node
+    port: int | None  # of the first server, the next ones being those of the other shards; `None`: any that is free
+    shards: int  # how many servers there are
 
     def listening(self, k: int) -> Address:
         """Where shard k listens."""
         return self.host or node(), 0 if self.port is None else self.port + k
-
-    def serving(self) -> dict[str, Any]:
-        """How any server talks to workers, all of which are the run's own."""
-        return {"context": self.secrets.serving(), "tokens": self.secrets.known(), "share": True}
 
 
 class Look(NamedTuple):
     """How things stand: the server's answer to the driver."""
 
     ready: bool  # whether it listens
-    lines: list[tuple[bool, str]]  # remarks that the driver does not know, and whether each is a problem
-    place: tuple[str, int]  # up to where it knows them now: which life of the server, and how many
+    lines: list[tuple[bool, str]]  # remarks since it was last asked, and whether each is a problem
     snapshot: Snapshot | None
 
 
@@ -88,9 +76,7 @@ class Relay(Problems):
 
     def __init__(self) -> None:
         self.snapshot: Snapshot | None = None
-        self._lines: deque[tuple[bool, str]] = deque(maxlen=MOST_LINES)
-        self._told = 0
-        self._lock = threading.Lock()
+        self._lines: deque[tuple[bool, str]] = deque()
 
     def show(self, snapshot: Snapshot) -> None:
         """Keep the latest."""
@@ -98,37 +84,27 @@ class Relay(Problems):
 
     def event(self, text: str, problem: bool = False) -> None:
         """Keep it."""
-        with self._lock:
-            self._lines.append((problem, text))
-            self._told += 1
+        self._lines.append((problem, text))
 
     def problem(self, text: str) -> None:
         """Keep it, as a problem."""
         self.event(text, problem=True)
 
-    def after(self, known: int) -> tuple[int, list[tuple[bool, str]]]:
-        """How many lines there were, and those that follow the first so many."""
-        with self._lock:
-            new = self._told - known
-            return self._told, list(self._lines)[-new:] if new > 0 else []
+    def taken(self) -> list[tuple[bool, str]]:
+        """Hand over the lines there are."""
+        return [self._lines.popleft() for _ in range(len(self._lines))]
 
 
 class ServerActor:
-    """The server; if the model is split, the lead.
-
-    Args:
-        version: of siag, where the run was started.
-    """
+    """The server; if the model is split, the lead. The version is that of siag where the run was started."""
 
     def __init__(self, version: str) -> None:
-        self._version = version
-        self._life, self._relay = secrets.token_hex(4), Relay()
+        self._version, self._relay = version, Relay()
         self._addresses: list[Address] | None = None
         self._session: Session | None = None
         self._why: Ended | None = None  # what the driver knows: the run is to end,
         self._gone: dict[int, Gone] = {}  # and these workers are gone for good
-        self._obeyed: set[int] = set()  # rows of workers that the session knows to be gone for good
-        self._came: dict[int, tuple[int, int]] = {}  # how often a worker came again after so many reports
+        self._came: dict[int, tuple[int, int]] = {}  # how often a worker came again, and after how many reports
 
     # What workers and the driver ask
 
@@ -144,13 +120,12 @@ class ServerActor:
         self._came[row] = (count + 1 if reports == before else 1), reports
         return self._came[row][0]
 
-    def look(self, place: tuple[str, int] | None, why: Ended | None, gone: dict[int, Gone]) -> Look:
-        """How things stand; the driver says up to where it knows the remarks, and each time all that it knows."""
+    def look(self, why: Ended | None, gone: dict[int, Gone]) -> Look:
+        """How things stand; the driver says each time all that it knows."""
         self._why, self._gone = why, gone
         if self._session is not None:
             self._session.soon(self._obey)
-        told, lines = self._relay.after(place[1] if place is not None and place[0] == self._life else 0)
-        return Look(self._addresses is not None, lines, (self._life, told), self._relay.snapshot)
+        return Look(self._addresses is not None, self._relay.taken(), self._relay.snapshot)
 
     # The run
 
@@ -187,21 +162,22 @@ class ServerActor:
 
     def _serve(self, given: ServerSpec, listeners: Sequence[Any], others: list[Address]) -> Run:
         keys, spec = given.secrets, replace(given.spec, progress=self._relay)
-        followers = Followers(others, keys.servers, trusting(keys.authority))
-        parts = SplitParts(spec, followers, run=_identity()) if others else Parts(spec, run=_identity())
-        assembly = Assembly(spec, parts=parts)
+        run, dial = _identity(), partial(ClientConnection, context=trusting(keys.authority))
+        lead = LeadAssembly(spec, others, keys.servers, dial, run=run) if others else None
+        assembly = lead or Assembly(spec, run=run)
         self._check_seen(spec.folder, assembly.session)
         assembly.session.save(time.monotonic(), wait=True)  # a server that is restarted has something to go on from
-        self._session, self._obeyed = assembly.session, set()
+        self._session = assembly.session
         self._session.soon(self._obey)
 
         def ready(host: str, port: int) -> None:
             self._addresses = [(host, port), *others]
 
         def carry(session: Session) -> None:
-            limits = Limits(connections=max(Limits.connections, 2 * spec.n))
-            make = LeadConnections if others else Connections
-            asyncio.run(serve_session(session, listeners, ready=ready, limits=limits, make=make, **given.serving()))
+            kind = LeadConnections if others else Connections
+            given: dict[str, Any] = {"share": True, "now": time.monotonic()}
+            connections = kind(session, keys.known(), Limits.for_workers(spec.n), **given)
+            asyncio.run(serve_session(connections, listeners, context=keys.context(), ready=ready))
 
         return assembly.run(carry, fruitful=True)
 
@@ -213,9 +189,6 @@ class ServerActor:
 
     def _find(self, followers: list[Any]) -> list[Address]:
         """The addresses of the other shards' servers, once all have one."""
-        import ray
-
-        missed = False
         while True:
             try:
                 found: list[Any] = ray.get([each.where.remote() for each in followers], timeout=TIMEOUT)
@@ -227,9 +200,6 @@ class ServerActor:
                 return found
             if self._why is not None:
                 raise SiagError(f"{self._why.text} while a server of the split model was not there")
-            if not missed and self._session is not None:
-                missed = True
-                self._relay.problem("problem: a server of the split model is not there; waiting until Ray restarts it")
             time.sleep(RETRY)
 
     def _obey(self) -> None:
@@ -237,28 +207,22 @@ class ServerActor:
         session, ended, gone = self._session, self._why, self._gone
         if session is None or session.over:
             return
-        members, known = session.server.members, {(failure.row, failure.kind) for failure in session.failures}
+        members, known = session.server.members, {(each.row, each.kind) for each in session.departures.failures}
         for row, (failure, why) in gone.items():
-            if row in self._obeyed or members[row].state in GONE:
+            if members[row].state in GONE or (row, failure) in known:  # the worker itself may have said so
                 continue
-            self._obeyed.add(row)
             if failure is None:
                 session.left(row, time.monotonic(), why)
-            elif (row, failure) not in known:  # else the worker itself has said so
+            else:
                 session.failed(row, why, failure)
         if ended is None and len(gone) == len(members):
-            ended = session.whereabouts()
+            ended = session.departures.desertion()
         if ended is not None:
             session.end(ended.ending, ended.detail)
 
 
 class ShardActor:
-    """The server of shard k, from 1; it follows the lead.
-
-    Args:
-        version: of siag, where the run was started.
-        k: its number.
-    """
+    """The server of shard k, from 1; it follows the lead. The version is as for `ServerActor`."""
 
     def __init__(self, version: str, k: int) -> None:
         self._version, self._k = version, k
@@ -271,8 +235,9 @@ class ShardActor:
         try:
             given: ServerSpec = loaded(parcel, "the run", self._version)
             host, port = given.listening(self._k)
-            own: dict[str, Any] = {"run": _identity(), "secret": given.secrets.servers, **given.serving()}
-            self._follower = Follower(given.spec, self._k, given.shards, host=host, port=port, **own)
+            shard, keys = Shard(given.spec, self._k, given.shards), given.secrets
+            who: dict[str, Any] = {"tokens": keys.known(), "secret": keys.servers, "share": True}
+            self._follower = Follower(shard, host=host, port=port, context=keys.context(), run=_identity(), **who)
             self._follower.run()
         except BaseException as error:
             self._trouble = last_words(error)
@@ -294,15 +259,11 @@ class ShardActor:
 
 def _identity() -> str:
     """By which a server that Ray restarts knows its own lease of a URL: that of the actor that calls."""
-    import ray
-
     return str(ray.get_runtime_context().get_actor_id())
 
 
 def _portable(error: BaseException) -> bytes:
     """An error that can be raised elsewhere: the same, if it can be pickled."""
-    from ray import cloudpickle
-
     try:
         content: bytes = cloudpickle.dumps(error)
         cloudpickle.loads(content)

@@ -4,12 +4,9 @@ The first server is the lead. It knows the workers, guards, decides and keeps th
 others follow: what the lead has done to its slice they do to theirs, when it orders so. So the slices together are, to
 the bit, the state of a single server that got the same reports. docs/protocol.md says what they say to each other.
 
-- What a shard is: `slices`. What the lead orders: `orders`.
-- The lead: `assembled` puts it together, `lead` is the server, `link` its end of the connection to a follower,
-  `connections` its workers' connections.
-- A follower: `follower` is the process, `follower_connections` its connections, `slice_server` what it keeps.
+- What a shard is, and its saves: `slices`. What the lead orders, and what an order does to a slice: `orders`.
+- The servers: `lead` and `follower`, and the lead's end of the connection between them, `link`.
 - A worker: `worker_slices` says what goes where, `client` carries it.
-- What is on disk: `saves`.
 """
 
 from siag.live.sharding.follower import Follower

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import ssl
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from siag.foundations.errors import SiagError, reason_of
 from siag.foundations.types import Floats
@@ -17,6 +15,8 @@ from siag.live.sharding.orders import NOTE, ShardLost
 from siag.live.sharding.slices import Shard, slice_of
 from siag.live.transports.tcp.client import ClientConnection
 
+Address: TypeAlias = tuple[str, int]
+Connect: TypeAlias = Callable[[Address], ClientConnection]
 SAID: wire.Expected = {wire.NOTE: (NOTE.size, NOTE.size), wire.SAID: wire.TOLD}
 
 
@@ -29,23 +29,6 @@ class Note(NamedTuple):
     square: float
 
 
-@dataclass(frozen=True)
-class Followers:
-    """The other servers of a model that is split.
-
-    Args:
-        addresses: in the order of their slices.
-        secret: by which they know the lead.
-        context: for TLS with them.
-        connect: opens a connection to one.
-    """
-
-    addresses: Sequence[tuple[str, int]] = ()
-    secret: str = ""
-    context: ssl.SSLContext | None = None
-    connect: Callable[[tuple[str, int], ssl.SSLContext | None], ClientConnection] = ClientConnection
-
-
 class Link:
     """A connection to the follower that has shard k.
 
@@ -55,7 +38,9 @@ class Link:
     Args:
         lead: the lead's own shard.
         k: the follower's number, from 1.
-        followers: how it is reached.
+        address: where it listens.
+        secret: by which it knows the lead.
+        connect: opens a connection to an address.
 
     Attributes:
         known: the saves it has, and the last that was once known to be common; see `ShardStore.known`.
@@ -64,19 +49,18 @@ class Link:
         diverged: True once its w has overflowed or become NaN.
     """
 
-    def __init__(self, lead: Shard, k: int, followers: Followers) -> None:
-        host, port = address = followers.addresses[k - 1]
-        self.k, self._shards, self._place = k, lead.shards, f"shard {k} at {host}:{port}"
+    def __init__(self, lead: Shard, k: int, address: Address, secret: str, connect: Connect) -> None:
+        self.k, self._shards, self._place = k, lead.shards, f"shard {k} at {address[0]}:{address[1]}"
         self.notes: deque[Note] = deque()
         self.saved: tuple[int, str | None] = (0, None)
         self.diverged = False
-        hello = {"protocol": wire.PROTOCOL, "siag": __version__, "lead": followers.secret}
+        hello = {"protocol": wire.PROTOCOL, "siag": __version__, "lead": secret}
         try:
-            self._connection = followers.connect(address, followers.context)
+            self._connection = connect(address)
             self.fileno, self.close = self._connection.fileno, self._connection.close
-            self._connection.greet(wire.text(wire.HELLO, {**hello, **lead.facts, "shard": k}))
-            head = self._connection.receive({wire.WELCOME: wire.TOLD, wire.REFUSAL: wire.TOLD})
-            content = self._connection.text(head)
+            self._connection.send(wire.text(wire.HELLO, {**hello, **lead.facts, "shard": k}))
+            head, payload = self._connection.receive({wire.WELCOME: wire.TOLD, wire.REFUSAL: wire.TOLD})
+            content = wire.parse_text(payload)
         except (OSError, wire.BadFrame) as error:
             raise ShardLost(f"{self._place}: {reason_of(error)}; start it first") from None
         if head.kind != wire.WELCOME:
@@ -95,31 +79,29 @@ class Link:
             while self._connection.waiting():
                 self._next()
 
-    def wait_saved(self, number: int) -> None:
-        """Wait until it has tried a save, or to go back to it."""
+    def wait_saved(self, number: int) -> str | None:
+        """Wait until it has tried a save, or to go back to it; what went wrong, if anything."""
         with self._or_lost():
             while self.saved[0] < number:
                 self._next()
+        return self.saved[1]
 
     def read(self, w: Floats) -> None:
         """Wait for its slice of the result, which it was ordered to show, and put it to its place in w."""
         own = slice_of(w, self._shards, self.k)
         expected = {**SAID, wire.MODEL: (own.nbytes, own.nbytes)}
         with self._or_lost():
-            while self._next(expected) != wire.MODEL:
+            while self._next(expected, own) != wire.MODEL:
                 pass
-            self._connection.array(own)
         self.hear()  # what has come with the answer would wake nobody
 
-    def _next(self, expected: wire.Expected = SAID) -> int:
+    def _next(self, expected: wire.Expected = SAID, place: Floats | None = None) -> int:
         """Receive a frame, and take in what it says; its kind."""
-        head = self._connection.receive(expected)
+        head, payload = self._connection.receive(expected, place)
         if head.kind == wire.NOTE:
-            payload = bytearray(NOTE.size)
-            self._connection.fill(memoryview(payload))
             self.notes.append(Note(head.stamp, head.sample, *NOTE.unpack(payload)))
         elif head.kind == wire.SAID:
-            content = self._connection.text(head)
+            content = wire.parse_text(payload)
             self.diverged = self.diverged or bool(content.get("diverged"))
             if "saved" in content:
                 self.saved = int(content["saved"]), wire.words(content.get("problem")) or None

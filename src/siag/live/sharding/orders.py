@@ -1,13 +1,21 @@
-"""What the lead has its followers do, and what they note to it, as bytes."""
+"""What the lead has its followers do, and what they note to it, as bytes; and the slice that they do it to."""
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
 
 from siag.foundations.errors import SiagError
+from siag.foundations.overflow import limit_of
+from siag.foundations.types import Booleans, Floats, Record
 from siag.live import wire
+from siag.live.sharding.slices import Shard
+from siag.methods import Method, shown
+from siag.server.guard import square_norm
+from siag.server.method_state import arrays_of, fade_away, move, take
 
 
 class ShardLost(SiagError):
@@ -62,8 +70,7 @@ class Show(NamedTuple):
     """Send the lead the slice of the result."""
 
 
-Change: TypeAlias = Take | Move | Fade
-Order: TypeAlias = Change | Answer | Save | GoBack | Show
+Order: TypeAlias = Take | Move | Fade | Answer | Save | GoBack | Show
 
 LAYOUTS: dict[type[Order], struct.Struct] = {
     Take: struct.Struct("<iqqdB"),
@@ -105,3 +112,66 @@ def frames(orders: Sequence[bytes]) -> Iterator[bytes]:
     for first in range(0, len(orders), TOGETHER):
         some = b"".join(orders[first : first + TOGETHER])
         yield wire.head(wire.ORDERS, len(some)) + some
+
+
+class SliceServer:
+    """Keeps a slice of w and of whatever the method keeps, and does what it is told.
+
+    Args:
+        shard: whose slice.
+
+    Attributes:
+        changed: (n,) which rows have changed since they were last saved.
+        pending: slices of reports that wait for the lead's word, by row: the sample, and the numbers.
+    """
+
+    def __init__(self, shard: Shard) -> None:
+        n = shard.spec.n
+        self.state: Record = shard.spec.method.init(shard.w0, n)
+        self.shown: Floats = shown(self.state)
+        self.changed: Booleans = np.zeros(n, np.bool_)
+        self.pending: dict[int, tuple[int, Floats]] = {}
+        self._limit, self._moves = limit_of(shard.spec.w0), 0
+        self._look = max(64, shard.w0.size // 1000)  # moves between two looks at w
+
+    @staticmethod
+    def warm_up(method: Method) -> None:
+        """Have the machine code made, or found on disk, before anybody waits for it."""
+        small, one = method.init(np.zeros(1), 1), np.zeros(1)
+        take(small, 0, one, 0, 1, 0.0)
+        move(small, 0.0)
+        fade_away(small, 0, 0.0)
+        square_norm(one)
+
+    @property
+    def arrays(self) -> dict[str, np.ndarray[Any, Any]]:
+        """All that must be kept."""
+        return arrays_of(self.state)
+
+    def follow(self, order: Order) -> None:
+        """Do what the lead has done to its slice."""
+        match order:
+            case Take(row, age, sample, eta, step):
+                number, message = self.pending.pop(row, (None, None))
+                if message is None or number != sample:
+                    raise wire.BadFrame(f"an order to take sample {sample} of row {row}, which is not here")
+                take(self.state, row, message, age, step, eta)
+                self.changed[row] = True
+                self._moves += step
+            case Move(eta):
+                move(self.state, eta)
+                self._moves += 1
+            case Fade(row, factor):
+                fade_away(self.state, row, factor)
+                self.changed[row] = True
+
+    def diverged(self) -> bool:
+        """True if w has overflowed or become NaN; looked at now and then."""
+        if self._moves < self._look:
+            return False
+        self._moves = 0
+        return not self.in_range()
+
+    def in_range(self) -> bool:
+        """Whether w is within the range of numbers."""
+        return bool((np.abs(self.state.w) <= self._limit).all())

@@ -47,17 +47,22 @@ class Slices:
             return [k for k in range(1, self._shards) if k not in self._welcomes] or [0]
         return [k for k in range(self._shards) if k not in self._stamps]
 
-    def greet(self, hello: bytes) -> range:
-        """The worker says hello: to these shards first."""
-        self._hello = hello
-        return range(1, self._shards)
+    def cut(self, head: bytes, array: Floats | None) -> Iterator[tuple[int, bytes, Floats | None]]:
+        """What a frame is for the shards: a hello for the followers, another text for the lead, a slice of an array.
 
-    def cut(self, head: bytes, array: Floats) -> Iterator[tuple[int, bytes, Floats]]:
-        """The slices of a frame with an array, each with its header; the lead, who decides, has its own last."""
-        _, kind, _, stamp, sample = wire.HEADER.unpack(head)
-        for k in (*range(1, self._shards), 0):
-            part = slice_of(array, self._shards, k)
-            yield k, wire.head(kind, part.nbytes, stamp, sample), part
+        The lead, who decides, has its slice last.
+        """
+        _, kind, _, stamp, sample = wire.HEADER.unpack_from(head)
+        followers = range(1, self._shards)
+        if kind == wire.HELLO:
+            self._hello = head
+            yield from ((k, head, None) for k in followers)
+        elif array is None:
+            yield 0, head, None
+        else:
+            for k in (*followers, 0):
+                part = slice_of(array, self._shards, k)
+                yield k, wire.head(kind, part.nbytes, stamp, sample), part
 
     def expected(self, k: int, worker: wire.Expected) -> wire.Expected:
         """The frames that may come from shard k, given those that the worker expects."""

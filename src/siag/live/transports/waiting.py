@@ -77,7 +77,7 @@ class Waiter:
         self._poller.unregister(descriptor)
 
     def wait(self, seconds: float) -> list[tuple[int, int]]:
-        """Those that are ready, and what is up with each; none after so many seconds."""
+        """Those that are ready, and what is up with each; none after `seconds`."""
         return (self.spin() if seconds > SPIN else None) or self._poll(1000 * seconds)
 
     def spin(self) -> list[tuple[int, int]] | None:

@@ -7,6 +7,6 @@ sleep. When the server's process ends, for whatever reason, the workers find the
 has no name and goes with the last process that has it.
 """
 
-from siag.live.transports.shared_memory.runtime import SharedMemory
+from siag.live.transports.shared_memory.server import SharedMemory
 
 __all__ = ["SharedMemory"]

@@ -1,4 +1,4 @@
-"""The server's side: starts the worker processes, takes what they report, answers, and ends them."""
+"""`SharedMemory`, the runtime by default, and the server's side: it starts processes, takes reports, answers."""
 
 from __future__ import annotations
 
@@ -7,41 +7,69 @@ import signal
 import sys
 import time
 import types
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
-from multiprocessing import connection, get_all_start_methods, get_context
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from importlib.util import find_spec
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
 import numpy as np
 
 from siag.foundations.dispatch import compiled
+from siag.foundations.errors import BadInput
 from siag.foundations.types import Floats, Integers
 from siag.live.outbox import Outbox
+from siag.live.runtime import Runtime
 from siag.live.session import Session
 from siag.live.task import Task
-from siag.live.transports.shared_memory.memory import (
-    ANSWERS,
-    ENDED,
-    GO,
-    JOIN,
-    NOTHING,
-    REFUSED,
-    REPORT,
-    ROW,
-    SAID,
-    SAMPLE,
-    SKIP,
-    STAMP,
-    STOP,
-    Memory,
-)
+from siag.live.transports.shared_memory.memory import GO, REFUSED, ROW, SAMPLE, STAMP, STOP, Memory, Ring
 from siag.live.transports.shared_memory.worker import work
 from siag.live.transports.waiting import Waiter
 from siag.server.guard import Refused
 
 PAUSE = 0.05  # seconds the server waits at most before it looks after other things
-GRACE = 2.0  # seconds a worker has to end by itself
+GRACE = 2.0  # seconds a process has to end by itself
+MOST_WORKERS = 1000  # processes
+FILES, SPARE_FILES = 4, 50  # open files for each worker, and for all else
+
+
+class SharedMemory(Runtime):
+    """The runtime by default: worker processes on this machine.
+
+    Args:
+        preload: names of modules that are imported once, before workers start, each of which then has them.
+    """
+
+    def __init__(self, *, preload: Sequence[str] = ()) -> None:
+        if isinstance(preload, str | bytes) or not isinstance(preload, Iterable):
+            raise BadInput("preload", preload, "a list of names of modules")
+        for name in preload:
+            if not isinstance(name, str) or not name or find_spec(name.partition(".")[0]) is None:
+                raise BadInput("preload", name, "the name of a module that can be imported")
+        self._preload = tuple(preload)
+
+    def check_workers(self, workers: int) -> None:
+        """Refuse more processes, or more open files, than there can be."""
+        if workers > MOST_WORKERS:
+            raise BadInput("workers", workers, f"at most {MOST_WORKERS} on one machine", "use siag serve and siag work")
+        if sys.platform != "win32":
+            import resource
+
+            files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+            room = (files - SPARE_FILES) // FILES
+            if files != resource.RLIM_INFINITY and workers > room:
+                allowed = f"at most {room} with {files} files open at a time"
+                raise BadInput("workers", workers, allowed, "raise the limit: ulimit -n")
+
+    def describe(self, workers: int) -> str:
+        """Processes."""
+        return f"live, {workers} process{'es' * (workers > 1)} on one machine"
+
+    def carry(self, session: Session, tasks: list[Task]) -> None:
+        """Start the processes, serve them, and end them."""
+        Embedded(session, tasks, self._preload).run()
 
 
 @contextmanager
@@ -63,9 +91,10 @@ def _without_the_script(task: Task) -> Iterator[None]:
 
 
 @compiled
-def hand_out(whole: Floats, version: int, places: Floats, notes: Integers, rows: Integers) -> None:
-    """Give these workers the current w, and its version."""
-    for i in rows:
+def hand_out(whole: Floats, version: int, places: Floats, notes: Integers, rung: Integers) -> None:
+    """Give the workers that have rung the current w, and its version."""
+    for code in rung:
+        i = code & ROW
         notes[i, STAMP] = version
         for j in range(whole.size):
             places[i, j] = whole[j]
@@ -82,22 +111,18 @@ class Embedded:
 
     def __init__(self, session: Session, tasks: list[Task], preload: Sequence[str] = ()) -> None:
         self._session, self._tasks = session, tasks
-        methods = get_all_start_methods()
-        self._context: Any = get_context("forkserver" if "forkserver" in methods else "spawn")
-        if "forkserver" in methods:
-            self._context.set_forkserver_preload(["siag.live.transports.shared_memory.preload", *preload])
+        self._context: Any = get_context("forkserver")
+        self._context.set_forkserver_preload(["siag.live.transports.shared_memory.preload", *preload])
         server = session.server
-        self._memory = Memory(self._context, server.n, server.message_size, server.shown.size)
+        self._memory = Memory.shared(self._context, server.n, server.message_size, server.shown.size)
         self._bell, self._ring = self._context.Pipe(duplex=False)
-        self._notes, self._sent, self._w = (
-            list(rows) for rows in (self._memory.notes, self._memory.sent, self._memory.w)
-        )
-        rows = np.zeros(1, np.int32)
-        rows.setflags(write=False)  # as those that are read from a pipe
-        arguments: Any = server.shown, server.version, self._memory.w, self._memory.notes, rows
+        rung = np.frombuffer(bytes(4), np.int32)  # cannot be written to, as what is read from a pipe
+        arguments: Any = server.shown, server.version, self._memory.w, self._memory.notes, rung
         hand_out(*arguments)
         self._hand_out = hand_out.settled(*arguments)
-        self._answers: list[connection.Connection] = []
+        self._outbox: Outbox[tuple[Integers, bytes]] = Outbox(session)
+        self._here = set(range(len(tasks)))  # the rows of those that work
+        self._answers: list[Connection] = []
         self._descriptors: list[int] = []
         self._processes: list[Any] = []
 
@@ -105,17 +130,16 @@ class Embedded:
         """Run until the session is over; then end all processes."""
         try:
             self._start()
-            self._serve()
+            with self._session.running(time.monotonic):
+                self._attend()
         finally:
             self._stop()
 
     def _start(self) -> None:
-        life_of_child, self._life = self._context.Pipe(duplex=False)
         for row, task in enumerate(self._tasks):
             answers, answer = self._context.Pipe(duplex=False)
             name = f"siag-worker-{self._session.server.members[row].name}"
-            sizes = len(self._tasks), self._session.server.d
-            arguments = (self._memory, row, *sizes, task, self._ring, answers, life_of_child)
+            arguments = (self._memory, row, self._session.server.d, task, self._ring, answers)
             process = self._context.Process(target=work, args=arguments, name=name, daemon=True)
             with _without_the_script(task):
                 process.start()
@@ -123,136 +147,110 @@ class Embedded:
             self._answers.append(answer)
             self._descriptors.append(answer.fileno())
             self._processes.append(process)
-        life_of_child.close()
-
-    def _serve(self) -> None:
-        """Serve until the end."""
-        with self._session.running(time.monotonic):
-            self._attend()
 
     def _attend(self) -> None:
         """One loop: rings, deaths, and now and then everything else."""
-        session = self._session
+        session, outbox, clock = self._session, self._outbox, time.monotonic
         bell = self._bell.fileno()
         sentinels = {process.sentinel: row for row, process in enumerate(self._processes)}
         waiter = Waiter(bell, *sentinels)
-        here = set(range(len(self._processes)))
-        clock = time.monotonic
-        outbox: Outbox[tuple[int, bytes]] = Outbox(session)
-        while here and not session.over:
+        while self._here and not session.over:
             pause = min(PAUSE, session.next_tick - clock())
             for descriptor, _ in waiter.wait(max(0.0, pause)):
                 if descriptor == bell:
                     rung: Any = np.frombuffer(os.read(bell, 1 << 16), np.int32)
-                    now = clock()
-                    rest = rung if outbox else rung[self._answer_at_once(rung, now) :]
-                    if rest.size:
-                        replies = self._handle_all(rest, now)
-                        here.difference_update(row for row, reply in replies if reply not in ANSWERS)
-                        for reply in replies:
-                            outbox.put(reply)
+                    self._take(rung, clock())
                 else:
-                    row = sentinels[descriptor]
                     waiter.drop(descriptor)
-                    if row in here:
-                        here.discard(row)
-                        session.died(row, self._death(row))
+                    self._miss(sentinels[descriptor])
             now = clock()
-            for row, answer in outbox.release(now):
-                self._answer(row, answer)
+            for answer in outbox.release(now):
+                self._answer(*answer)
             session.look_after(now)
 
-    def _answer_at_once(self, rung: Integers, now: float) -> int:
-        """Take the first of these reports, and answer them; return how many. In durable mode none can be."""
-        memory, server = self._memory, self._session.server
-        taken = self._session.push_many(rung, memory.sent, memory.notes, memory.squares, now)
-        if taken:
-            rows = rung[:taken]
-            self._hand_out(server.shown, server.version, memory.w, memory.notes, rows)
-            for row in rows.tolist():
-                try:  # noqa: SIM105  # suppress() would take longer
-                    os.write(self._descriptors[row], GO)
-                except BrokenPipeError:  # its death is about to be noticed
-                    pass
-        return taken
+    def _take(self, rung: Integers, now: float) -> None:
+        """Do what workers ring for: many reports at once where that is possible, all else one by one."""
+        memory, push_many = self._memory, self._session.push_many
+        while rung.size:
+            taken = push_many(rung, memory.sent, memory.notes, memory.squares, now)
+            if taken:  # in durable mode none is
+                self._answer(rung[:taken], GO)
+            else:
+                taken = 1
+                self._handle(rung[:taken], now)
+            rung = rung[taken:]
 
-    def _handle_all(self, rung: Integers, now: float) -> list[tuple[int, bytes]]:
-        """Do what workers ring for, reports at once where that is possible; return what to answer whom."""
+    def _handle(self, rung: Integers, now: float) -> None:
+        """Do what one worker rings for; the answer may wait until that is on disk."""
         session, memory = self._session, self._memory
-        codes, replies, at = rung.tolist(), [], 0
-        while at < len(codes):
-            taken = session.push_many(rung[at:], memory.sent, memory.notes, memory.squares, now)
-            replies += [(row, GO) for row in codes[at : at + taken]]
-            at += taken
-            if at < len(codes):
-                row, kind = codes[at] & ROW, codes[at] & ~ROW
-                if kind == SAID:
-                    text = memory.said(row)
-                    memory.say(row, "")
-                    if text:  # else it was told before
-                        session.said(row, text)
-                else:
-                    replies.append((row, self._handle(row, kind, now)))
-                at += 1
-        return replies
-
-    def _handle(self, row: int, kind: int, now: float) -> bytes:
-        """Do what a worker rings for; return what to answer, nothing if it has ended."""
-        session, memory = self._session, self._memory
+        code = rung.item()
+        row, kind = code & ROW, code & ~ROW
+        if kind == Ring.SAID:
+            text = memory.said(row)
+            memory.say(row, "")
+            if text:  # else it was told before
+                session.said(row, text)
+            return
         reply = GO
-        if kind in (REPORT, SKIP):
-            if session.over:
-                return STOP
-            stamp, sample = self._notes[row].tolist()
+        if kind == Ring.ENDED:
+            session.left(row, now, "its stream ended")
+            reply = STOP
+        elif kind == Ring.FAILED:
+            session.failed(row, memory.said(row, last=True))
+            reply = STOP
+        elif session.over:
+            reply = STOP
+        else:
             try:
-                if kind == REPORT:
-                    session.push(row, stamp, self._sent[row], sample, now, float(memory.squares[row]))
-                else:
-                    session.skip(row, stamp, sample, now)
+                self._let_in(row, kind, now)
             except Refused as refusal:
                 session.refused(row, refusal)
                 reply = STOP if refusal.final else REFUSED
-        elif kind == JOIN:
-            try:
-                memory.notes[row, SAMPLE] = session.join(row, now).samples
-            except Refused as refusal:
-                session.refused(row, refusal)
-                return STOP
-        elif kind == ENDED:
-            session.left(row, now, "its stream ended")
-            return NOTHING
+        if reply == STOP:
+            self._here.discard(row)
+        self._outbox.put((rung, reply))
+
+    def _let_in(self, row: int, kind: int, now: float) -> None:
+        """Have the session take a worker, its report, or that it has nothing to send."""
+        session, memory = self._session, self._memory
+        stamp, sample = memory.notes[row].tolist()
+        if kind == Ring.JOIN:
+            memory.notes[row, SAMPLE] = session.join(row, now).samples
+        elif kind == Ring.REPORT:
+            session.push(row, stamp, memory.sent[row], sample, now, float(memory.squares[row]))
         else:
-            session.failed(row, memory.said(row, last=True))
-            return NOTHING
-        return reply
+            session.push(row, stamp, None, sample, now)
 
-    def _answer(self, row: int, reply: bytes) -> None:
-        """Give a worker the current w, and let it go on."""
-        if reply == NOTHING:
+    def _answer(self, rung: Integers, reply: bytes) -> None:
+        """Give these workers the current w, and tell them whether to go on."""
+        server, memory = self._session.server, self._memory
+        self._hand_out(server.shown, server.version, memory.w, memory.notes, rung)
+        for code in rung.tolist():
+            try:  # noqa: SIM105  # suppress() would take longer
+                os.write(self._descriptors[code & ROW], reply)
+            except BrokenPipeError:  # it has ended, or its death is about to be noticed
+                pass
+
+    def _miss(self, row: int) -> None:
+        """A process is gone: tell why, unless it has said that it ends."""
+        if row not in self._here:
             return
-        self._notes[row][STAMP] = self._session.server.pull(self._w[row])
-        with suppress(BrokenPipeError):  # its death is about to be noticed
-            os.write(self._descriptors[row], reply)
-
-    def _death(self, row: int) -> str:
-        """Why a process that said nothing is gone."""
+        self._here.discard(row)
         process = self._processes[row]
         process.join(GRACE)
         code = process.exitcode
         if code is not None and code < 0:
             known = {number.value: number.name for number in signal.Signals}
-            return f"killed by {known.get(-code, f'signal {-code}')}"
-        hint = "; a script must call siag.train under if __name__ == '__main__':" if code == 1 else ""
-        return f"its process ended with status {code}{hint}"
+            reason = f"killed by {known.get(-code, f'signal {-code}')}"
+        else:
+            hint = "; a script must call siag.train under if __name__ == '__main__':" if code == 1 else ""
+            reason = f"its process ended with status {code}{hint}"
+        self._session.died(row, reason)
 
     def _stop(self) -> None:
         """End all processes: ask, wait a little, insist."""
-        for answer in self._answers:
-            with suppress(OSError):
-                os.write(answer.fileno(), STOP)
-            answer.close()
-        if hasattr(self, "_life"):
-            self._life.close()
+        for process in self._processes:
+            process.terminate()
         until = time.monotonic() + GRACE
         for process in self._processes:
             process.join(max(0.0, until - time.monotonic()))
@@ -260,5 +258,5 @@ class Embedded:
                 process.kill()
                 process.join()
             process.close()
-        self._bell.close()
-        self._ring.close()
+        for pipe in (*self._answers, self._bell, self._ring):
+            pipe.close()

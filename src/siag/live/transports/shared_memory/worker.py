@@ -8,21 +8,12 @@ import sys
 import threading
 import time
 from contextlib import suppress
-from multiprocessing import connection
+from multiprocessing import parent_process
+from multiprocessing.connection import Connection
+from typing import Any
 
 from siag.live.task import StreamEnded, Task, last_words
-from siag.live.transports.shared_memory.memory import (
-    ENDED,
-    FAILED,
-    GO,
-    JOIN,
-    REFUSED,
-    REPORT,
-    SAID,
-    SAMPLE,
-    SKIP,
-    Memory,
-)
+from siag.live.transports.shared_memory.memory import GO, REFUSED, SAMPLE, Memory, Ring
 from siag.live.transports.waiting import Waiter
 from siag.server.guard import square_norm
 from siag.streams.remarks import listen
@@ -30,36 +21,25 @@ from siag.streams.remarks import listen
 UNREAD = 0.5  # seconds a worker's words may wait for the server, before others take their place
 
 
-def _live_with(parent: connection.Connection) -> None:
-    """End this process when the other end of the pipe is gone, whatever this process is doing."""
+def _live_with(parent: Any) -> None:
+    """End this process when the one that has started it is gone, whatever this process is doing."""
 
     def watch() -> None:
-        try:
-            os.read(parent.fileno(), 1)
-        finally:
-            os._exit(0)
+        parent.join()
+        os._exit(0)
 
     threading.Thread(target=watch, daemon=True).start()
 
 
-def work(
-    memory: Memory,
-    row: int,
-    n: int,
-    d: int,
-    task: Task,
-    bell: connection.Connection,
-    answers: connection.Connection,
-    parent: connection.Connection,
-) -> None:
+def work(memory: Memory, row: int, d: int, task: Task, bell: Connection, answers: Connection) -> None:
     """The life of a worker process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's affair
-    _live_with(parent)
+    _live_with(parent_process())
     ring, answer = bell.fileno(), answers.fileno()
     w, out, notes, squares = memory.w[row], memory.sent[row], memory.notes[row], memory.squares
     w.setflags(write=False)
-    codes = {kind: (kind | row).to_bytes(4, sys.byteorder) for kind in (REPORT, JOIN, SKIP, ENDED, FAILED, SAID)}
-    report = codes[REPORT]
+    codes = {kind: (kind | row).to_bytes(4, sys.byteorder) for kind in Ring.ALL}
+    report, skip = codes[Ring.REPORT], codes[Ring.SKIP]
 
     speaking = threading.Lock()
 
@@ -69,14 +49,14 @@ def work(
             while memory.said(row) and time.monotonic() < until:  # what was said before has not been heard yet
                 time.sleep(0.001)
             memory.say(row, text)
-            os.write(ring, codes[SAID])
+            os.write(ring, codes[Ring.SAID])
 
     listen(tell)
     try:
-        os.write(ring, codes[JOIN])
+        os.write(ring, codes[Ring.JOIN])
         if os.read(answer, 1) != GO:
             return
-        task.begin(row, n, d, int(notes[SAMPLE]))
+        task.begin(row, len(squares), d, int(notes[SAMPLE]))
         square_norm(out)
         square, compute, read, write = square_norm.settled(out), task.compute, os.read, os.write
         spin = Waiter(answer).spin
@@ -84,7 +64,7 @@ def work(
             send = compute(w, out)
             notes[SAMPLE] = task.sample
             squares[row] = square(out)  # here, where it costs the server nothing
-            write(ring, report if send else codes[SKIP])
+            write(ring, report if send else skip)
             spin()
             reply = read(answer, 1)
             if reply == REFUSED:
@@ -92,9 +72,9 @@ def work(
             elif reply != GO:
                 return
     except StreamEnded:
-        os.write(ring, codes[ENDED])
+        os.write(ring, codes[Ring.ENDED])
     except BrokenPipeError:
         return
     except BaseException as error:  # whatever a user's code raises
         memory.say(row, last_words(error), last=True)
-        os.write(ring, codes[FAILED])
+        os.write(ring, codes[Ring.FAILED])

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 import socket
 import ssl
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import suppress
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 from siag.foundations.errors import BadInput, reason_of
 from siag.live import wire
-from siag.live.connection import GRACE, Action, Connection, Reception, Send, SendModel, refusal
-from siag.live.transports.tcp.peer import Arrival, Peer
+from siag.live.reception import GRACE, Action, Reception, Send, SendModel, refusal
+from siag.live.transports.tcp.peer import Peer
 from siag.live.transports.waiting import Spinner
 
 PAUSE = 0.05  # seconds before another try of what the system would not do
@@ -41,8 +40,7 @@ class Endpoint:
         self._context, self._spinner = context, Spinner() if spinner is None else spinner
         self._loop = asyncio.get_running_loop()
         self._room = _room(reception.limits.connections)
-        self._arriving: dict[Arrival, float] = {}  # who has called, and when, and is not let in yet
-        self._shaking: dict[Arrival, float] = {}  # who of them is shaking hands, and since when
+        self._arriving: dict[Peer, float] = {}  # who has called, and when, and is not let in yet
         self._turns = asyncio.Semaphore(HANDSHAKES)
         self._near = 0  # connections from this machine
         self._scheduled = False
@@ -99,19 +97,14 @@ class Endpoint:
 
     # Connections
 
-    def opened(self, peer: Peer) -> None:
-        """A connection is there."""
-        self._arriving.pop(peer.arrival, None)  # it is not to be counted twice
-        self._near += peer.near
-        self._spinner.able = self._near > 0
-
-    def closed(self, peer: Peer) -> None:
-        """A connection is gone."""
-        self._near -= peer.near
+    def count(self, peer: Peer, change: int) -> None:
+        """There is one connection more, or less."""
+        self._arriving.pop(peer, None)  # it is not to be counted twice
+        self._near += change * peer.near
         self._spinner.able = self._near > 0
 
     async def accept(self, listener: socket.socket) -> None:
-        """Let in whoever calls, for ever."""
+        """Let callers in, for ever."""
         while True:
             try:
                 caller, _ = await self._loop.sock_accept(listener)
@@ -124,25 +117,22 @@ class Endpoint:
                 caller.close()
                 raise
             if room:
-                task = self._loop.create_task(self._let_in(caller))
-                self._arriving[task] = time.monotonic()
-                task.add_done_callback(partial(self._arrived, caller))
+                peer = Peer(self)
+                self._arriving[peer] = time.monotonic()
+                peer.arrival = self._loop.create_task(self._let_in(caller, peer))
+                peer.arrival.add_done_callback(partial(self._arrived, caller, peer))
             else:
                 with caller, suppress(OSError):
                     if self._context is None:
                         caller.send(refusal("too many connections", False))
 
-    def _arrived(self, caller: socket.socket, task: asyncio.Task[None]) -> None:
+    def _arrived(self, caller: socket.socket, peer: Peer, arrival: asyncio.Task[None]) -> None:
         """A caller is let in, or gone."""
-        self._arriving.pop(task, None)
-        if task.cancelled():  # before it began
+        self._arriving.pop(peer, None)
+        if arrival.cancelled():  # before it began
             caller.close()
 
-    def _peer(self) -> Callable[[], Peer]:
-        """Makes a peer of whom the current task lets in."""
-        return partial(Peer, self, _current())
-
-    async def _let_in(self, caller: socket.socket) -> None:
+    async def _let_in(self, caller: socket.socket, peer: Peer) -> None:
         """Shake hands."""
         try:
             caller.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
@@ -150,9 +140,9 @@ class Endpoint:
                 if hasattr(socket, name):
                     caller.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
             if self._context is None:
-                await self._loop.connect_accepted_socket(self._peer(), caller)
+                await self._loop.connect_accepted_socket(lambda: peer, caller)
             elif await self._speaks_tls(caller):
-                await self._shake_hands(caller)
+                await self._shake_hands(caller, peer)
         except (OSError, asyncio.CancelledError) as error:  # cancelled: to make room, or at the end
             error.__traceback__ = None  # or asyncio's future would keep it, and with it the buffers of TLS
             self.reception.garbage += 1
@@ -185,16 +175,12 @@ class Endpoint:
         finally:
             self._loop.remove_reader(caller)
 
-    async def _shake_hands(self, caller: socket.socket) -> None:
-        """TLS; only so many do so at a time, the others wait for their turn."""
+    async def _shake_hands(self, caller: socket.socket, peer: Peer) -> None:
+        """TLS; at most `HANDSHAKES` callers do so at a time, the others wait for their turn."""
         times = {"ssl_handshake_timeout": self.reception.limits.hello, "ssl_shutdown_timeout": GRACE}
         async with self._turns:
-            me = _current()
-            self._shaking[me] = time.monotonic()
-            try:
-                await self._loop.connect_accepted_socket(self._peer(), caller, ssl=self._context, **times)
-            finally:
-                del self._shaking[me]
+            peer.shaking = time.monotonic()
+            await self._loop.connect_accepted_socket(lambda: peer, caller, ssl=self._context, **times)
 
     async def _make_room(self) -> bool:
         """Whether one more may come in; somebody who has not said hello goes for it, the one who had most time to."""
@@ -203,32 +189,28 @@ class Endpoint:
             return True
         strangers = [each for each in reception.connections if each.row is None or each.closing]
         oldest = min(strangers, key=lambda each: each.due, default=None)
-        shaking = next(iter(self._arriving), None)
-        if shaking is not None and (oldest is None or self._arriving[shaking] + reception.limits.hello < oldest.due):
-            shaking.cancel()
-            await asyncio.wait([shaking])
+        first = next(iter(self._arriving), None)
+        if first is not None and (oldest is None or self._arriving[first] + reception.limits.hello < oldest.due):
+            first.arrival.cancel()
+            await asyncio.wait([first.arrival])
         elif oldest is not None:
-            self._cut_off(oldest)
+            reception.lost(oldest, time.monotonic())
+            oldest.place.transport.abort()
             await asyncio.sleep(0)  # its descriptor is free then
         else:
             return False
         return True
 
-    def _cut_off(self, connection: Connection) -> None:
-        connection.closing = True
-        self.reception.connections.pop(connection, None)
-        connection.place.transport.abort()
-
     def look_after(self, now: float) -> None:
-        """Hang up on whoever is too slow, and try again what could not be done; to be called every now and then."""
+        """Hang up on callers that are too slow, and try again what could not be done; called now and then."""
         cut, actions = self.reception.slow(now)
         for connection in cut:
             connection.place.transport.abort()
         self.perform(actions)
         if self._turns.locked():
-            for task, since in self._shaking.items():
-                if now - since > LEAST:
-                    task.cancel()
+            for peer in self._arriving:
+                if now - peer.shaking > LEAST:
+                    peer.arrival.cancel()
         if self.reception.failure is not None:
             raise self.reception.failure
 
@@ -237,10 +219,11 @@ class Endpoint:
         for source in self.reception.sources:
             with suppress(ValueError, OSError):  # closed already
                 self._loop.remove_reader(source.fileno())
-        for task in self._arriving:
-            task.cancel()
-        if self._arriving:
-            await asyncio.wait(self._arriving, timeout=GRACE)
+        arrivals = [peer.arrival for peer in self._arriving]
+        for arrival in arrivals:
+            arrival.cancel()
+        if arrivals:
+            await asyncio.wait(arrivals, timeout=GRACE)
         for patience in (GRACE, GRACE / 2):
             until = time.monotonic() + patience
             while self.reception.connections and time.monotonic() < until:
@@ -255,30 +238,20 @@ class Endpoint:
             connection.place.forget_memory()
 
 
-def _current() -> Arrival:
-    return cast(Arrival, asyncio.current_task())
-
-
 def listen(host: str, port: int) -> list[socket.socket]:
     """Sockets that listen on all addresses of a host, on the same port."""
     listeners: list[socket.socket] = []
     try:
         found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-        for family, kind, number, _, address in dict.fromkeys(found):
-            listener = socket.socket(family, kind, number)
-            listeners.append(listener)
-            if hasattr(socket, "SO_REUSEADDR") and hasattr(signal, "SIGKILL"):  # on Windows it means another thing
-                listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            if family == socket.AF_INET6:
-                listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-            taken = listeners[0].getsockname()[1] if len(listeners) > 1 else port
-            listener.bind((address[0], taken, *address[2:]))
-            listener.listen(1024)
+        for family, _, _, _, address in dict.fromkeys(found):
+            taken = listeners[0].getsockname()[1] if listeners else port
+            listener = socket.create_server((address[0], taken, *address[2:]), family=family, backlog=1024)
             listener.setblocking(False)
+            listeners.append(listener)
     except OSError as error:
         for listener in listeners:
             listener.close()
-        reason = reason_of(error)
+        reason = reason_of(error).partition(" (while")[0]  # attempting to bind on an address, which is said anyway
         raise BadInput("port", port, f"one to listen on at {host} ({reason})", "choose another with --port") from None
     return listeners
 

@@ -12,6 +12,7 @@ import os
 import secrets
 import stat
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,14 +22,14 @@ from siag.live import wire
 PLACE = "/dev/shm"  # files that are memory, on Linux
 PREFIX = "siag-"
 LEAST = 1 << 16  # bytes of an array; smaller ones are as fast over the connection
-SHARE = 2  # of what room there is, at most one part in so many: others need some, Ray for example
+SHARE = 2  # at most half of the room there is: others need some, Ray for example
 
 
 class Memory:
     """Numbers that both ends of a connection see: first those of a report, then those of a model.
 
     Args:
-        path: of the file; it is removed as soon as both ends have it, or one has given it up.
+        path: of the file.
         file: its descriptor.
         message: how many numbers a report has.
         shown: how many a model has.
@@ -36,21 +37,27 @@ class Memory:
     Attributes:
         report: (message,) what the worker has sent.
         model: (shown,) what the server has answered.
-        used: whether the worker is known to have it.
+        removed: whether the file is, as it is once both ends have it, or one has given it up.
     """
 
     def __init__(self, path: str, file: int, message: int, shown: int) -> None:
-        self.path, self.used, self._there = path, False, True
+        self.path, self.removed = path, False
         mapped = mmap.mmap(file, 8 * (message + shown))
         self.report = np.frombuffer(mapped, np.float64, message)
         self.model = np.frombuffer(mapped, np.float64, shown, 8 * message)
 
     def remove(self) -> None:
         """Remove the file; the memory is there as long as somebody uses it."""
-        if self._there:
-            self._there = False
+        if not self.removed:
+            self.removed = True
             with suppress(OSError):  # the other end has done it
                 os.unlink(self.path)
+
+    def show(self, head: wire.Head, payload: memoryview) -> tuple[wire.Head, memoryview]:
+        """A model that is here is passed on as if it had been sent."""
+        if head.kind != wire.SHARED_MODEL:
+            return head, payload
+        return wire.Head(self.model.nbytes, wire.MODEL, head.stamp, head.sample), self.model.data.cast("B")
 
 
 def same_machine(transport: asyncio.BaseTransport) -> bool:
@@ -65,10 +72,9 @@ def offered(transport: asyncio.Transport, hello: dict[str, Any], message: int, s
         return None
     if not wire.NATIVE or not os.path.isdir(PLACE) or not same_machine(transport):
         return None
-    try:
+    with suppress(OSError):
         return _made(message, shown)
-    except OSError:
-        return None
+    return None
 
 
 def _made(message: int, shown: int) -> Memory | None:
@@ -76,15 +82,13 @@ def _made(message: int, shown: int) -> Memory | None:
     if SHARE * size > room.f_bavail * room.f_frsize:
         return None
     path = f"{PLACE}/{PREFIX}{secrets.token_hex(16)}"
-    file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
-    try:
-        os.posix_fallocate(file, 0, size)  # or whoever writes where there is no room would be killed
-        return Memory(path, file, message, shown)
-    except BaseException:
-        os.unlink(path)
-        raise
-    finally:
-        os.close(file)
+    with open(path, "x+b", buffering=0, opener=partial(os.open, mode=0o600)) as file:
+        try:
+            os.posix_fallocate(file.fileno(), 0, size)  # else a write where there is no room kills the process
+            return Memory(path, file.fileno(), message, shown)
+        except BaseException:
+            os.unlink(path)
+            raise
 
 
 def accepted(path: object, message: int, shown: int) -> Memory | None:
@@ -95,18 +99,13 @@ def accepted(path: object, message: int, shown: int) -> Memory | None:
     if folder != PLACE or not name.startswith(PREFIX):
         return None
     try:
-        file = os.open(path, os.O_RDWR | os.O_NOFOLLOW)
+        with open(path, "r+b", buffering=0, opener=lambda name, flags: os.open(name, flags | os.O_NOFOLLOW)) as file:
+            found = os.fstat(file.fileno())
+            owned = stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid()
+            if not owned or found.st_size != 8 * (message + shown):
+                return None
+            memory = Memory(path, file.fileno(), message, shown)
     except (OSError, ValueError):
         return None
-    try:
-        found = os.fstat(file)
-        owned = stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid()
-        if not owned or found.st_size != 8 * (message + shown):
-            return None
-        memory = Memory(path, file, message, shown)
-    except OSError:
-        return None
-    finally:
-        os.close(file)
     memory.remove()
     return memory

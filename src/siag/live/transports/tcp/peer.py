@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from siag.live import wire
-from siag.live.connection import SendModel
+from siag.live.reception import SendModel
 from siag.live.transports.tcp.memory import Memory, offered, same_machine
 
 if TYPE_CHECKING:
     from siag.live.transports.tcp.endpoint import Endpoint
-
-Arrival: TypeAlias = "asyncio.Task[None]"
-"""The task that lets somebody in."""
 
 NOWHERE = memoryview(bytearray(wire.STAGE))  # for what is sent to a connection that is being closed
 
@@ -27,12 +25,14 @@ class Peer(asyncio.BufferedProtocol):
         transport: asyncio's.
         near: whether the other end is on this machine.
         arrival: the task that lets it in.
+        shaking: since when it has been shaking hands; infinity before.
     """
 
-    def __init__(self, endpoint: Endpoint, arrival: Arrival) -> None:
-        self.arrival, self._endpoint, self._reception = arrival, endpoint, endpoint.reception
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._endpoint, self._reception = endpoint, endpoint.reception
         self.transport: asyncio.Transport
-        self.near = False
+        self.arrival: asyncio.Task[None]
+        self.near, self.shaking = False, math.inf
         self._memory: Memory | None = None  # that it was offered, and has not declined
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -43,13 +43,13 @@ class Peer(asyncio.BufferedProtocol):
         address = transport.get_extra_info("peername")
         self.connection = self._reception.open(self, time.monotonic(), str(address[0]) if address else "")
         self._buffer: Callable[[], memoryview] = self.connection.reader.buffer
-        self._endpoint.opened(self)
+        self._endpoint.count(self, 1)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The connection is gone; the worker's row stays."""
         self.forget_memory()
         self._reception.lost(self.connection, time.monotonic())
-        self._endpoint.closed(self)
+        self._endpoint.count(self, -1)
 
     def pause_writing(self) -> None:
         """The other end does not read what it is sent: this one stops reading from it, until it does."""
@@ -77,7 +77,7 @@ class Peer(asyncio.BufferedProtocol):
         return NOWHERE if self.connection.closing else self._buffer()
 
     def buffer_updated(self, nbytes: int) -> None:
-        """So many bytes have come."""
+        """Bytes have come."""
         self._endpoint.perform(self._reception.receive(self.connection, nbytes, time.monotonic()))
 
     # Memory that is shared
@@ -101,8 +101,7 @@ class Peer(asyncio.BufferedProtocol):
             memory = self._memory
             if memory is None:
                 raise wire.BadFrame("SHARED_REPORT: there is no memory that is shared")
-            memory.used = True
-            memory.remove()
+            memory.remove()  # now that the worker is known to have it
             payload = memory.report.data.cast("B")
             return wire.Head(len(payload), wire.REPORT, head.stamp, head.sample), payload
         if head.kind == wire.REPORT:
@@ -112,7 +111,7 @@ class Peer(asyncio.BufferedProtocol):
     def show(self, action: SendModel) -> bool:
         """Show w in shared memory, if the worker uses that."""
         memory = self._memory
-        if memory is None or not memory.used:
+        if memory is None or not memory.removed:
             return False
         memory.model[:] = self._reception.shown
         self.transport.write(action.before + wire.head(wire.SHARED_MODEL, 0, action.version))

@@ -11,10 +11,8 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
-from siag.live.connection import Connection, Limits
 from siag.live.connections import Connections
 from siag.live.reasons import Ending
-from siag.live.security import Tokens
 from siag.live.session import Session
 from siag.live.transports.tcp.endpoint import Endpoint
 from siag.live.transports.waiting import Spinner, event_loop
@@ -22,49 +20,31 @@ from siag.live.transports.waiting import Spinner, event_loop
 PAUSE = 0.05  # seconds between two looks at everything that is no message
 
 
-def serve_eagerly(session: Session, listeners: Sequence[socket.socket], **given: Any) -> None:
+def serve_eagerly(connections: Connections, listeners: Sequence[socket.socket], **given: Any) -> None:
     """The same as `serve_session` in an event loop of its own, which polls before it sleeps."""
     spinner = Spinner(able=False)
     with asyncio.Runner(loop_factory=lambda: event_loop(spinner)) as runner:
-        runner.run(serve_session(session, listeners, spinner=spinner, **given))
+        runner.run(serve_session(connections, listeners, spinner=spinner, **given))
 
 
 async def serve_session(
-    session: Session,
+    connections: Connections,
     listeners: Sequence[socket.socket],
     *,
     context: ssl.SSLContext | None,
-    tokens: Tokens,
-    limits: Limits,
     ready: Callable[[str, int], None] | None = None,
-    origin: dict[str, Any] | None = None,
-    share: bool = False,
     spinner: Spinner | None = None,
-    make: type[Connections] = Connections,
 ) -> None:
     """Serve until the session is over, or a signal comes; then save and say goodbye.
 
     Args:
-        session: to be served.
+        connections: of the session to be served.
         listeners: sockets that listen.
         context: for TLS.
-        tokens: who may have which row.
-        limits: on connections.
         ready: called with host and port when workers may come.
-        origin: the problem and the seed of its samples, in words, if workers must have the same.
-        share: whether workers on this machine may share memory with the server, so that large arrays are not sent.
-            Only if all are trusted: one could change its numbers after the guard has seen them.
         spinner: what the event loop polls with before it sleeps, while workers on this machine are there.
-        make: the kind of connections; one of its own for a server that leads others.
     """
-    loop = asyncio.get_running_loop()
-
-    def offer(connection: Connection, hello: dict[str, Any]) -> dict[str, Any]:
-        sizes = session.server.message_size, session.server.shown.size
-        found: dict[str, Any] = connection.place.offer_memory(hello, *sizes) if share else {}
-        return found
-
-    connections = make(session, tokens, limits, origin=origin, extras=offer, shared=share, now=time.monotonic())
+    loop, session = asyncio.get_running_loop(), connections.session
     endpoint = Endpoint(connections, context, spinner)
     stop: list[str] = []
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -86,7 +66,7 @@ async def serve_session(
         try:
             session.finish(time.monotonic())  # first: workers that hear goodbye will not come back
         except BaseException:
-            done = False  # whoever goes on from the last save needs them
+            done = False  # a server that goes on from the last save needs them
             raise
         finally:
             endpoint.perform(connections.goodbye(done, session.why))

@@ -1,8 +1,8 @@
 """Drives a `siag.live.worker.Worker` over TCP or TLS: one thread runs the user's code and waits for answers.
 
-Whoever holds `hands` uses the connection and tells the worker what happens. The main thread releases them while the
-user's code is at work. A second thread takes them then, now and then: it sends signs of life, hears what the server
-says unasked, and connects again if the connection was lost.
+The thread that holds the lock `hands` uses the connection and tells the worker what happens. The main thread releases
+it while the user's code is at work. A second thread takes it then, now and then: it sends signs of life, hears what the
+server says unasked, and connects again if the connection was lost.
 """
 
 from __future__ import annotations
@@ -17,24 +17,9 @@ from siag.foundations.errors import reason_of
 from siag.live import wire
 from siag.live.interrupt import wakeable
 from siag.live.task import StreamEnded, last_words
-from siag.live.transports.tcp.client import ClientConnection, WorkerConnection
+from siag.live.transports.tcp.client import ClientConnection
 from siag.live.welcome import Dismissed
-from siag.live.worker import (
-    COMPUTE,
-    Action,
-    Actions,
-    Compute,
-    Connect,
-    End,
-    GaveUp,
-    HangUp,
-    Part,
-    Phase,
-    Say,
-    Send,
-    SendReport,
-    Worker,
-)
+from siag.live.worker import Actions, Connect, End, GaveUp, HangUp, Phase, Send, Worker
 
 LONG = 0.05  # seconds; after a gradient that took longer, see whether the server has said goodbye meanwhile
 PARTING = 5.0  # seconds to wait for the server to note that this worker leaves
@@ -43,12 +28,7 @@ NO_TLS = ("WRONG_VERSION_NUMBER", "UNKNOWN_PROTOCOL", "RECORD_LAYER_FAILURE", "P
 PERHAPS_TLS = "it hung up at our hello; if it uses TLS, give --ca or --tls"
 
 Address = tuple[str, int]
-Connector = Callable[[Sequence[Address], ssl.SSLContext | None], WorkerConnection]
-
-
-def connect(addresses: Sequence[Address], context: ssl.SSLContext | None) -> WorkerConnection:
-    """A connection to the one server there is."""
-    return ClientConnection(addresses[0], context)
+Connector = Callable[[Sequence[Address], ssl.SSLContext | None], ClientConnection]
 
 
 class TcpWorker:
@@ -59,9 +39,7 @@ class TcpWorker:
             all servers a model is split over, or raises `OSError` if there is none now.
         worker: what is said, and when.
         context: for TLS.
-        say: what to do with a remark.
-        share: whether to use memory that a server on this machine offers.
-        connect: opens a connection, given the addresses.
+        connect: opens a connection, given the addresses; by default to the one server there is.
     """
 
     def __init__(
@@ -70,21 +48,16 @@ class TcpWorker:
         worker: Worker,
         *,
         context: ssl.SSLContext | None = None,
-        say: Callable[[str], None] = lambda text: None,
-        share: bool = False,
-        connect: Connector = connect,
+        connect: Connector = lambda addresses, context: ClientConnection(addresses[0], context),
     ) -> None:
-        self._address, self.worker, self._context, self._say = address, worker, context, say
-        self._share, self._open = share, connect
-        self._connection: WorkerConnection | None = None
+        self._address, self.worker, self._context, self._open = address, worker, context, connect
+        self._connection: ClientConnection | None = None
         self._connect_at = 0.0
         self._failure: BaseException | None = None  # what the user's code has raised
         self._outside = False  # whether the user's code is at work
         self._hands = threading.RLock()
         self._ended = threading.Event()
         self._wake: Callable[[], None] = lambda: None
-        if not callable(address):
-            worker.where = shown(address)
 
     def run(self) -> str:
         """Work until the server is done, the stream ends or the server does not want us; return why it ended."""
@@ -179,43 +152,29 @@ class TcpWorker:
     def _do(self, actions: Actions) -> None:
         """Carry out what the worker wants done."""
         for action in actions:
-            if type(action) is SendReport or type(action) is Send:
+            if isinstance(action, HangUp):
+                self._hang_up()
+            elif isinstance(action, Connect):
+                self._connect_at = time.monotonic() + action.after
+            else:
                 self._send(action)
-            elif type(action) is not Compute:  # which `_work` sees to
-                self._do_rarely(action)
         if self._outside and self.worker.end is not None:
             self._wake()
 
-    def _do_rarely(self, action: Action) -> None:
-        connection = self._connection
-        if isinstance(action, Say):
-            self._say(action.text)
-        elif isinstance(action, Connect):
-            self._connect_at = time.monotonic() + action.after
-            if action.remark:
-                self._say(action.remark)
-        elif isinstance(action, Part) and connection is not None:
-            connection.drain(PARTING)
-            self._hang_up()
-            self._do(self.worker.lost("", time.monotonic()))
-        elif isinstance(action, HangUp):
-            self._hang_up()
-
-    def _send(self, action: SendReport | Send) -> None:
+    def _send(self, action: Send) -> None:
         connection = self._connection
         if connection is None:
             return
         try:
-            if isinstance(action, SendReport):
-                connection.send(action.head, self.worker.message)
-            elif self.worker.phase is Phase.GREETING:
-                connection.greet(action.frame)
-            else:
-                connection.send(action.frame)
+            connection.send(*action)
         except (OSError, wire.BadFrame) as error:
             self._poll()  # perhaps it said goodbye before it hung up
             if self._connection is connection:
                 self._lost(error)
+        if self._connection is connection and self.worker.phase is Phase.LEAVING:
+            connection.drain(PARTING)
+            self._hang_up()
+            self._do(self.worker.lost("", time.monotonic()))
 
     def _connect(self) -> None:
         """Connect to the server, or to all that a model is split over."""
@@ -238,16 +197,10 @@ class TcpWorker:
         if connection is None:
             return
         try:
-            head = connection.receive(worker.expected)
-            if head.kind == wire.MODEL:
-                connection.array(worker.model_place())
-                actions = worker.frame(head, {}, time.monotonic())
-                if actions is not COMPUTE:  # as it almost always is, and `_work` sees to that
-                    self._do(actions)
-                return
-            content = connection.text(head)
+            head, payload = connection.receive(worker.expected, worker.model_place())
+            content = {} if head.kind == wire.MODEL else wire.parse_text(payload)
             actions = worker.frame(head, content, time.monotonic())
-            if head.kind == wire.WELCOME and self._share:
+            if head.kind == wire.WELCOME and worker.share:
                 connection.share(content.get("memory"), *worker.lengths)
         except (OSError, wire.BadFrame) as error:
             self._lost(error)
@@ -270,7 +223,7 @@ class TcpWorker:
         if isinstance(error, ssl.SSLCertVerificationError):
             self._do(worker.dismiss(f"the server's certificate is not trusted: {error.verify_message}"))
         elif isinstance(error, ssl.SSLError) and error.reason in NO_TLS and first:
-            remedy = "leave out --ca and --tls, or start it with --cert and --key"
+            remedy = "leave out --ca and --tls, or start it with --certificate and --key"
             self._do(worker.dismiss(f"the server at {worker.where} does not speak TLS; {remedy}"))
         else:
             hung_up = isinstance(error, ConnectionResetError) and worker.phase is Phase.GREETING

@@ -9,8 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from siag.foundations.errors import BadFile
 from siag.live.curve import Curve
 from siag.server.parameter_server import Diverged, ParameterServer
+from siag.server.status import State
 from siag.storage.store import Recovery, Store
 from siag.storage.trace_writer import TraceLines
 
@@ -55,7 +57,8 @@ def _redo_all(
             last = max(last, redo(server, entry, now))
             if server.in_range():
                 good = done
-                curve.keep_up(server, now + last - server.seconds(now))
+                if server.version >= curve.next:
+                    curve.note(server, now + last - server.seconds(now))
     if last > server.seconds(now):
         server.begin(now - last)  # time goes on from there
     return good, redone.lines
@@ -73,8 +76,10 @@ def redo(server: ParameterServer, entry: bytes, now: float) -> float:
         server.tick(at)
     elif kind == FORGOT:
         server.memory_lost(row, at)
-    else:
+    elif kind == LEFT:
         server.leave(row, at, "it had left before")
+    else:
+        raise BadFile(f"an entry of kind {kind} in the log, unknown here; use the version of siag that wrote it")
     if kind in (REPORTED, SKIPPED):
-        server.members[row].state = "away"
+        server.members[row].state = State.AWAY
     return float(seconds)

@@ -12,15 +12,15 @@ from siag.foundations.errors import Unsuitable, shorten
 from siag.foundations.types import Floats, Record
 from siag.methods import Method, advance, arrive, fade, receive, shown
 
-HOLD, GO = 0, 1  # whether the server steps after a report
+HOLD, GO, SILENT = 0, 1, 2  # after a report the server waits for more, or steps; or it has nothing in it
 
 
 @compiled
 def take(state: Record, i: int, message: Floats, age: int, go: int, eta: float) -> None:
-    """Receive a report and, if it is time, step."""
+    """Receive a report and, if it is time, step; there is nothing to receive of one that is silent."""
     if go == GO:
         arrive(state, i, message, age, eta)
-    else:
+    elif go == HOLD:
         receive(state, i, message, age)
 
 

@@ -8,18 +8,16 @@ when w is read; its report arrives as many virtual seconds later as computing an
 from __future__ import annotations
 
 import heapq
-import math
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable
 
 from siag.activity.agenda import Agenda, returns, takes
 from siag.live import wire
-from siag.live.connection import Action as ServerAction
-from siag.live.connection import Connection, Reception, SendModel, model_frame
-from siag.live.connection import Send as ServerSend
 from siag.live.frame_reader import FrameReader
+from siag.live.reception import Action as ServerAction
+from siag.live.reception import Connection, Reception, SendModel, model_frame
+from siag.live.reception import Send as ServerSend
 from siag.live.task import StreamEnded, last_words
-from siag.live.worker import Actions, Connect, HangUp, Phase, Send, SendReport, Worker
+from siag.live.worker import Actions, Connect, HangUp, Phase, Send, Worker
 
 
 class World:
@@ -40,7 +38,7 @@ class World:
         heapq.heappush(self._queue, (max(time, self.now), order, self._count, what))
 
     def after(self, seconds: float, what: Callable[[], None], order: int = 0) -> None:
-        """The same, so many seconds from now."""
+        """The same, `seconds` from now."""
         self.at(self.now + seconds, what, order)
 
     def step(self) -> bool:
@@ -60,18 +58,13 @@ class Link:
         client: who has opened it.
         reception: the server's.
         delay: seconds that a message takes, drawn anew for each; none by default.
-
-    Attributes:
-        extras: what a hello has to say of the connection itself.
     """
-
-    extras: Mapping[str, Any] = {}  # never changed
 
     def __init__(self, world: World, client: Client, reception: Reception, delay: Callable[[], float] | None) -> None:
         self._world, self._client, self._reception, self._delay = world, client, reception, delay
         self.connection: Connection = reception.open(self, self._server_time(), "simulated")
         self.reader = FrameReader(client.worker.expected)  # of what comes to the worker
-        self.up = self.heard = True  # whether the worker's end, and the server's, know of the connection
+        self.up = True  # whether the worker's end knows of the connection
         self._last = [0.0, 0.0]  # when the last message arrives there, and here
 
     def to_server(self, content: bytes) -> None:
@@ -82,9 +75,19 @@ class Link:
         """The server sends something."""
         self._travel(1, lambda: self._arrive_here(content))
 
+    def perform(self, action: ServerAction) -> None:
+        """Carry out what the server wants done with this connection."""
+        if isinstance(action, SendModel):
+            self.to_worker(model_frame(self._reception, action))
+        elif isinstance(action, ServerSend):
+            self.to_worker(action.frame)
+        else:
+            self.close_there()
+
     def close_there(self) -> None:
         """The server hangs up, after what it has sent; the worker is told."""
-        self._travel(1, lambda: self._lose_here("the server hung up"))
+        self.lose_there()
+        self._travel(1, lambda: self.lose_here("the server hung up"))
 
     def close_here(self) -> None:
         """The worker hangs up, after what it has sent; the server is told."""
@@ -93,14 +96,18 @@ class Link:
 
     def lose_there(self) -> None:
         """The server finds the connection gone."""
-        if self.heard:
-            self.heard = False
-            self._reception.lost(self.connection, self._server_time())
+        self._reception.lost(self.connection, self._server_time())
 
-    def cut(self) -> None:
+    def lose_here(self, reason: str) -> None:
+        """The worker finds the connection gone."""
+        if self.up:
+            self.up = False
+            self._client.lost(self, reason)
+
+    def cut(self, reason: str = "the connection was cut") -> None:
         """What is on its way is lost, and both ends find the connection gone."""
         self.lose_there()
-        self._lose_here("the connection was cut")
+        self.lose_here(reason)
 
     def _server_time(self) -> float:
         """What the server's clock shows."""
@@ -115,13 +122,14 @@ class Link:
 
     def _arrive_there(self, content: bytes) -> None:
         reception, now = self._reception, self._server_time()
-        if self.heard:
-            self._perform(reception.feed(self.connection, content, now))
+        self._perform(reception.feed(self.connection, content, now))
         if reception.pending:
             self._perform(reception.flush(now))
 
     def _perform(self, actions: Iterable[ServerAction]) -> None:
-        perform(self._reception, actions)
+        """Carry out what the server wants done."""
+        for action in actions:
+            action.connection.place.perform(action)
 
     def _arrive_here(self, content: bytes) -> None:
         if not self.up:
@@ -129,33 +137,9 @@ class Link:
         try:
             actions = self._client.worker.feed(self.reader, content, self._world.now)
         except wire.BadFrame as error:
-            self.lose_there()
-            self._lose_here(str(error))
+            self.cut(str(error))
         else:
             self._client.do(actions)
-
-    def _lose_here(self, reason: str) -> None:
-        if self.up:
-            self.up = False
-            self._client.lost(self, reason)
-
-
-def perform(reception: Reception, actions: Iterable[ServerAction]) -> None:
-    """Carry out what a server wants done."""
-    for action in actions:
-        perform_one(reception, action)
-
-
-def perform_one(reception: Reception, action: ServerAction) -> None:
-    """Carry out one action."""
-    link: Link = action.connection.place
-    if isinstance(action, SendModel):
-        link.to_worker(model_frame(reception, action))
-    elif isinstance(action, ServerSend):
-        link.to_worker(action.frame)
-    else:
-        link.lose_there()
-        link.close_there()
 
 
 class Client:
@@ -165,25 +149,20 @@ class Client:
         world: whose time counts.
         row: its number.
         worker: what is said, and when.
-        reception: where it finds its server; `None` while there is none.
+        connect: opens a connection for it; `None` while there is no server.
         agenda: how long things take, and when it is there.
-        delay: as for `Link`.
+
+    Attributes:
+        started: whether it is up; not before it begins, and while it is down after a crash.
     """
 
     def __init__(
-        self,
-        world: World,
-        row: int,
-        worker: Worker,
-        reception: Callable[[], Reception | None],
-        agenda: Agenda,
-        delay: Callable[[], float] | None = None,
+        self, world: World, row: int, worker: Worker, connect: Callable[[Client], Link | None], agenda: Agenda
     ) -> None:
-        self._world, self._row, self.worker, self._reception = world, row, worker, reception
-        self._agenda, self._delay = agenda, delay
+        self._world, self._row, self.worker, self._open, self._agenda = world, row, worker, connect, agenda
         self.link: Link | None = None
         self._life = 0  # what was begun before the process was killed comes to nothing
-        self._computing = self._beating = False
+        self._computing = self.started = False
 
     @property
     def alive(self) -> bool:
@@ -192,20 +171,16 @@ class Client:
 
     def start(self) -> None:
         """Begin."""
+        self.started = True
         self.do(self.worker.start(self._world.now))
 
-    def kill(self, worker: Worker) -> None:
-        """The process ends without a word; one with this worker takes its place when it is started."""
+    def kill(self, worker: Worker, down: float) -> None:
+        """The process ends without a word; `down` seconds later one with this worker takes its place."""
         self._life += 1
-        self._computing = self._beating = False
-        link, self.link = self.link, None
-        if link is not None:
-            link.close_here()
+        self._computing = self.started = False
+        self._hang_up()
         self.worker = worker
-
-    def start_after(self, seconds: float) -> None:
-        """Begin after a while, unless it is killed before."""
-        self._later(seconds, self.start)
+        self._later(down, self.start)
 
     def cut(self) -> None:
         """Cut its connection, if there is one."""
@@ -221,53 +196,43 @@ class Client:
     def do(self, actions: Actions) -> None:
         """Carry out what the worker wants done."""
         for action in actions:
-            if isinstance(action, SendReport):
-                self._send(self.worker.report(action))
-            elif isinstance(action, Send):
-                self._send(action.frame)
+            if isinstance(action, Send):
+                self._send(action.content)
             elif isinstance(action, Connect):
                 self._later(action.after, self._connect)
             elif isinstance(action, HangUp):
-                link, self.link = self.link, None
-                if link is not None and link.up:
-                    link.close_here()
+                self._hang_up()
         if self.worker.busy and not self._computing:
             self._compute()
-        wakes = self.worker.wakes
-        if wakes is not None and wakes < math.inf and not self._beating:
-            self._beating = True
-            self._later(wakes - self._world.now, self._beat)
-
-    def _beat(self) -> None:
-        """It is time for a sign of life, or was before something else was said."""
-        self._beating = False
-        self.do(self.worker.time(self._world.now))
 
     def _send(self, content: bytes) -> None:
         if self.link is not None:
             self.link.to_server(content)
+
+    def _hang_up(self) -> None:
+        link, self.link = self.link, None
+        if link is not None:
+            link.close_here()
 
     def _later(self, seconds: float, what: Callable[[], None]) -> None:
         life = self._life
         self._world.after(seconds, lambda: what() if life == self._life else None, self._row)
 
     def _connect(self) -> None:
-        reception = self._reception()
-        if reception is None:
+        self.link = self._open(self)
+        if self.link is None:
             self.do(self.worker.lost("there is no server", self._world.now))
-            return
-        self.link = self._open(reception)
-        self.do(self.worker.connected(self._world.now, dict(self.link.extras)))
-
-    def _open(self, reception: Reception) -> Link:
-        return Link(self._world, self, reception, self._delay)
+        else:
+            self.do(self.worker.connected(self._world.now))
 
     def _compute(self) -> None:
         """The worker reads w and computes, if it is there; what comes of it arrives later."""
         now = self._world.now
         back = now if self._agenda.on == 0.0 else float(returns(self._agenda, self._row, now))
         if back > now:
-            self._go_away(back)
+            self._hang_up()
+            self.worker.put_off()
+            self._later(back - now, self._connect)
             return
         self._computing = True
         try:
@@ -286,11 +251,3 @@ class Client:
             self.do(event(self._world.now))
 
         self._later(seconds, happen)
-
-    def _go_away(self, back: float) -> None:
-        """Hang up, and come again when it is back."""
-        link, self.link = self.link, None
-        if link is not None:
-            link.close_here()
-        self.worker.put_off()
-        self._later(back - self._world.now, self._connect)

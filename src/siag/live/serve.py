@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 import re
+import signal
 import ssl
+import time
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import ExitStack, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 from siag.activity import EveryArrivals, Tick
 from siag.foundations import check
 from siag.foundations.errors import BadInput, Missing, SiagError
+from siag.foundations.signals import meaning
 from siag.foundations.types import Floats
 from siag.live.assembly import Assembly
-from siag.live.connection import Limits
-from siag.live.interrupt import on_hangup
+from siag.live.connections import Connections
 from siag.live.monitor.watch import Watcher
+from siag.live.reception import Limits
 from siag.live.security import Tokens, check_binding, client_context, is_loopback, read_token, server_context
 from siag.live.session import Session
-from siag.live.spec import AnyPath, Spec, check_data, fields_of, prints_alike, renamed
-from siag.live.task import FromProblem, FromStream, Gradient, Task, check_stream
+from siag.live.spec import AnyPath, Spec, check_data, check_path, fields_of, prints_alike, renamed
+from siag.live.task import Gradient, Source, Task, check_stream
 from siag.live.transports.tcp.endpoint import listen
 from siag.live.transports.tcp.server import serve_eagerly
 from siag.live.transports.tcp.worker import TcpWorker
@@ -32,8 +35,7 @@ from siag.live.worker import Worker
 from siag.methods import Method
 from siag.problems import Problem
 from siag.server.guard import Guard
-from siag.server.members import KEEP, Departed
-from siag.server.parameter_server import STEP_AT_ONCE
+from siag.server.members import Departed
 from siag.simulation import Run
 from siag.steps import Step
 from siag.streams.remarks import heard_by
@@ -55,8 +57,13 @@ class Network:
     insecure: Annotated[bool, "Listen beyond this machine without TLS or tokens."] = False
     limits: Limits | None = None
 
-    def secured(self, names: Sequence[str]) -> Secured:
-        """Read the files, and check all that can be checked before listening."""
+    def secured(self, names: Sequence[str]) -> tuple[ssl.SSLContext | None, Tokens]:
+        """What a server has to tell friends from strangers, read from its files and checked before it listens."""
+        check.truth("insecure", self.insecure)
+        if not isinstance(self.host, str):
+            raise BadInput("host", self.host, "an address or a name", "write it as text")
+        for name in ("certificate", "key", "tokens"):
+            check_path(name, getattr(self, name))
         if (self.certificate is None) != (self.key is None):
             missing = "key" if self.key is None else "certificate"
             raise Missing(missing, "TLS needs both a certificate and its key")
@@ -66,15 +73,7 @@ class Network:
         tokens = Tokens.none() if self.tokens is None else Tokens.load(Path(self.tokens), names)
         check.integer("port", self.port, low=0, high=65535)
         check_binding(self.host, context is not None, tokens.required, self.insecure)
-        return Secured(context, tokens, self.limits or Limits(connections=max(Limits.connections, 2 * len(names))))
-
-
-class Secured(NamedTuple):
-    """What a server has to tell friends from strangers."""
-
-    context: ssl.SSLContext | None
-    tokens: Tokens
-    limits: Limits
+        return context, tokens
 
 
 def serve(  # noqa: D417  # what is as in `train` is described there
@@ -93,11 +92,11 @@ def serve(  # noqa: D417  # what is as in `train` is described there
     tokens: AnyPath | None = None,
     insecure: bool = False,
     limits: Limits | None = None,
-    server: EveryArrivals | Tick = STEP_AT_ONCE,
+    server: EveryArrivals | Tick = Spec.server,
     guard: Guard | None = None,
-    departed: Departed = KEEP,
+    departed: Departed = Spec.departed,
     loss: Callable[[Floats], float] | None = None,
-    record: int = 200,
+    record: int = Spec.record,
     folder: AnyPath | None = None,
     durable: bool = False,
     trace: AnyPath | None = None,
@@ -106,7 +105,6 @@ def serve(  # noqa: D417  # what is as in `train` is described there
     forget: float | None = None,
     patience: float | None = None,
     ready: Callable[[str, int], None] | None = None,
-    about: dict[str, Any] | None = None,
 ) -> Run:
     """Serve workers that connect over a network, until the end; `siag.work` is their side.
 
@@ -127,41 +125,41 @@ def serve(  # noqa: D417  # what is as in `train` is described there
         limits: on connections.
         linger: seconds to wait, nobody being there, before saving and ending; `None`: for ever.
         ready: called with host and port once the server listens.
-        about: more to keep in the run and the trace.
     """
     given = dict(locals()) | {"names": workers}  # the fields of `Spec` and of `Network`, and the rest
     network = Network(**{name: given[name] for name in NETWORK})
     with renamed({"names": "workers"}):
-        return serve_spec(Spec(**{name: given[name] for name in fields_of(serving=True)}), network, ready, about)
+        return serve_spec(Spec(**{name: given[name] for name in fields_of(serving=True)}), network, ready)
 
 
 NETWORK = tuple(each.name for each in fields(Network))
 
 
-def serve_spec(
-    spec: Spec,
-    network: Network,
-    ready: Callable[[str, int], None] | None = None,
-    about: dict[str, Any] | None = None,
-) -> Run:
+def serve_spec(spec: Spec, network: Network, ready: Callable[[str, int], None] | None = None) -> Run:
     """Serve what is described; see `serve`."""
     spec = spec.validate(serving=True)
     _carried("w0", spec.w0.size)
-    secured = network.secured(spec.names)
-    origin = _origin(spec.problem, spec.seed)
+    context, tokens = network.secured(spec.names)
+    limits, origin = network.limits or Limits.for_workers(spec.n), _origin(spec.problem, spec.seed)
     with ExitStack() as stack:
         listeners = [stack.enter_context(listener) for listener in listen(network.host, network.port)]
         for listener in listeners:  # a name may mean anything; this is where the socket is
             address = str(listener.getsockname()[0])
-            check_binding(address, secured.context is not None, secured.tokens.required, network.insecure)
-        assembly = Assembly(spec, about=about)
+            check_binding(address, context is not None, tokens.required, network.insecure)
+        assembly = Assembly(spec)
 
         def carry(session: Session) -> None:
             _carried("method", max(session.server.message_size, session.server.shown.size))
-            with on_hangup(lambda: session.soon(lambda: _readmit(session, secured.tokens))):
-                serve_eagerly(session, listeners, **secured._asdict(), ready=ready, origin=origin)
+            with _on_hangup(lambda: session.soon(lambda: _readmit(session, tokens))):
+                connections = Connections(session, tokens, limits, origin=origin, now=time.monotonic())
+                serve_eagerly(connections, listeners, context=context, ready=ready)
 
         return assembly.run(carry)
+
+
+def _on_hangup(act: Callable[[], None]) -> AbstractContextManager[None]:
+    """Do this on SIGHUP, on systems with that signal."""
+    return meaning(signal.SIGHUP, lambda *_: act()) if hasattr(signal, "SIGHUP") else nullcontext()
 
 
 def _readmit(session: Session, tokens: Tokens) -> None:
@@ -229,9 +227,7 @@ def work(
         The worker, with its counts of `reports` and `refused`.
     """
     place, tell = parse_address(address), say or (lambda text: None)
-    secret = read_token(None if token is None else Path(token))
-    if secret is not None and secret.remark:
-        tell(secret.remark)
+    secret = read_token(None if token is None else Path(token), tell)
     context = client_context(None if ca is None else Path(ca)) if tls or ca is not None else None
     if secret is not None and context is None and not insecure and not is_loopback(place[0]):
         raise BadInput("token", address, "sent over TLS beyond this machine", "give --ca or --tls, or --insecure")
@@ -239,20 +235,20 @@ def work(
     check_data(gradient, stream, problem, "stream")
     if problem is None:
         check_stream("stream", stream)
+        if seed or pause:
+            what, value = ("seed", seed) if seed else ("pause", pause)
+            raise BadInput(what, value, "left out without a problem", "streams have samples and a pace of their own")
     known = name is not None or secret is not None  # else the row may have been another's
 
     def make(description: dict[str, Any], w0: Floats) -> Task:
         chosen = make_method(description) if method is None else method
-        if problem is not None:
-            return FromProblem(problem, chosen, seed, w0, pause)
-        return FromStream(gradient, stream, chosen, w0, go_on=known)  # type: ignore[arg-type]  # checked above
+        return Source(gradient, problem, chosen, seed, w0, go_on=known).task(stream if problem is None else pause)
 
     if give_up is not None:
         give_up = check.real("give_up", give_up, low=0)
-    key = None if secret is None else secret.secret
-    worker = Worker(make, name=name, token=key, give_up=give_up, origin=_origin(problem, seed))
+    worker = Worker(make, name=name, token=secret, give_up=give_up, origin=_origin(problem, seed), say=tell)
     with nullcontext() if say is None else heard_by(say):
-        tell(TcpWorker(place, worker, context=context, say=tell).run())
+        tell(TcpWorker(place, worker, context=context).run())
     return worker
 
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import Any
 
+LOOK = 0.2  # seconds between two looks at a rate
+
 
 class State(StrEnum):
     """Where a worker is, as far as its server knows."""
@@ -33,10 +35,6 @@ class WorkerView:
     refused: int  # reports refused
     reason: str  # of the last refusal, or why it left; "" if none
 
-    def as_dict(self) -> dict[str, Any]:
-        """The fields by name, ready for JSON: null for what is not finite."""
-        return _plain(self)
-
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
@@ -57,7 +55,7 @@ class Snapshot:
 
     def as_dict(self) -> dict[str, Any]:
         """The fields by name, workers included, ready for JSON: null for what is not finite."""
-        found = _plain(self) | {"workers": [worker.as_dict() for worker in self.workers]}
+        found = _plain(self) | {"workers": [_plain(worker) for worker in self.workers]}
         del found["done"]
         return found
 
@@ -79,3 +77,30 @@ def bin_label(k: int) -> str:
 def _plain(shown: WorkerView | Snapshot) -> dict[str, Any]:
     found = {each.name: getattr(shown, each.name) for each in fields(shown)}
     return {name: None if isinstance(it, float) and not math.isfinite(it) else it for name, it in found.items()}
+
+
+class Rate:
+    """Events per second, averaged over the last seconds with weights that fall exponentially.
+
+    Args:
+        over: the number of seconds.
+        at_once: whether the first events count in full, instead of leading slowly away from 0.
+    """
+
+    def __init__(self, over: float, at_once: bool = False) -> None:
+        self._over, self._at_once = over, at_once
+        self.restart(0, -math.inf)
+
+    def restart(self, count: int, now: float) -> None:
+        """Only events from now on count; there were `count` before."""
+        self._rate, self._count, self._at = 0.0, count, now
+
+    def of(self, count: int, now: float) -> float:
+        """The rate, now that there were `count` events in all; looked at anew after 0.2 seconds at the earliest."""
+        passed = now - self._at
+        if passed >= LOOK:
+            rate = (count - self._count) / passed  # 0 at the first look, for ever after nothing
+            at_once = self._at_once and self._rate == 0.0
+            self._rate += (1.0 if at_once else 1.0 - math.exp(-passed / self._over)) * (rate - self._rate)
+            self._count, self._at = count, now
+        return self._rate

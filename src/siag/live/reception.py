@@ -10,7 +10,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, NamedTuple, Self, TypeAlias
 
 from siag.foundations import check
 from siag.foundations.types import Floats
@@ -20,6 +20,7 @@ from siag.live.frame_reader import FrameReader
 GRACE = 1.0  # seconds in which the other end may hang up before this one insists
 SLOWEST = 1 << 16  # bytes per second; a frame may take longer, the larger it is
 UNREAD = 1 << 16  # bytes a worker need not have read; and two models, if that is more
+BEFORE: wire.Expected = {wire.HELLO: wire.ASKED}  # the frames that a new connection may send
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,7 +28,7 @@ class Limits:
     """What a connection may take.
 
     Args:
-        connections: at most so many at a time; one without a hello makes room for a newer one.
+        connections: how many at a time, at most; one without a hello makes room for a newer one.
         hello: seconds from the connection to a complete hello.
         frame: seconds from the first byte of a frame to its last; large ones have longer, as if over a slow network.
     """
@@ -35,6 +36,11 @@ class Limits:
     connections: int = 2000
     hello: float = 10.0
     frame: float = 30.0
+
+    @classmethod
+    def for_workers(cls, n: int, **given: Any) -> Self:
+        """With room for two connections of each of n workers, unless `given` says otherwise."""
+        return cls(**{"connections": max(cls.connections, 2 * n)} | given)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "connections", check.integer("connections", self.connections))
@@ -59,9 +65,9 @@ class Connection:
         peer: where it comes from, in words.
     """
 
-    def __init__(self, place: Any, peer: str, expected: wire.Expected, due: float) -> None:
+    def __init__(self, place: Any, peer: str, due: float) -> None:
         self.place, self.peer, self.due = place, peer, due
-        self.reader = FrameReader(expected)
+        self.reader = FrameReader(BEFORE)
         self.row: int | None = None
         self.owed = self.closing = self.paused = self.trusted = self.large = False
         self.read_by = math.inf
@@ -92,42 +98,38 @@ Action: TypeAlias = Send | SendModel | Close
 Actions: TypeAlias = Sequence[Action]
 
 
-class Source(Protocol):
-    """Something beside workers' connections that has something to say."""
-
-    def fileno(self) -> int:
-        """To wait for it."""
-
-
 class Reception(ABC):
     """All connections of a server.
 
     Args:
         limits: on connections.
-        before: the frames that a new connection may send.
 
     Attributes:
+        server: what is served; workers read what it has `shown`.
         connections: those that are open, the oldest first.
         garbage: how many were closed for what they sent.
         pending: whether `flush` has something to do.
         epoch: changes when versions begin anew, so that two models of one version may differ.
-        sources: what else to wait for, and to call `heard` about.
+        sources: what else to wait for, each by its `fileno`, and to call `heard` about.
         failure: an error that is nobody's message, such as one of the user's loss; the transport raises it.
     """
 
-    def __init__(self, limits: Limits, before: wire.Expected) -> None:
-        self.limits, self.before = limits, before
+    server: Any
+
+    def __init__(self, limits: Limits) -> None:
+        self.limits = limits
         self.connections: dict[Connection, None] = {}
         self.garbage = 0
         self.pending = False
         self.epoch = 0
-        self.sources: Sequence[Source] = ()
+        self.sources: Sequence[Any] = ()
         self.failure: Exception | None = None
 
     @property
-    @abstractmethod
     def shown(self) -> Floats:
         """What workers read, to be sent by `SendModel`."""
+        shown: Floats = self.server.shown
+        return shown
 
     @abstractmethod
     def handle_frame(
@@ -144,13 +146,13 @@ class Reception(ABC):
         """Do what was put off; a transport calls this after all that has come at once, if it is `pending`."""
         return ()
 
-    def heard(self, source: Source, now: float) -> Iterable[Action]:
+    def heard(self, source: object, now: float) -> Iterable[Action]:
         """One of the `sources` has something to say."""
         return ()
 
     def open(self, place: Any, now: float, peer: str = "") -> Connection:
         """A connection is here."""
-        connection = Connection(place, peer, self.before, now + self.limits.hello)
+        connection = Connection(place, peer, now + self.limits.hello)
         self.connections[connection] = None
         return connection
 
@@ -160,7 +162,7 @@ class Reception(ABC):
         self.connections.pop(connection, None)
 
     def receive(self, connection: Connection, count: int, now: float) -> Iterable[Action]:
-        """So many bytes have come to where the connection's reader wanted them.
+        """`count` bytes have come to where the connection's reader wanted them.
 
         Each action is to be carried out before the next is asked for: a connection that does not read may be paused
         by it, and then the frames that are left wait for `resume`.
@@ -177,17 +179,15 @@ class Reception(ABC):
         except wire.BadFrame as error:
             yield from self.handle_garbage(connection, str(error), now)
             return
+        if connection.row is None or connection.closing:
+            return
         missing = reader.missing
-        if missing is None:
-            if connection.row is not None and not connection.closing:
-                connection.due, connection.large = math.inf, False
-        elif connection.row is not None and not connection.closing:
-            if handled:
-                connection.due = math.inf
-            if not connection.paused:  # a few more bytes do not extend the time for the rest
-                known = bool(missing) and not connection.large  # only now how many there are to come
-                connection.due = min(math.inf if known else connection.due, self.deadline(missing, now))
-            connection.large = bool(missing)
+        known = bool(missing) and not connection.large  # only now how many there are to come
+        connection.large = bool(missing)
+        if missing is None or handled or known:
+            connection.due = math.inf
+        if missing is not None and not connection.paused:  # a few more bytes do not extend the time for the rest
+            connection.due = min(connection.due, self.deadline(missing, now))
 
     def pause(self, connection: Connection, now: float) -> bool:
         """The other end does not read what it is sent; whether nothing is to be read from it until it does."""
@@ -213,7 +213,7 @@ class Reception(ABC):
             yield from self.receive(connection, count, now)
 
     def deadline(self, size: int, now: float) -> float:
-        """When so many bytes that begin to travel now must have arrived."""
+        """When `size` bytes that begin to travel now must have arrived."""
         return now + self.limits.frame + size / SLOWEST
 
     def unread(self) -> int:

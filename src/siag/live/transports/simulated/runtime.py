@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import random
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -13,15 +14,15 @@ from siag.activity.times import Arrivals, Times, duration
 from siag.foundations import check
 from siag.foundations.errors import BadInput, Missing
 from siag.foundations.rng import CLOCK, fresh
-from siag.live.connection import Limits
 from siag.live.connections import Connections
-from siag.live.parts import Parts
+from siag.live.interrupt import interruptible
+from siag.live.reception import Limits
 from siag.live.runtime import Runtime
 from siag.live.security import Tokens
 from siag.live.session import Session
 from siag.live.spec import Spec
 from siag.live.task import Task
-from siag.live.transports.virtual import Client, World
+from siag.live.transports.simulated.world import Client, Link, World
 from siag.live.worker import Worker
 from siag.simulation import Run
 from siag.storage.background import Inline
@@ -114,10 +115,6 @@ class Simulated(Runtime):
     def check_sendable(self, parameter: str, value: object, remedy: str) -> None:
         """Nothing is sent anywhere."""
 
-    def parts(self, spec: Spec) -> Parts:
-        """What is saved is on disk before anything else happens."""
-        return Parts(spec, background=lambda name: Inline())
-
     def prepare(self, spec: Spec) -> None:
         """Refuse what has no meaning in virtual time; machine code is made when it is first needed."""
         if any(spec.pauses or ()):
@@ -126,7 +123,7 @@ class Simulated(Runtime):
             raise Missing("folder", "a server that crashes goes on from there")
 
     def describe(self, workers: int) -> str:
-        """Where so many workers run, in words."""
+        """Where the workers run, in words."""
         return f"live, {workers} worker{'s' * (workers > 1)} in virtual time"
 
     def run(self, spec: Spec, tasks: list[Task]) -> Run:
@@ -135,16 +132,12 @@ class Simulated(Runtime):
             spec = replace(spec, progress=False)  # who is away, and back again, is as planned
         rehearsal = Rehearsal(self, tasks, spec.names)
         while True:
-            parts = self.parts(spec)
-            parts.clock, parts.entropy = lambda: rehearsal.now, rehearsal.entropy
-            try:
-                return self.open_and_run(spec, parts, rehearsal.serve)
-            except ServerCrashed:
-                continue
-
-    def carry(self, session: Session, tasks: list[Task]) -> None:
-        """Run workers and server until the session is over."""
-        Rehearsal(self, tasks, [member.name for member in session.server.members]).serve(session)
+            own = {"clock": lambda: rehearsal.world.now, "entropy": rehearsal.entropy}
+            # Inline: what is saved is on disk before anything else happens.
+            assembly = self.assemble(spec, background=lambda name: Inline(), **own)
+            with suppress(ServerCrashed), interruptible(assembly.session.end):
+                return assembly.run(rehearsal.serve, fruitful=True)
+            rehearsal.wait(self.faults.down)
 
 
 class ServerCrashed(BaseException):
@@ -158,76 +151,67 @@ class Rehearsal:
         runtime: how long things take, and what goes wrong.
         tasks: one for each worker.
         names: of the workers.
+
+    Attributes:
+        world: what happens, and when.
+        entropy: given a number, that many random bytes.
     """
 
     def __init__(self, runtime: Simulated, tasks: Sequence[Task], names: Sequence[str]) -> None:
-        self.runtime, self._faults, self._names, self._world = runtime, runtime.faults, names, World()
+        self._faults, self._tasks, self._names, self.world = runtime.faults, tasks, names, World()
         self._rng, self.entropy = random.Random(runtime.seed), random.Random(f"entropy {runtime.seed}").randbytes
         self._connections: Connections | None = None
-        self._doomed = False
-        self._tasks = [_again(task) if self._faults.crashes is not None else _once(task) for task in tasks]
         agenda = runtime.activity().begin(len(tasks), runtime.seed, 0)
         draws = fresh(runtime.seed, 1, CLOCK)
         law = None if self._faults.delay is None else self._faults.delay.law()
-        delay = None if law is None else lambda: float(duration(draws, law))
-        self._clients = [
-            Client(self._world, row, self._worker(row), lambda: self._connections, agenda, delay)
-            for row in range(len(tasks))
-        ]
+        self._delay = None if law is None else lambda: float(duration(draws, law))
+        rows = range(len(tasks))
+        self._clients = [Client(self.world, row, self._worker(row), self._connect, agenda) for row in rows]
         for time, row in zip(agenda.when.tolist(), agenda.who.tolist(), strict=True):
-            self._world.at(time, self._clients[row].start, row)
+            self.world.at(time, self._clients[row].start, row)
         for row, client in enumerate(self._clients):
             self._plan(self._faults.crashes, partial(self._crash, client, row))
             self._plan(self._faults.cuts, client.cut)
-        self._plan(self._faults.server, self._doom)
-
-    @property
-    def now(self) -> float:
-        """Virtual seconds since the start."""
-        return self._world.now
+        self._plan(self._faults.server, self._crash_server)
 
     def serve(self, session: Session) -> None:
         """Let everything happen until the session is over, or the server is killed."""
-        world, self._doomed = self._world, False
-        self._connections = Connections(session, Tokens.none(), EVERYBODY, now=world.now)
-        with session.running(lambda: world.now):
+        now = self.world.now
+        self._connections = Connections(session, Tokens.none(), EVERYBODY, now=now)
+        with session.running(lambda: self.world.now):
             self._happen(session, self._connections)
 
+    def wait(self, seconds: float) -> None:
+        """Let so much time pass, in which there is no server to connect to."""
+        until = self.world.now + seconds
+        self.world.at(until, lambda: None)
+        while self.world.now < until and self.world.step():
+            pass
+
     def _happen(self, session: Session, connections: Connections) -> None:
-        world, look, tick = self._world, self._world.now, -1.0
+        world, look, tick = self.world, self.world.now, -1.0
         while not session.over and any(client.alive for client in self._clients):
             if tick < session.next_tick < NEVER:
                 tick = session.next_tick
                 world.at(tick, lambda: session.look_after(world.now), len(self._clients))
             if not world.step():
                 break
-            if self._doomed:
-                self._end_life(connections)
             if connections.failure is not None:
                 raise connections.failure
             if world.now >= look:
                 look = world.now + LOOK
                 session.look_after(world.now)
 
-    def _doom(self) -> None:
-        self._doomed = self._connections is not None
-
-    def _end_life(self, connections: Connections) -> None:
-        """The server is killed: connections break, and for a while there is none to connect to."""
-        self._connections = None
-        for connection in list(connections.connections):
-            connection.place.cut()
-        until = self._world.now + self._faults.down
-        back: list[float] = []
-        self._world.at(until, lambda: back.append(until))
-        while not back and self._world.step():
-            pass
-        raise ServerCrashed
+    def _connect(self, client: Client) -> Link | None:
+        """A connection to the server, if there is one."""
+        return None if self._connections is None else Link(self.world, client, self._connections, self._delay)
 
     def _worker(self, row: int) -> Worker:
-        """A worker that begins."""
+        """A worker that begins; one that may crash has its task as it was before it began."""
         task, rng = self._tasks[row], random.Random(self._rng.random())
-        return Worker(lambda *_: task(), name=self._names[row], heartbeat=NEVER, rng=rng)
+        if self._faults.crashes is not None:
+            task = _copy(task)
+        return Worker(lambda *_: task, name=self._names[row], heartbeat=NEVER, rng=rng)
 
     def _plan(self, mean: float | None, fault: Callable[[], None]) -> None:
         """Have a fault happen again and again."""
@@ -235,28 +219,31 @@ class Rehearsal:
             return
 
         def happen() -> None:
-            fault()
-            self._plan(mean, fault)
+            try:
+                fault()
+            finally:
+                self._plan(mean, fault)
 
-        self._world.after(self._rng.expovariate(1.0 / mean), happen)
+        self.world.after(self._rng.expovariate(1.0 / mean), happen)
 
     def _crash(self, client: Client, row: int) -> None:
-        """Kill a worker's process; it is started again."""
-        if client.alive:
-            client.kill(self._worker(row))
-            client.start_after(self._faults.down)
+        """Kill a worker's process, unless it is down already; it is started again."""
+        if client.alive and client.started:
+            client.kill(self._worker(row), self._faults.down)
+
+    def _crash_server(self) -> None:
+        """Kill the server, if there is one: its connections break."""
+        connections, self._connections = self._connections, None
+        if connections is not None:
+            for connection in list(connections.connections):
+                connection.place.cut()
+            raise ServerCrashed
 
 
-def _once(task: Task) -> Callable[[], Task]:
-    """The task itself: its worker never begins anew."""
-    return lambda: task
-
-
-def _again(task: Task) -> Callable[[], Task]:
-    """The task as it is now, before it has begun, as often as it is wanted."""
+def _copy(task: Task) -> Task:
+    """The same task, which has not begun."""
     try:
-        kept = copy.deepcopy(task)
+        return copy.deepcopy(task)
     except TypeError as error:
         remedy = "give a function that makes the stream"
         raise BadInput("streams", "one that cannot be read twice", f"able to begin anew ({error})", remedy) from None
-    return lambda: copy.deepcopy(kept)

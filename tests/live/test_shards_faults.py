@@ -102,7 +102,6 @@ def test_over_tls_too(tmp_path):
 
 def test_a_follower_that_was_killed_is_restored_and_the_run_goes_on(tmp_path):
     path, folder = tmp_path / "run.trace", tmp_path / "state"
-    until = Until(reports=500)
     killed, standby = Process(2, 1, folder), Process(2, 1, folder)
     places = {}
 
@@ -112,23 +111,26 @@ def test_a_follower_that_was_killed_is_restored_and_the_run_goes_on(tmp_path):
         return places["now"]
 
     workers = [of_problem(addresses, str(i), pause=0.01, wait=0.02) for i in range(PROBLEM.n)]
-    first = Split(2, folder=folder, trace=path, until=until, followers=[killed])
+    first = Split(2, folder=folder, trace=path, until=Until(reports=10**6), followers=[killed])
     first.__enter__()
     places["now"] = first.addresses()
-    wait_until(lambda: first.session.store._common > 1 and first.server.reports > 100)
+    wait_until(lambda: first.server.reports > 100)
+    begun = first.session.store._common + 1  # perhaps of a moment before
+    wait_until(lambda: first.session.store._common > begun)
     killed.stop()
     first.wait()
     places.clear()
     with pytest.raises(ShardLost, match=r"shard 1 .* is lost"):
         first.__exit__(None, None, None)
-    second = Split(2, folder=folder, trace=path, until=until, followers=[standby])
+    reports = first.server.reports + 100
+    second = Split(2, folder=folder, trace=path, until=Until(reports=reports), followers=[standby])
     assert 0 < second.server.version <= first.server.version
     with second:
         places["now"] = second.addresses()
         run = finish(second, workers)
     standby.stop()
     assert run.t[0] == 0  # the whole curve
-    assert run.reads[0, -1] == 500
+    assert run.reads[0, -1] == reports
     assert same(path, second, run)
 
 

@@ -104,11 +104,14 @@ class Connections(Reception):
 
     def receive(self, connection: Connection, count: int, now: float) -> Iterable[Action]:
         """`count` bytes have come, almost always one whole frame; see `Reception.receive`."""
-        if connection.due < math.inf or connection.paused or connection.closing:  # there is more to think of
+        if connection.row is None or connection.paused or connection.closing:  # there is more to think of
             return super().receive(connection, count, now)
         try:
             frame = connection.reader.whole(count)
-            return super().receive(connection, 0, now) if frame is None else self.handle_frame(connection, *frame, now)
+            if frame is None:
+                return super().receive(connection, 0, now)
+            connection.due, connection.large = math.inf, False
+            return self.handle_frame(connection, *frame, now)
         except wire.BadFrame as error:
             return self.handle_garbage(connection, str(error), now)
 

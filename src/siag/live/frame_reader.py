@@ -32,6 +32,7 @@ class FrameReader:
         self.tap: Callable[[wire.Head, memoryview], tuple[wire.Head, memoryview]] | None = None
         self._stage = bytearray(stage)
         self._view = memoryview(self._stage)
+        self._first = self._view[: wire.STAGE]
         self._low = self._high = 0  # what is on the stage and not read yet
         self._head: wire.Head | None = None  # of a large frame on its way
         self._array = memoryview(b"")
@@ -49,7 +50,7 @@ class FrameReader:
         if self._head is not None:
             return self._array[self._got :]
         if not self._high:
-            return self._view
+            return self._first
         if self._low:
             left = self._high - self._low
             self._stage[:left] = self._stage[self._low : self._high]
@@ -64,15 +65,26 @@ class FrameReader:
             self._got += count
 
     def whole(self, count: int) -> tuple[wire.Head, memoryview] | None:
-        """The same, at the beginning of a frame; that frame, if the bytes are all of it and nothing more."""
+        """The same; the frame that these bytes complete, if nothing came before it that is not read, and nothing after.
+
+        If it returns `None`, `next` may still have frames.
+        """
+        head = self._head
+        if head is not None:
+            self._got += count
+            return self._finish_large(head)
         self._high += count
         if self._low or self._high < HEADER:
             return None
         head = wire.parse_head(self._stage, self.expected)
-        if HEADER + head.length != self._high:
-            return None
-        payload, self._high = self._view[HEADER : self._high], 0
-        return (head, payload) if self.tap is None else self.tap(head, payload)
+        end = HEADER + head.length
+        if end == self._high:
+            self._high = 0
+            payload = self._view[HEADER:end]
+            return (head, payload) if self.tap is None else self.tap(head, payload)
+        if end > len(self._stage):
+            self._begin_large(head, HEADER)
+        return None
 
     def feed(self, content: wire.Raw) -> Iterator[tuple[wire.Head, memoryview]]:
         """The frames that are complete with these bytes; `expected` may change from one to the next."""

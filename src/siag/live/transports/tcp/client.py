@@ -48,6 +48,7 @@ class ClientConnection:
             plain.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             self._socket = plain if context is None else context.wrap_socket(plain, server_hostname=address[0])
             self._socket.setblocking(False)
+            self._secure = context is not None
         except BaseException:
             plain.close()
             raise
@@ -151,7 +152,7 @@ class ClientConnection:
     def _receive(self, view: memoryview, patience: float) -> int:
         """Wait for something, and receive it."""
         while True:
-            if not (self._decrypted() or self._spinner(self._look)):
+            if not ((self._secure and self._decrypted()) or self._spinner(self._look)):
                 self._wait(patience)
             try:
                 return self._receive_now(view)
@@ -170,10 +171,8 @@ class ClientConnection:
 
     def _decrypted(self) -> bool:
         """Whether TLS has something that the socket would not tell of."""
-        if not isinstance(self._socket, ssl.SSLSocket):
-            return False
         with self._call:
-            return self._socket.pending() > 0
+            return isinstance(self._socket, ssl.SSLSocket) and self._socket.pending() > 0
 
     def _wait(self, seconds: float, writing: bool = False) -> None:
         """Wait until the socket can be read, or written."""

@@ -45,7 +45,7 @@ class Endpoint:
         self._near = 0  # connections from this machine
         self._scheduled = False
         self._at_once = reception.shown.nbytes + wire.HEADER.size <= wire.STAGE and wire.NATIVE
-        self._model = (-1, -1, memoryview(b""))  # an epoch, a version, and its w as bytes
+        self._model = (-1, -1, b"")  # an epoch, a version, and the frame with its w
         for source in reception.sources:
             self._loop.add_reader(source.fileno(), self._hear, source)
 
@@ -81,11 +81,13 @@ class Endpoint:
             return
         if peer.show(action):
             return
-        head, epoch = before + wire.head(wire.MODEL, shown.nbytes, version), self.reception.epoch
+        epoch = self.reception.epoch
         if self._model[:2] != (epoch, version):  # one copy for all who get it: w moves on meanwhile
-            self._model = epoch, version, memoryview(shown.astype("<f8", copy=False).tobytes())
-        write(head)
-        write(self._model[2])
+            numbers = shown.astype("<f8", copy=False)
+            self._model = epoch, version, b"".join((wire.head(wire.MODEL, shown.nbytes, version), numbers.data))
+        if before:
+            write(before)
+        write(self._model[2])  # header and all: a worker is woken once
 
     def _hear(self, source: Any) -> None:
         """Something that is no worker has something to say."""

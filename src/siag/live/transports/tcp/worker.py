@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from typing import Any
 
 from siag.foundations.errors import reason_of
 from siag.live import wire
@@ -19,13 +20,16 @@ from siag.live.interrupt import wakeable
 from siag.live.task import StreamEnded, last_words
 from siag.live.transports.tcp.client import ClientConnection
 from siag.live.welcome import Dismissed
-from siag.live.worker import Actions, Connect, End, GaveUp, HangUp, Phase, Send, Worker
+from siag.live.worker import Actions, Connect, End, GaveUp, Phase, Send, Worker
 
 LONG = 0.05  # seconds; after a gradient that took longer, see whether the server has said goodbye meanwhile
 PARTING = 5.0  # seconds to wait for the server to note that this worker leaves
 AT_ONCE = 0.5  # seconds to wait for the other thread when the user's code has failed
 NO_TLS = ("WRONG_VERSION_NUMBER", "UNKNOWN_PROTOCOL", "RECORD_LAYER_FAILURE", "PACKET_LENGTH_TOO_LONG")
 PERHAPS_TLS = "it hung up at our hello; if it uses TLS, give --ca or --tls"
+
+LEAVING = Phase.LEAVING  # an enum's members are slow to look up
+NOTHING: dict[str, Any] = {}
 
 Address = tuple[str, int]
 Connector = Callable[[Sequence[Address], ssl.SSLContext | None], ClientConnection]
@@ -152,12 +156,12 @@ class TcpWorker:
     def _do(self, actions: Actions) -> None:
         """Carry out what the worker wants done."""
         for action in actions:
-            if isinstance(action, HangUp):
-                self._hang_up()
-            elif isinstance(action, Connect):
+            if type(action) is Send:
+                self._send(action)
+            elif type(action) is Connect:
                 self._connect_at = time.monotonic() + action.after
             else:
-                self._send(action)
+                self._hang_up()
         if self._outside and self.worker.end is not None:
             self._wake()
 
@@ -171,7 +175,7 @@ class TcpWorker:
             self._poll()  # perhaps it said goodbye before it hung up
             if self._connection is connection:
                 self._lost(error)
-        if self._connection is connection and self.worker.phase is Phase.LEAVING:
+        if self.worker.phase is LEAVING and self._connection is connection:
             connection.drain(PARTING)
             self._hang_up()
             self._do(self.worker.lost("", time.monotonic()))
@@ -198,14 +202,15 @@ class TcpWorker:
             return
         try:
             head, payload = connection.receive(worker.expected, worker.model_place())
-            content = {} if head.kind == wire.MODEL else wire.parse_text(payload)
+            content = NOTHING if head.kind == wire.MODEL else wire.parse_text(payload)
             actions = worker.frame(head, content, time.monotonic())
             if head.kind == wire.WELCOME and worker.share:
                 connection.share(content.get("memory"), *worker.lengths)
         except (OSError, wire.BadFrame) as error:
             self._lost(error)
             return
-        self._do(actions)
+        if actions:  # seldom
+            self._do(actions)
 
     def _poll(self) -> None:
         """Do what the server has said unasked; never waits."""

@@ -22,8 +22,8 @@ import numpy as np
 
 import siag
 from benchmarks.jobs import ENOUGH, STEP, Watch
-from siag.live import wire
-from siag.live.worker import HEARTBEAT
+from siag.live.protocol import wire
+from siag.live.protocol.worker import HEARTBEAT
 from siag.server.parameter_server import ParameterServer
 from siag.server.status import Snapshot
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from siag.foundations.files import write_text
-from siag.live.wire import HEADER
+from siag.live.protocol.wire import HEADER
 
 PAGE = Path(__file__).parent.parent / "docs" / "cluster.md"
 BEGIN, END = "<!-- sizing: written by `python -m benchmarks ray` -->", "<!-- end of sizing -->"

@@ -11,10 +11,10 @@ from time import monotonic, sleep
 import numpy as np
 
 import siag
-from siag.live import worker as at_worker
-from siag.live.connections import Connections
-from siag.live.frame_reader import FrameReader
-from siag.live.reception import Close, Limits, Send, SendModel, model_frame
+from siag.live.protocol import worker as at_worker
+from siag.live.protocol.connections import Connections
+from siag.live.protocol.frame_reader import FrameReader
+from siag.live.protocol.reception import Close, Limits, Send, SendModel, model_frame
 from siag.live.security import Tokens
 from siag.live.task import StreamEnded, last_words
 

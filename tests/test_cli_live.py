@@ -19,7 +19,7 @@ import pytest
 
 import siag
 from siag.live import serve as module
-from siag.live.reception import Limits
+from siag.live.protocol.reception import Limits
 from siag.runtimes import Ending
 from siag.server import Guard, ParameterServer
 from terminals import PATIENCE, Desk, Shell, snapshots, wait_for

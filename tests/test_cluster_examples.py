@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from siag.cli import siag as group
-from siag.live.wire import HEADER
+from siag.live.protocol.wire import HEADER
 
 ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / "examples" / "cluster"

@@ -1,10 +1,13 @@
-"""Where a live run runs, who watches it, and why it ended: the public names of `siag.live`."""
+"""Where a live run runs, who watches it, and why it ended: the public names of `siag.live`.
+
+The base class of runtimes is in `siag.live.runtime`.
+"""
 
 from siag.live.monitor.metrics import Metrics
 from siag.live.monitor.watch import JsonLines, Quiet, Several, Terminal, Watcher
+from siag.live.protocol.reception import Limits
 from siag.live.ray import Ray
 from siag.live.reasons import Ending, Failure
-from siag.live.reception import Limits
 from siag.live.runtime import Runtime
 from siag.live.serve import Network, serve, work
 from siag.live.spec import Spec

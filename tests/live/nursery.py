@@ -13,8 +13,8 @@ import time
 from peers import gap
 from tests.specs import assembly_of
 
-from siag.live.connections import Connections
-from siag.live.reception import Limits
+from siag.live.protocol.connections import Connections
+from siag.live.protocol.reception import Limits
 from siag.live.security import Tokens
 from siag.live.transports.tcp.endpoint import listen
 from siag.live.transports.tcp.server import serve_eagerly

@@ -5,18 +5,18 @@ import random
 
 import numpy as np
 
-from siag.live import wire
-from siag.live.connections import Connections
 from siag.live.curve import Curve
-from siag.live.frame_reader import FrameReader
 from siag.live.monitor.watch import Quiet
-from siag.live.reception import Limits, Send, SendModel
+from siag.live.protocol import wire
+from siag.live.protocol.connections import Connections
+from siag.live.protocol.frame_reader import FrameReader
+from siag.live.protocol.reception import Limits, Send, SendModel
+from siag.live.protocol.welcome import Dismissed, make_method
+from siag.live.protocol.worker import Connect, HangUp, Phase, Worker
 from siag.live.security import Tokens
 from siag.live.session import Session
 from siag.live.task import FromStream, StreamEnded
 from siag.live.until import Until
-from siag.live.welcome import Dismissed, make_method
-from siag.live.worker import Connect, HangUp, Phase, Worker
 from siag.methods import SIAG
 from siag.server.guard import Guard
 from siag.server.parameter_server import ParameterServer

@@ -18,12 +18,14 @@ sys.path.append(str(Path(__file__).parents[2]))  # for scripts that tests start,
 
 from tests.specs import spec_of
 
-from siag.live import wire
 from siag.live.assembly import Assembly
-from siag.live.connections import Connections
 from siag.live.monitor.watch import Quiet
+from siag.live.protocol import wire
+from siag.live.protocol.connections import Connections
+from siag.live.protocol.reception import Limits
+from siag.live.protocol.welcome import make_method
+from siag.live.protocol.worker import Worker
 from siag.live.reasons import Ending
-from siag.live.reception import Limits
 from siag.live.security import Tokens
 from siag.live.serve import work
 from siag.live.sharding.client import connect
@@ -31,8 +33,6 @@ from siag.live.task import FromStream
 from siag.live.transports.tcp.endpoint import listen
 from siag.live.transports.tcp.server import serve_eagerly
 from siag.live.transports.tcp.worker import TcpWorker
-from siag.live.welcome import make_method
-from siag.live.worker import Worker
 from siag.methods import SIAG
 from siag.server.guard import Guard
 from siag.steps import Constant

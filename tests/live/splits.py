@@ -10,8 +10,9 @@ from tests.specs import spec_of
 
 import siag
 from siag.live.assembly import Assembly
-from siag.live.connections import Connections
-from siag.live.reception import Limits
+from siag.live.protocol.connections import Connections
+from siag.live.protocol.reception import Limits
+from siag.live.protocol.welcome import make_method
 from siag.live.security import Tokens
 from siag.live.sharding import Follower
 from siag.live.sharding.client import connect
@@ -20,7 +21,6 @@ from siag.live.sharding.slices import Shard
 from siag.live.task import FromProblem
 from siag.live.transports.tcp.client import ClientConnection
 from siag.live.until import Until
-from siag.live.welcome import make_method
 from siag.methods import SIAG
 from siag.problems import LeastSquares
 from siag.server.guard import Guard

@@ -12,11 +12,11 @@ from pair import D, Desk, begun
 
 import siag
 from siag.foundations.errors import BadInput
-from siag.live import wire
 from siag.live.certificates import make_certificates
-from siag.live.connections import OCCUPIED
+from siag.live.protocol import wire
+from siag.live.protocol.connections import OCCUPIED
+from siag.live.protocol.reception import GRACE, SLOWEST, UNREAD, Limits
 from siag.live.reasons import Ending
-from siag.live.reception import GRACE, SLOWEST, UNREAD, Limits
 from siag.live.security import Tokens, read_token
 from siag.live.session import Session
 from siag.server.guard import Guard

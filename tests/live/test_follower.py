@@ -6,8 +6,8 @@ from pair import Desk
 from tests.specs import spec_of
 
 from siag.foundations.errors import BadFile
-from siag.live import wire
-from siag.live.reception import Limits
+from siag.live.protocol import wire
+from siag.live.protocol.reception import Limits
 from siag.live.security import Tokens
 from siag.live.sharding.follower import BEAT, FollowerConnections
 from siag.live.sharding.orders import NOTE, Answer, GoBack, Move, Save, Take, frames, pack

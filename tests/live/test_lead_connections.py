@@ -4,9 +4,9 @@ from collections import deque
 
 import numpy as np
 
-from siag.live import wire
 from siag.live.assembly import Assembly
-from siag.live.reception import Limits, SendModel
+from siag.live.protocol import wire
+from siag.live.protocol.reception import Limits, SendModel
 from siag.live.security import Tokens
 from siag.live.sharding.lead import LeadConnections, LeadServer
 from siag.live.sharding.link import Note

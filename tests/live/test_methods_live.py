@@ -13,11 +13,11 @@ from siag.activity import EveryArrivals
 from siag.foundations.errors import Unsuitable
 from siag.foundations.rng import SAMPLES, blank, key, rewind
 from siag.live.curve import Curve
+from siag.live.protocol.welcome import described, make_method
 from siag.live.session import Session
 from siag.live.task import FromProblem, FromStream, Given, StreamEnded
 from siag.live.transports.shared_memory.server import Embedded
 from siag.live.until import Until
-from siag.live.welcome import described, make_method
 from siag.methods import (
     ADPSGD,
     IAG,

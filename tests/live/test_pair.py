@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from pair import D, Desk, Pair, begun
 
-from siag.live.worker import End
+from siag.live.protocol.worker import End
 from siag.methods import LAG, SIAG
 
 SAMPLES = 3

@@ -14,7 +14,7 @@ import siag
 from disks import SmallDisk
 from siag.activity import EveryArrivals, Tick, Trace
 from siag.live.checkpoints import SAVE
-from siag.live.durable_log import ENTRY, REPORTED
+from siag.live.durable_log import LAYOUT, REPORTED
 from siag.live.reasons import Ended, Ending, Failure, Problem, Trouble
 from siag.live.session import LOOK, SHOW
 from siag.server import Departed, Guard, Refused
@@ -519,7 +519,7 @@ def test_a_log_that_ends_with_a_report_which_was_never_accepted_is_gone_on_with(
     options = {"folder": tmp_path, "durable": True, "guard": Guard(jump=None)}
     first = assembled(**options)
     diverged(first)
-    first.store.log(ENTRY.pack(REPORTED, 0, 0, 0, 1.0), np.full(D, math.nan).data.cast("B"))
+    first.store.log(LAYOUT.pack(REPORTED, 0, 0, 0, 1.0), np.full(D, math.nan).data.cast("B"))
     first.store.sync()
     first.disk.kill()
     assert assembled(**options).server.version == 5

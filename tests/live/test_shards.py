@@ -12,11 +12,11 @@ from splits import PROBLEM, Split, finish, hands, of_problem, same
 
 from siag.activity import EveryArrivals, Tick
 from siag.foundations.errors import BadFile, DivergenceWarning, SiagError
-from siag.live import wire
+from siag.live.protocol import wire
+from siag.live.protocol.welcome import make_method
 from siag.live.sharding.client import ShardedConnection, connect
 from siag.live.task import FromProblem, FromStream, StreamEnded
 from siag.live.until import Until
-from siag.live.welcome import make_method
 from siag.methods import SGD, SIAG, Averaged
 from siag.server.guard import Guard
 from siag.server.members import Departed

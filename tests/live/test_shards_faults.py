@@ -13,13 +13,13 @@ from splits import PROBLEM, Process, Split, finish, hands, of_problem, same
 from tests.specs import spec_of
 
 from siag.foundations.errors import BadFile, SiagError
-from siag.live import wire
 from siag.live.certificates import make_certificates
+from siag.live.protocol import wire
+from siag.live.protocol.welcome import Dismissed
 from siag.live.security import Tokens, client_context, server_context
 from siag.live.sharding import ShardLost
 from siag.live.sharding.slices import Shard, ShardStore
 from siag.live.until import Until
-from siag.live.welcome import Dismissed
 from siag.methods import SIAG
 from siag.storage.saved_model import read_model
 from siag.storage.store import Store

@@ -8,8 +8,8 @@ from peers import PATIENCE, Client, D, Notes, Noting, Served, in_thread, pull, t
 
 import siag
 from siag.foundations.errors import BadInput, Missing
-from siag.live import wire
-from siag.live.reception import Limits
+from siag.live.protocol import wire
+from siag.live.protocol.reception import Limits
 from siag.live.security import check_binding
 from siag.live.serve import parse_address, serve
 from siag.live.transports.tcp.client import ClientConnection

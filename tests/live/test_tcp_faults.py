@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 from peers import Client, D, Noting, Proxy, Served, memory, wait_until
 
-from siag.live import reception as server_connection
-from siag.live import wire
-from siag.live.reception import Limits
+from siag.live.protocol import reception as server_connection
+from siag.live.protocol import wire
+from siag.live.protocol.reception import Limits
 from siag.live.transports.tcp.client import ClientConnection
 from siag.server.guard import Guard
 

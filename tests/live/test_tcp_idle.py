@@ -14,8 +14,8 @@ import pytest
 from peers import PATIENCE, D, Served, Working, pull, target, wait_until
 
 import siag
-from siag.live import wire
 from siag.live.interrupt import wakeable
+from siag.live.protocol import wire
 from siag.live.task import FromStream
 from siag.live.transports.tcp.client import ClientConnection
 from siag.methods import SIAG
@@ -28,7 +28,7 @@ SCRIPT = """
     from peers import pull, target
     import siag
     from siag.streams import Follow
-    from siag.live.welcome import Dismissed
+    from siag.live.protocol.welcome import Dismissed
 
     def waiting():
         samples = target(1)

@@ -11,7 +11,7 @@ from peers import Client, D, Noting, Served, wait_until
 from splits import Split, finish, hands, of_problem, same
 
 import siag
-from siag.live import wire
+from siag.live.protocol import wire
 from siag.live.transports.tcp import memory as tcp_memory
 from siag.live.until import Until
 from siag.problems import LeastSquares

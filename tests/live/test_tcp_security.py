@@ -13,13 +13,13 @@ from peers import Client, D, Noting, Served, in_thread, memory, pull, target, wa
 
 import siag
 from siag.foundations.errors import BadInput, Unsuitable
-from siag.live import wire
 from siag.live.certificates import make_certificates
-from siag.live.reception import Limits
+from siag.live.protocol import wire
+from siag.live.protocol.reception import Limits
+from siag.live.protocol.welcome import Dismissed
 from siag.live.security import Tokens, client_context, read_token, server_context
 from siag.live.serve import parse_address, serve, work
 from siag.live.transports.tcp.client import ClientConnection
-from siag.live.welcome import Dismissed
 from siag.streams import Follow
 
 NONSENSE = np.full(D, np.nan).tobytes()

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from peers import D, Served, wait_until
 
-from siag.live import wire
 from siag.live.certificates import make_certificates
+from siag.live.protocol import wire
 from siag.live.security import client_context, server_context
 from siag.live.transports import waiting as spin
 from siag.live.transports.tcp.client import ClientConnection

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from siag.live import wire
-from siag.live.welcome import described, make_method
+from siag.live.protocol import wire
+from siag.live.protocol.welcome import described, make_method
 
 ANY = dict.fromkeys(range(1, 10), (0, wire.LARGEST))
 long = st.integers(-(2**63), 2**63 - 1)

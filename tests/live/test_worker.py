@@ -5,9 +5,8 @@ import random
 import numpy as np
 import pytest
 
-from siag.live import wire
-from siag.live.task import FromProblem
-from siag.live.worker import (
+from siag.live.protocol import wire
+from siag.live.protocol.worker import (
     LONGEST_WAIT,
     REJOIN,
     Connect,
@@ -17,6 +16,7 @@ from siag.live.worker import (
     Send,
     Worker,
 )
+from siag.live.task import FromProblem
 from siag.methods import SIAG
 from siag.problems import LeastSquares
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from siag.live import wire
+from siag.live.protocol import wire
 from siag.live.sharding.slices import slice_of
 from siag.live.sharding.worker_slices import Slices
 

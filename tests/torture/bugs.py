@@ -18,9 +18,9 @@ from tests.torture.shards import ShardedTorture
 from tests.torture.world import Torture
 
 from siag.foundations.types import Floats
-from siag.live.connections import Connections
-from siag.live.outbox import Outbox
-from siag.live.reception import Actions, Connection
+from siag.live.protocol.connections import Connections
+from siag.live.protocol.outbox import Outbox
+from siag.live.protocol.reception import Actions, Connection
 from siag.methods import SIAG
 from siag.server import ParameterServer
 from siag.server.ledger import SAMPLES

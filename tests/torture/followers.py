@@ -13,7 +13,7 @@ from tests.torture.observed import FOLDER
 from tests.torture.shadow import Broken, require
 from tests.torture.world import LOOK
 
-from siag.live.reception import Action, Actions, Connection, Limits
+from siag.live.protocol.reception import Action, Actions, Connection, Limits
 from siag.live.security import Tokens
 from siag.live.sharding.follower import LEAD, FollowerConnections
 from siag.live.sharding.orders import Order, SliceServer

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 from tests.torture.network import Process, Wire
 
 from siag.foundations.types import Floats
-from siag.live import wire
-from siag.live.frame_reader import FrameReader
+from siag.live.protocol import wire
+from siag.live.protocol.frame_reader import FrameReader
+from siag.live.protocol.worker import Actions
 from siag.live.sharding.slices import slice_of
 from siag.live.sharding.worker_slices import VISITS, Slices
-from siag.live.worker import Actions
 
 if TYPE_CHECKING:
     from tests.torture.followers import Follower

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Protocol
 
-from siag.live.reception import Action
+from siag.live.protocol.reception import Action
+from siag.live.protocol.worker import Actions, Worker
 from siag.live.transports.simulated.world import Client, Link
-from siag.live.worker import Actions, Worker
 
 if TYPE_CHECKING:
     from tests.torture.world import Torture

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 from tests.torture.disk import Deferred
 from tests.torture.shadow import Shadow
 
-from siag.live import wire
 from siag.live.assembly import Assembly
+from siag.live.protocol import wire
+from siag.live.protocol.worker import Phase, Worker
 from siag.live.spec import Spec
 from siag.live.task import FromProblem, StreamEnded
-from siag.live.worker import Phase, Worker
 from siag.storage.store import Store
 
 if TYPE_CHECKING:

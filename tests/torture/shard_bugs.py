@@ -8,7 +8,7 @@ from typing import Any
 from tests.torture.followers import Strict
 from tests.torture.shards import WatchedLead
 
-from siag.live.reception import Action
+from siag.live.protocol.reception import Action
 from siag.live.sharding.orders import GoBack, frames, pack
 from siag.storage.store import Recovery
 

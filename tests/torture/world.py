@@ -19,14 +19,14 @@ from tests.torture.shadow import ETA, FAR, Shadow, require
 from siag.activity import Clock, EveryArrivals, Exponential, Tick, Trace
 from siag.foundations.errors import SiagError
 from siag.live.assembly import Assembly
-from siag.live.connections import Connections
+from siag.live.protocol.connections import Connections
+from siag.live.protocol.reception import Action, Limits
+from siag.live.protocol.worker import Phase, Worker
 from siag.live.reasons import Ending, Trouble
-from siag.live.reception import Action, Limits
 from siag.live.security import Tokens
 from siag.live.spec import Spec
 from siag.live.transports.simulated.world import World
 from siag.live.until import Until
-from siag.live.worker import Phase, Worker
 from siag.methods import SIAG
 from siag.problems import LeastSquares
 from siag.server import DROP, KEEP, ParameterServer

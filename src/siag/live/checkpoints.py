@@ -10,7 +10,7 @@ import numpy as np
 
 from siag.foundations.errors import reason_of
 from siag.live.announcer import Announcer
-from siag.live.durable_log import ENTRY
+from siag.live.durable_log import LAYOUT
 from siag.live.reasons import Trouble
 from siag.server.parameter_server import ParameterServer
 from siag.storage.store import Store
@@ -78,7 +78,7 @@ class Checkpoints:
     def log(self, kind: int, row: int, stamp: int, sample: int, now: float, *numbers: memoryview) -> None:
         """In durable mode: keep what was done; it is on disk after the next `commit`."""
         if self._log is not None:
-            self._log.log(ENTRY.pack(kind, row, stamp, sample, self._server.seconds(now)), *numbers)
+            self._log.log(LAYOUT.pack(kind, row, stamp, sample, self._server.seconds(now)), *numbers)
             self._uncommitted = True
 
     def commit(self) -> None:

@@ -16,8 +16,8 @@ from siag.server.status import State
 from siag.storage.store import Recovery, Store
 from siag.storage.trace_writer import TraceLines
 
-ENTRY = struct.Struct("<Bqqqd")  # kind, row, stamp, sample, seconds; a report's numbers follow
-REPORTED, TICKED, LEFT, SKIPPED, FORGOT = range(5)
+LAYOUT = struct.Struct("<Bqqqd")  # kind, row, stamp, sample, seconds; a report's numbers follow
+REPORTED, TICKED, LEFT, SKIPPED, MEMORY_LOST = range(5)
 BEYOND = "with them w leaves the range of numbers"
 
 
@@ -66,15 +66,15 @@ def _redo_all(
 
 def redo(server: ParameterServer, entry: bytes, now: float) -> float:
     """Do again what an entry says was done; return when that was."""
-    kind, row, stamp, sample, seconds = ENTRY.unpack_from(entry)
+    kind, row, stamp, sample, seconds = LAYOUT.unpack_from(entry)
     at = now + seconds - server.seconds(now)
     if kind == REPORTED:
-        server.push(row, stamp, np.frombuffer(entry, np.float64, offset=ENTRY.size), sample, at)
+        server.push(row, stamp, np.frombuffer(entry, np.float64, offset=LAYOUT.size), sample, at)
     elif kind == SKIPPED:
         server.skip(row, stamp, sample, at)
     elif kind == TICKED:
         server.tick(at)
-    elif kind == FORGOT:
+    elif kind == MEMORY_LOST:
         server.memory_lost(row, at)
     elif kind == LEFT:
         server.leave(row, at, "it had left before")

@@ -18,9 +18,12 @@ from siag.foundations.errors import BadInput, Missing, SiagError
 from siag.foundations.signals import meaning
 from siag.foundations.types import Floats
 from siag.live.assembly import Assembly
-from siag.live.connections import Connections
 from siag.live.monitor.watch import Watcher
-from siag.live.reception import Limits
+from siag.live.protocol.connections import Connections
+from siag.live.protocol.reception import Limits
+from siag.live.protocol.welcome import make_method
+from siag.live.protocol.wire import LARGEST, PORT
+from siag.live.protocol.worker import Worker
 from siag.live.security import Tokens, check_binding, client_context, is_loopback, read_token, server_context
 from siag.live.session import Session
 from siag.live.spec import AnyPath, Spec, check_data, check_path, fields_of, prints_alike, renamed
@@ -29,9 +32,6 @@ from siag.live.transports.tcp.endpoint import listen
 from siag.live.transports.tcp.server import serve_eagerly
 from siag.live.transports.tcp.worker import TcpWorker
 from siag.live.until import Until
-from siag.live.welcome import make_method
-from siag.live.wire import LARGEST, PORT
-from siag.live.worker import Worker
 from siag.methods import Method
 from siag.problems import Problem
 from siag.server.guard import Guard

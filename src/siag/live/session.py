@@ -15,7 +15,7 @@ from siag.live.announcer import Announcer
 from siag.live.checkpoints import Checkpoints
 from siag.live.curve import Curve
 from siag.live.departures import GONE, Departures
-from siag.live.durable_log import FORGOT, LEFT, REPORTED, SKIPPED, TICKED, go_on
+from siag.live.durable_log import LEFT, MEMORY_LOST, REPORTED, SKIPPED, TICKED, go_on
 from siag.live.monitor.watch import Watcher
 from siag.live.reasons import Ended, Ending, Failure, Problem, Trouble, refusal
 from siag.server.guard import Refused
@@ -373,4 +373,4 @@ class Session:
     def _log_loss(self, row: int, now: float, before: int) -> None:
         """In durable mode: a worker has lost its memory, if there was such a line of the trace."""
         if self.server.fades > before:
-            self._saves.log(FORGOT, row, 0, 0, now)
+            self._saves.log(MEMORY_LOST, row, 0, 0, now)

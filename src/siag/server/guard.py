@@ -38,8 +38,11 @@ class Verdict(IntEnum):
 
 
 # As numbers, for compiled code: an edit of a number makes it compile anew, one of a class would not.
-ACCEPTED, NOT_HERE, IS_BANNED, FROM_THE_FUTURE, TOO_OLD, BEFORE_ITS_LAST = (int(k) for k in list(Verdict)[:6])
-NO_SAMPLE, REPEATED, NOT_FINITE, TOO_LARGE, JUMP = (int(k) for k in list(Verdict)[6:11])
+ACCEPTED, NOT_HERE, IS_BANNED = int(Verdict.ACCEPTED), int(Verdict.NOT_HERE), int(Verdict.BANNED)
+FROM_THE_FUTURE, TOO_OLD = int(Verdict.FROM_THE_FUTURE), int(Verdict.TOO_OLD)
+BEFORE_ITS_LAST, NO_SAMPLE = int(Verdict.BEFORE_ITS_LAST), int(Verdict.NO_SAMPLE)
+REPEATED, NOT_FINITE = int(Verdict.REPEATED), int(Verdict.NOT_FINITE)
+TOO_LARGE, JUMP = int(Verdict.TOO_LARGE), int(Verdict.JUMP)
 
 
 class Bounds(NamedTuple):

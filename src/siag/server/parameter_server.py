@@ -19,8 +19,8 @@ from siag.foundations.errors import BadInput, SiagError
 from siag.foundations.overflow import limit_of
 from siag.foundations.types import Floats, Integers, Record
 from siag.methods import Method, answer, forget
-from siag.server.admission import admit, admit_all, warm_up
 from siag.server.guard import ACCEPTED, NOT_HERE, Bounds, Guard, Refused, judge, refusal_for, square_norm
+from siag.server.intake import admit, admit_all, warm_up
 from siag.server.ledger import CHANGED
 from siag.server.members import KEEP, Departed, Roster
 from siag.server.method_state import GO, HOLD, SILENT, arrays_of, arrays_within, fade_away, move, shown_by
@@ -225,7 +225,7 @@ class ParameterServer:
     ) -> int:
         """Take the reports of several rows at once, as `push` would one after the other; return how many.
 
-        The arguments are those of `siag.server.admission.admit_all`. It stops after `most` reports, at version `stop`,
+        The arguments are those of `siag.server.intake.admit_all`. It stops after `most` reports, at version `stop`,
         and at the first report that would not be accepted as it is. What must be seen one by one, for a trace, a row
         that fades or a step that looks at ages, is left to `push`, too.
         """

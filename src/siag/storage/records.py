@@ -13,7 +13,6 @@ checkpoint was being written comes before or after it in the file.
 
 from __future__ import annotations
 
-import ast
 import errno
 import json
 import struct
@@ -57,9 +56,11 @@ def form_of(text: str) -> tuple[np.dtype[Any], tuple[int, ...]]:
 
     >>> form_of("<f8 (5, 3)")
     (dtype('float64'), (5, 3))
+    >>> form_of("|b1 (4,)")
+    (dtype('bool'), (4,))
     """
-    kind, _, shape = text.partition(" ")
-    return np.dtype(kind), ast.literal_eval(shape)
+    kind, _, shape = text.partition(" ")  # not parsed by `ast`, which Python 3.11 can use in one thread only
+    return np.dtype(kind), tuple(int(size) for size in shape.strip("()").split(",") if size)
 
 
 def in_order(layout: Layout, n: int | None) -> tuple[list[str], list[str]]:

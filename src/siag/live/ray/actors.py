@@ -20,13 +20,13 @@ from ray import cloudpickle
 from siag.foundations.errors import SiagError
 from siag.foundations.version import __version__
 from siag.live.certificates import certify_run
+from siag.live.protocol.welcome import Dismissed
+from siag.live.protocol.worker import Worker
 from siag.live.reasons import Failure
 from siag.live.security import Tokens, hash_of, server_context
 from siag.live.sharding.client import connect
 from siag.live.task import last_words
 from siag.live.transports.tcp.worker import TcpWorker
-from siag.live.welcome import Dismissed
-from siag.live.worker import Worker
 
 TIMEOUT = 5.0  # seconds for another actor to answer
 CRASHES = 3  # how often a worker's process may die before one of its reports is accepted

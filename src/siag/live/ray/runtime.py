@@ -11,12 +11,12 @@ from typing import Any
 
 from siag.foundations import check
 from siag.foundations.errors import BadInput, Missing, reason_of
+from siag.live.protocol.wire import LARGEST
 from siag.live.ray.resources import ONE_CPU, checked
 from siag.live.runtime import Runtime
 from siag.live.security import MOST_WORKERS
 from siag.live.sharding.slices import check_split
 from siag.live.spec import Spec
-from siag.live.wire import LARGEST
 from siag.simulation import Run
 from siag.storage.urls import check_url, is_url
 from siag.streams import Part, Rows

@@ -18,12 +18,12 @@ from ray import cloudpickle
 
 from siag.foundations.errors import SiagError
 from siag.live.assembly import Assembly
-from siag.live.connections import Connections
 from siag.live.departures import GONE
 from siag.live.monitor.watch import Problems
+from siag.live.protocol.connections import Connections
+from siag.live.protocol.reception import Limits
 from siag.live.ray.actors import TIMEOUT, Gone, Secrets, loaded, node, restarted, trusting
 from siag.live.reasons import Ended
-from siag.live.reception import Limits
 from siag.live.session import Session
 from siag.live.sharding import Follower, ShardLost
 from siag.live.sharding.lead import LeadAssembly, LeadConnections

@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 
 from siag.foundations.types import Floats
-from siag.live import wire
+from siag.live.protocol import wire
 from siag.live.sharding.slices import bounds, slice_of
 from siag.live.sharding.worker_slices import VISITS, Slices
 from siag.live.transports.tcp.client import ANSWER, ClientConnection, poller

@@ -15,9 +15,9 @@ import numpy as np
 
 from siag.foundations.errors import SiagError, reason_of, shorten
 from siag.foundations.version import __version__
-from siag.live import wire
-from siag.live.connections import check_hello
-from siag.live.reception import Action, Actions, Connection, Limits, Reception, Send, SendModel
+from siag.live.protocol import wire
+from siag.live.protocol.connections import check_hello
+from siag.live.protocol.reception import Action, Actions, Connection, Limits, Reception, Send, SendModel
 from siag.live.security import Tokens, hash_of
 from siag.live.sharding.orders import MOST, NOTE, Answer, GoBack, Save, Show, SliceServer, unpack
 from siag.live.sharding.slices import Shard, ShardStore

@@ -15,10 +15,10 @@ import numpy as np
 from siag.foundations.errors import BadFile
 from siag.foundations.overflow import limit_of
 from siag.foundations.types import Floats
-from siag.live import wire
 from siag.live.assembly import REMEDY, Assembly
-from siag.live.connections import Connections
-from siag.live.reception import Action, Actions, Connection, Limits
+from siag.live.protocol import wire
+from siag.live.protocol.connections import Connections
+from siag.live.protocol.reception import Action, Actions, Connection, Limits
 from siag.live.security import Tokens
 from siag.live.session import Session
 from siag.live.sharding.link import Address, Connect, Link, Note

@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeAlias
 from siag.foundations.errors import SiagError, reason_of
 from siag.foundations.types import Floats
 from siag.foundations.version import __version__
-from siag.live import wire
+from siag.live.protocol import wire
 from siag.live.sharding.orders import NOTE, ShardLost
 from siag.live.sharding.slices import Shard, slice_of
 from siag.live.transports.tcp.client import ClientConnection

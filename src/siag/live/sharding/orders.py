@@ -11,7 +11,7 @@ import numpy as np
 from siag.foundations.errors import SiagError
 from siag.foundations.overflow import limit_of
 from siag.foundations.types import Booleans, Floats, Record
-from siag.live import wire
+from siag.live.protocol import wire
 from siag.live.sharding.slices import Shard
 from siag.methods import Method, shown
 from siag.server.guard import square_norm

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from siag.foundations.types import Floats
-from siag.live import wire
+from siag.live.protocol import wire
+from siag.live.protocol.worker import BEFORE
 from siag.live.sharding.slices import bounds, slice_of
-from siag.live.worker import BEFORE
 from siag.server.guard import Refused
 
 VISITS = 53  # bits of a visit's number, which is exact in JSON

@@ -1,1 +1,5 @@
-"""How messages travel."""
+"""How messages travel between workers and server: a folder each.
+
+What a transport carries is decided in `siag.live.protocol`: it tells `Worker` and `Connections` what has happened, and
+carries out their actions. What starts it is a `siag.live.runtime.Runtime`. CONTRIBUTING.md shows one whole.
+"""

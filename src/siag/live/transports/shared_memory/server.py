@@ -20,7 +20,7 @@ import numpy as np
 from siag.foundations.dispatch import compiled
 from siag.foundations.errors import BadInput
 from siag.foundations.types import Floats, Integers
-from siag.live.outbox import Outbox
+from siag.live.protocol.outbox import Outbox
 from siag.live.runtime import Runtime
 from siag.live.session import Session
 from siag.live.task import Task

@@ -14,16 +14,16 @@ from siag.activity.times import Arrivals, Times, duration
 from siag.foundations import check
 from siag.foundations.errors import BadInput, Missing
 from siag.foundations.rng import CLOCK, fresh
-from siag.live.connections import Connections
 from siag.live.interrupt import interruptible
-from siag.live.reception import Limits
+from siag.live.protocol.connections import Connections
+from siag.live.protocol.reception import Limits
+from siag.live.protocol.worker import Worker
 from siag.live.runtime import Runtime
 from siag.live.security import Tokens
 from siag.live.session import Session
 from siag.live.spec import Spec
 from siag.live.task import Task
 from siag.live.transports.simulated.world import Client, Link, World
-from siag.live.worker import Worker
 from siag.simulation import Run
 from siag.storage.background import Inline
 

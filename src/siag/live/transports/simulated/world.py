@@ -11,13 +11,13 @@ import heapq
 from collections.abc import Callable, Iterable
 
 from siag.activity.agenda import Agenda, returns, takes
-from siag.live import wire
-from siag.live.frame_reader import FrameReader
-from siag.live.reception import Action as ServerAction
-from siag.live.reception import Connection, Reception, SendModel, model_frame
-from siag.live.reception import Send as ServerSend
+from siag.live.protocol import wire
+from siag.live.protocol.frame_reader import FrameReader
+from siag.live.protocol.reception import Action as ServerAction
+from siag.live.protocol.reception import Connection, Reception, SendModel, model_frame
+from siag.live.protocol.reception import Send as ServerSend
+from siag.live.protocol.worker import Actions, Connect, HangUp, Phase, Send, Worker
 from siag.live.task import StreamEnded, last_words
-from siag.live.worker import Actions, Connect, HangUp, Phase, Send, Worker
 
 
 class World:

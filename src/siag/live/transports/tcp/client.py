@@ -13,8 +13,8 @@ from functools import partial
 from typing import Any
 
 from siag.foundations.types import Floats
-from siag.live import wire
-from siag.live.frame_reader import FrameReader
+from siag.live.protocol import wire
+from siag.live.protocol.frame_reader import FrameReader
 from siag.live.transports.tcp.memory import Memory, accepted
 from siag.live.transports.waiting import Spinner
 

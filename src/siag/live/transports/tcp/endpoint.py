@@ -12,8 +12,8 @@ from functools import partial
 from typing import Any
 
 from siag.foundations.errors import BadInput, reason_of
-from siag.live import wire
-from siag.live.reception import GRACE, Action, Reception, Send, SendModel, refusal
+from siag.live.protocol import wire
+from siag.live.protocol.reception import GRACE, Action, Reception, Send, SendModel, refusal
 from siag.live.transports.tcp.peer import Peer
 from siag.live.transports.waiting import Spinner
 

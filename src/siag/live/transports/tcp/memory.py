@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from siag.live import wire
+from siag.live.protocol import wire
 
 PLACE = "/dev/shm"  # files that are memory, on Linux
 PREFIX = "siag-"

@@ -8,8 +8,8 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
-from siag.live import wire
-from siag.live.reception import SendModel
+from siag.live.protocol import wire
+from siag.live.protocol.reception import SendModel
 from siag.live.transports.tcp.memory import Memory, offered, same_machine
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
-from siag.live.connections import Connections
+from siag.live.protocol.connections import Connections
 from siag.live.reasons import Ending
 from siag.live.session import Session
 from siag.live.transports.tcp.endpoint import Endpoint

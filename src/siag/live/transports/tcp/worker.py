@@ -1,4 +1,4 @@
-"""Drives a `siag.live.worker.Worker` over TCP or TLS: one thread runs the user's code and waits for answers.
+"""Drives a `siag.live.protocol.worker.Worker` over TCP or TLS: one thread runs the user's code and waits for answers.
 
 The thread that holds the lock `hands` uses the connection and tells the worker what happens. The main thread releases
 it while the user's code is at work. A second thread takes it then, now and then: it sends signs of life, hears what the
@@ -15,12 +15,12 @@ from contextlib import suppress
 from typing import Any
 
 from siag.foundations.errors import reason_of
-from siag.live import wire
 from siag.live.interrupt import wakeable
+from siag.live.protocol import wire
+from siag.live.protocol.welcome import Dismissed
+from siag.live.protocol.worker import Actions, Connect, End, GaveUp, Phase, Send, Worker
 from siag.live.task import StreamEnded, last_words
 from siag.live.transports.tcp.client import ClientConnection
-from siag.live.welcome import Dismissed
-from siag.live.worker import Actions, Connect, End, GaveUp, Phase, Send, Worker
 
 LONG = 0.05  # seconds; after a gradient that took longer, see whether the server has said goodbye meanwhile
 PARTING = 5.0  # seconds to wait for the server to note that this worker leaves

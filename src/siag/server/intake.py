@@ -1,4 +1,4 @@
-"""Admission: a report is judged, taken and written down in one go, by compiled code."""
+"""Intake: a report is judged, taken and written down in one go, by compiled code. What is refused: `guard`."""
 
 from __future__ import annotations
 

@@ -20,10 +20,10 @@ import numpy as np
 
 from siag.foundations.types import Floats
 from siag.foundations.version import __version__
-from siag.live import wire
-from siag.live.frame_reader import FrameReader
+from siag.live.protocol import wire
+from siag.live.protocol.frame_reader import FrameReader
+from siag.live.protocol.welcome import Dismissed, parse_welcome
 from siag.live.task import FromProblem, Task
-from siag.live.welcome import Dismissed, parse_welcome
 
 FIRST_WAIT, LONGEST_WAIT = 0.1, 5.0  # seconds before the next try to connect
 HEARTBEAT = 2.0  # seconds between two signs of life while a gradient takes long

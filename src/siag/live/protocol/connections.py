@@ -10,12 +10,22 @@ import numpy as np
 
 from siag.foundations.errors import shorten
 from siag.foundations.version import __version__
-from siag.live import wire
-from siag.live.outbox import Outbox
-from siag.live.reception import BEFORE, Action, Actions, Connection, Limits, Reception, Send, SendModel, refusal
+from siag.live.protocol import wire
+from siag.live.protocol.outbox import Outbox
+from siag.live.protocol.reception import (
+    BEFORE,
+    Action,
+    Actions,
+    Connection,
+    Limits,
+    Reception,
+    Send,
+    SendModel,
+    refusal,
+)
+from siag.live.protocol.welcome import described
 from siag.live.security import Tokens
 from siag.live.session import Session
-from siag.live.welcome import described
 from siag.server.guard import Refused, square_norm
 from siag.server.parameter_server import ParameterServer, Ticket
 from siag.server.status import State

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple, Self, TypeAlias
 
 from siag.foundations import check
 from siag.foundations.types import Floats
-from siag.live import wire
-from siag.live.frame_reader import FrameReader
+from siag.live.protocol import wire
+from siag.live.protocol.frame_reader import FrameReader
 
 GRACE = 1.0  # seconds in which the other end may hang up before this one insists
 SLOWEST = 1 << 16  # bytes per second; a frame may take longer, the larger it is

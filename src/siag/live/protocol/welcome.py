@@ -8,7 +8,7 @@ from typing import Any
 
 from siag import methods
 from siag.foundations.errors import BadInput, SiagError, shorten
-from siag.live import wire
+from siag.live.protocol import wire
 from siag.methods import Method
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from siag.foundations.types import Floats
-from siag.live import wire
+from siag.live.protocol import wire
 
 HEADER = wire.HEADER.size
 

@@ -61,8 +61,8 @@ def test_a_failure_has_a_sentence_and_an_alarm(kind, text, alarm):
 def test_the_clearest_failure_is_the_first_with_a_reason_of_its_own():
     vague, gave_up = failure(Failure.GONE), failure(Failure.GAVE_UP)
     own, other = failure(Failure.OWN_CODE, "b"), failure(Failure.OWN_CODE, "c")
-    assert no_progress([vague, own, other]) == f"no worker has reported anything; {own.text}"
-    assert no_progress([vague, gave_up]) == f"no worker has reported anything; {gave_up.text}"
+    assert no_progress(some([vague, own, other])) == f"no worker has reported anything; {own.text}"
+    assert no_progress(some([vague, gave_up])) == f"no worker has reported anything; {gave_up.text}"
 
 
 def test_of_very_many_failures_some_are_named():

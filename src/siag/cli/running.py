@@ -103,7 +103,7 @@ def _finish(result: Run, folder: Path | None, as_json: bool, state: str | PathLi
 
     SIGTERM has nothing to end any more.
     """
-    from siag.live.reasons import Ending
+    from siag.live.reasons import Ending, no_progress
 
     with meaning(signal.SIGTERM, lambda *_: None):
         lost = deliver(result, folder, as_json, live=True)
@@ -112,7 +112,7 @@ def _finish(result: Run, folder: Path | None, as_json: bool, state: str | PathLi
             tell(f"{state}: siag export reads the model from it: siag export {state} w.npy")
     about = result.about
     if about.get("failed") and result.reads[0, -1] == about.get("before", 0):
-        stop(f"no worker has reported anything; {about['failed'][0]}", FAILED)
+        stop(no_progress(about["failed"]), FAILED)
     if about.get("failed") and Ending(about["ending"]).deserted:
         stop(f"{about['ended']}; {about['failed'][0]}", FAILED)
     return FAILED if lost or (result.diverged >= 0).any() else 0

@@ -172,18 +172,18 @@ class Assembly:
         """Close everything, for those that do not call `run`."""
         self._stack.close()
 
-    def run(self, carry: Callable[[Session], None], fruitful: bool = False) -> Run:
+    def run(self, carry: Callable[[Session], None], must_report: bool = False) -> Run:
         """Let a runtime carry messages until the session is over; return what it has shown.
 
         Args:
             carry: does so.
-            fruitful: whether it is an error if workers failed and none has reported anything.
+            must_report: whether it is an error if workers failed and none has reported anything.
         """
         spec, session = self.spec, self.session
         with self._stack:
             carry(session)
-            if fruitful and session.no_progress:
-                raise SiagError(no_progress(session.departures.failures))
+            if must_report and session.no_progress:
+                raise SiagError(no_progress(some(session.departures.failures)))
             w = self.server.w
         ending = {} if session.ended is None else {"ending": session.ended.ending.value}
         about = {**self._about, "ended": session.why, **ending, "repeats": 1}

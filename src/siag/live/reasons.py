@@ -106,16 +106,16 @@ def refusal(reason: str, final: bool) -> str:
     return f"refused: {reason}{'; it is disconnected' * final}"
 
 
-def no_progress(failures: Iterable[WorkerFailure]) -> str:
-    """What is told of a run in which workers failed and nobody reported anything: the first of the clearest reasons."""
-    clearest = min(failures, key=lambda failure: failure.kind.vagueness)
-    return f"no worker has reported anything; {clearest.text}"
+def no_progress(failed: Sequence[str]) -> str:
+    """What is told of a run in which workers failed and nobody reported anything, given what `some` says of them."""
+    return f"no worker has reported anything; {failed[0]}"
 
 
-def some(failures: Sequence[WorkerFailure]) -> list[str]:
-    """The first few of many failures in words, and how many there are beside."""
-    rest = len(failures) - MOST_LINES
-    return [failure.text for failure in failures[:MOST_LINES]] + ([f"and {rest} more"] if rest > 0 else [])
+def some(failures: Iterable[WorkerFailure]) -> list[str]:
+    """The first few of many failures in words, the clearest kind first, and how many there are beside."""
+    texts = [failure.text for failure in sorted(failures, key=lambda failure: failure.kind.vagueness)]
+    rest = len(texts) - MOST_LINES
+    return texts[:MOST_LINES] + ([f"and {rest} more"] if rest > 0 else [])
 
 
 class Trouble(StrEnum):

@@ -75,7 +75,7 @@ class Runtime:
         """Have it carried until it is over or interrupted."""
         assembly = self.assemble(spec)
         with interruptible(assembly.session.end):
-            return assembly.run(lambda session: self.carry(session, tasks), fruitful=True)
+            return assembly.run(lambda session: self.carry(session, tasks), must_report=True)
 
 
 def _not_in_a_worker() -> None:

@@ -16,7 +16,7 @@ import numpy as np
 from siag.activity import EveryArrivals, Tick
 from siag.foundations import check
 from siag.foundations.errors import BadInput, SiagError
-from siag.foundations.overflow import limit_of
+from siag.foundations.overflow import in_range, limit_of, steps_between_looks
 from siag.foundations.types import Floats, Integers, Record
 from siag.methods import Method, answer, forget
 from siag.server.guard import ACCEPTED, NOT_HERE, Bounds, Guard, Refused, judge, refusal_for, square_norm
@@ -106,7 +106,7 @@ class ParameterServer:
         self._book: tuple[Floats, Integers, Bounds] = self.ledger, self.roster.ages, self.guard.bounds
         self._k = server.k if isinstance(server, EveryArrivals) else sys.maxsize
         self._limit = limit_of(w0)
-        self._look = max(64, w0.size // 1000)  # versions between two looks at whether w is still finite
+        self._look = steps_between_looks(self.d)  # versions between two looks at whether w is still finite
         self._started: float | None = None  # when the first report came
         self._rate = Rate(over=1.0, at_once=True)
         self._begin_with(method.init(w0, self.n), trace)
@@ -319,7 +319,7 @@ class ParameterServer:
 
     def in_range(self) -> bool:
         """Whether w is within the range of numbers."""
-        return bool((np.abs(self.state.w) <= self._limit).all())
+        return in_range(self.state.w, self._limit)
 
     def look_at_w(self) -> None:
         """Refuse to go on with a w that has overflowed or become NaN."""

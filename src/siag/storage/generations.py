@@ -132,7 +132,7 @@ def read_header(stream: BufferedIOBase, path: str, size: int) -> tuple[dict[str,
     if salt != zlib.crc32(text, zlib.crc32(records.HEADER.pack(magic, version, length, 0))):
         raise BadFile(f"{path}: damaged in its header")
     if version != records.FORMAT:
-        raise OtherFormat(f"{path}: of format {version}, not {records.FORMAT}; use the version of siag that wrote it")
+        raise OtherFormat(f"{path}: of format {version}, not {records.FORMAT}; move it away, or choose another folder")
     return json.loads(text), salt
 
 
@@ -149,7 +149,7 @@ def read_record(stream: BufferedIOBase, scan: Scan, size: int) -> bool:
             scan.damage = scan.damage or f"damaged at byte {place}"
         return True
     if kind not in (records.CHECKPOINT, records.ENTRY):
-        raise OtherFormat(f"{scan.path}: a record of kind {kind}, unknown here; use the version of siag that wrote it")
+        raise OtherFormat(f"{scan.path}: a record of kind {kind}, unknown here; move it away, or choose another folder")
     if place + records.HEAD_SIZE + length > size:
         return True
     if checksum_of(stream, length, scan.salt) != checksum:

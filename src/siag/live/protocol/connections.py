@@ -14,6 +14,7 @@ from siag.live.protocol import wire
 from siag.live.protocol.outbox import Outbox
 from siag.live.protocol.reception import (
     BEFORE,
+    TAKEN_OVER,
     Action,
     Actions,
     Connection,
@@ -176,7 +177,7 @@ class Connections(Reception):
         actions: Actions = ()
         if old is not None:
             old.row = None
-            actions = self.refuse(old, "another connection has taken over this worker's row", now, final=False)
+            actions = self.refuse(old, TAKEN_OVER, now, final=False)
         connection.row, connection.due, connection.reader.expected = row, math.inf, self.joined
         self.by_row[row] = connection
         self._lost.pop(row, None)

@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from typing import Any
 
 import ray
-from ray._private import worker
 
 from siag.foundations.errors import BadInput, SiagError, reason_of
 from siag.foundations.version import __version__
@@ -87,12 +86,16 @@ def _silent() -> Iterator[None]:
     Ray prints them even with `log_to_driver=False` and has no option against it; they would break the lines of
     `siag train --json`. So this replaces a private function; if that is gone, Ray is heard again.
     """
-    usual = getattr(worker, "print_to_stdstream", None)
-    worker.print_to_stdstream = lambda *_, **__: None
+    private: Any = getattr(getattr(ray, "_private", None), "worker", None)
+    usual = getattr(private, "print_to_stdstream", None)
+    if usual is None:
+        yield
+        return
+    private.print_to_stdstream = lambda *_, **__: None
     try:
         yield
     finally:
-        worker.print_to_stdstream = usual
+        private.print_to_stdstream = usual
 
 
 def _check_reachable(address: str) -> None:

@@ -179,7 +179,7 @@ class ServerActor:
             connections = kind(session, keys.known(), Limits.for_workers(spec.n), **given)
             asyncio.run(serve_session(connections, listeners, context=keys.context(), ready=ready))
 
-        return assembly.run(carry, fruitful=True)
+        return assembly.run(carry, must_report=True)
 
     def _check_seen(self, folder: object, session: Session) -> None:
         """Refuse to begin anew where a server that was restarted should go on."""

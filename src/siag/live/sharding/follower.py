@@ -17,7 +17,7 @@ from siag.foundations.errors import SiagError, reason_of, shorten
 from siag.foundations.version import __version__
 from siag.live.protocol import wire
 from siag.live.protocol.connections import check_hello
-from siag.live.protocol.reception import Action, Actions, Connection, Limits, Reception, Send, SendModel
+from siag.live.protocol.reception import TAKEN_OVER, Action, Actions, Connection, Limits, Reception, Send, SendModel
 from siag.live.security import Tokens, hash_of
 from siag.live.sharding.orders import MOST, NOTE, Answer, GoBack, Save, Show, SliceServer, unpack
 from siag.live.sharding.slices import Shard, ShardStore
@@ -203,7 +203,7 @@ class FollowerConnections(Reception):
         before = self._visits.get(row, visit)
         if before != visit and (old := self._guests.pop(before, None)) is not None:
             old.row = None
-            yield from self.refuse(old, "another connection has taken over this worker's row", now, final=False)
+            yield from self.refuse(old, TAKEN_OVER, now, final=False)
         connection = self._guests.get(visit)
         if connection is None or connection.closing:
             return

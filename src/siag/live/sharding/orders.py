@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from siag.foundations.errors import SiagError
-from siag.foundations.overflow import limit_of
+from siag.foundations.overflow import in_range, limit_of, steps_between_looks
 from siag.foundations.types import Booleans, Floats, Record
 from siag.live.protocol import wire
 from siag.live.sharding.slices import Shard
@@ -132,7 +132,7 @@ class SliceServer:
         self.changed: Booleans = np.zeros(n, np.bool_)
         self.pending: dict[int, tuple[int, Floats]] = {}
         self._limit, self._moves = limit_of(shard.spec.w0), 0
-        self._look = max(64, shard.w0.size // 1000)  # moves between two looks at w
+        self._look = steps_between_looks(shard.w0.size)  # moves between two looks at w
 
     @staticmethod
     def warm_up(method: Method) -> None:
@@ -174,4 +174,4 @@ class SliceServer:
 
     def in_range(self) -> bool:
         """Whether w is within the range of numbers."""
-        return bool((np.abs(self.state.w) <= self._limit).all())
+        return in_range(self.state.w, self._limit)

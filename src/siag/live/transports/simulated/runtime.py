@@ -136,7 +136,7 @@ class Simulated(Runtime):
             # Inline: what is saved is on disk before anything else happens.
             assembly = self.assemble(spec, background=lambda name: Inline(), **own)
             with suppress(ServerCrashed), interruptible(assembly.session.end):
-                return assembly.run(rehearsal.serve, fruitful=True)
+                return assembly.run(rehearsal.serve, must_report=True)
             rehearsal.wait(self.faults.down)
 
 

@@ -50,27 +50,23 @@ async def serve_session(
     for number in (signal.SIGINT, signal.SIGTERM):
         with suppress(NotImplementedError, RuntimeError, ValueError):  # not in the main thread, or not this system
             loop.add_signal_handler(number, stop.append, signal.Signals(number).name)
-    session.begin(time.monotonic())
-    session.save(time.monotonic())
-    accepting = [loop.create_task(endpoint.accept(listener)) for listener in listeners]
-    done = False
+    accepting: list[asyncio.Task[None]] = []
+    done = False  # until all is saved: a server that goes on from its last save needs the workers
     try:
-        if ready is not None:
-            ready(*listeners[0].getsockname()[:2])
-        await _look_after(session, endpoint, stop)
+        with session.running(time.monotonic):
+            session.save(time.monotonic())
+            accepting += [loop.create_task(endpoint.accept(listener)) for listener in listeners]
+            if ready is not None:
+                ready(*listeners[0].getsockname()[:2])
+            await _look_after(session, endpoint, stop)
+            for task in accepting:
+                task.cancel()
         done = not stop
     finally:
-        session.end(*((Ending.STOPPED, stop[0]) if stop else (Ending.SERVER_ERROR,)))
         for task in accepting:
             task.cancel()
-        try:
-            session.finish(time.monotonic())  # first: workers that hear goodbye will not come back
-        except BaseException:
-            done = False  # a server that goes on from the last save needs them
-            raise
-        finally:
-            endpoint.perform(connections.goodbye(done, session.why))
-            await endpoint.close()
+        endpoint.perform(connections.goodbye(done, session.why))
+        await endpoint.close()
 
 
 async def _look_after(session: Session, endpoint: Endpoint, stop: list[str]) -> None:
@@ -81,3 +77,5 @@ async def _look_after(session: Session, endpoint: Endpoint, stop: list[str]) -> 
         now = time.monotonic()
         session.look_after(now)
         endpoint.look_after(now)
+    if stop:
+        session.end(Ending.STOPPED, stop[0])

@@ -255,7 +255,7 @@ def test_what_is_typed_reaches_python(called):
     assert (usual.until, usual.guard, usual.names) == (siag.Until(), None, ["0", "1"])
     assert called(RAY)[1] == Ray()
     words = "--address auto --workers 2 --resources CPU=2,GPU=0.5 --server-resources CPU=4 --shards 2 --fewest 1"
-    words += " --tls --port 7460 --wait 5 --folder s3://bucket/state --reports 7 --patience 3 --preload json"
+    words += " --tls --port 7460 --start-timeout 5 --folder s3://bucket/state --reports 7 --patience 3 --preload json"
     full, runtime = called(f"{RAY} {words}")
     assert runtime == Ray(
         address="auto",
@@ -266,7 +266,7 @@ def test_what_is_typed_reaches_python(called):
         fewest=1,
         tls=True,
         port=7460,
-        patience=5.0,
+        start_timeout=5.0,
     )
     assert (full.folder, full.until.reports, full.patience) == ("s3://bucket/state", 7, 3.0)
     assert full.preload == ["json"]
@@ -503,7 +503,7 @@ def test_a_contradiction_is_the_same_line_in_python_in_the_shell_and_in_a_file(c
         (f"{RAY} --resources CPU=-1", "resources['CPU'] = -1.0: must be"),
         (f"{RAY} --shards 0", "shards = 0: must be"),
         (f"{RAY} --fewest 0", "fewest = 0: must be"),
-        (f"{RAY} --wait 0", "wait = 0.0: must be"),
+        (f"{RAY} --start-timeout 0", "start-timeout = 0.0: must be"),
         (f"{RAY} --workers 3", "workers = 3: must be"),
         ("train nowhere.toml", "nowhere.toml: no such file or directory"),
     ],

@@ -58,7 +58,7 @@ PARTS: dict[str, list[Part]] = {  # options that are a part of a table; they are
         ("--fewest", "fewest", int, "Ray: start when this many workers fit.  [default: all]"),
         ("--tls", "tls", bool, "Ray: workers and servers talk over TLS."),
         ("--port", "port", int, "Ray: the server listens on it, shards on the next.  [default: any]"),
-        ("--wait", "patience", float, "Ray: seconds to wait for the cluster at the start.  [default: 60]"),
+        ("--start-timeout", "start_timeout", float, "Ray: seconds for all to come up at the start.  [default: 60]"),
     ],
 }
 SHOWN = (

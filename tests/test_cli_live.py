@@ -515,6 +515,10 @@ def test_a_metrics_port_in_use_is_named_as_it_was_typed(shell):
         (f"{SERVE} --host 0.0.0.0", "or --insecure if you trust everyone"),
         (f"{SERVE} --certificate job.py", "key is missing; TLS needs both"),
         ("serve --workers 2 --w0 job.py --eta 0.1", "job.py: not a .npy file"),
+        (
+            "serve --workers 2 --w0 w.npy --eta 0.1",
+            "w.npy: no such file or directory; give the path of a .npy file",
+        ),
         (f"{SERVE} --loss job:nothing", "importing it raised AttributeError"),
         ("work x:y --gradient job:gradient --stream job:ones", "address = 'x:y': must be like host:7460"),
         ("work :1 --gradient gradient --stream job:ones", 'of the form "module:attribute"'),

@@ -26,7 +26,7 @@ from siag.activity import EveryArrivals, Tick
 from siag.experiments.config import KINDS, check_names, constants_of, make_part, own, part_of, read_tables, written
 from siag.experiments.references import Loss, look_in, problem_named, reference
 from siag.foundations import check
-from siag.foundations.errors import BadFile, BadInput, Missing
+from siag.foundations.errors import BadFile, BadInput, Missing, reason_of
 from siag.foundations.types import Floats
 from siag.live.serve import NETWORK
 from siag.live.spec import fields_of, renamed
@@ -151,7 +151,9 @@ def _start(value: Any, folder: Path) -> Floats:
         return check.floats("w0", value, (None,))
     try:
         return check.floats("w0", np.load(folder / value, allow_pickle=False), (None,))
-    except (OSError, ValueError, EOFError) as error:
+    except OSError as error:
+        raise BadFile(f"{folder / value}: {reason_of(error)}; give the path of a .npy file") from None
+    except (ValueError, EOFError) as error:
         if isinstance(error, BadInput):
             raise
         raise BadFile(f"{folder / value}: not a .npy file of numbers; write it with numpy.save") from None

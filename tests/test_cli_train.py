@@ -30,6 +30,11 @@ def interrupts(w, sample):
     return w - sample
 
 
+def prints(w, sample):
+    print("a sample")
+    return w - sample
+
+
 def explodes(w, sample):
     return -w - sample
 
@@ -90,6 +95,14 @@ def test_processes_of_this_machine_and_a_signal_that_stops_them_in_order(desk):
     assert "processes on one machine" in result["activity"]
     assert (desk.folder / "out" / "run.npz").exists()
     assert trained.err == []
+
+
+def test_what_workers_print_into_a_pipe_is_not_lost_when_the_run_ends(desk, monkeypatch):
+    monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
+    data = ("--gradient", "job:prints", "--stream", "job:ones", "--dimension", 3, "--eta", 0.05)
+    trained = desk.siag("train", *data, "--reports", 5, "--quiet")
+    assert trained.end() == 0, trained.err
+    assert trained.out.count("a sample\n") >= 5
 
 
 def test_ctrl_c_stops_it_in_order(shell):

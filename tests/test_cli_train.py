@@ -390,6 +390,54 @@ def test_the_example_of_a_file_runs(shell):
     assert shell(f"train live.toml {INSTANT} --reports 40 --quiet").status == 0
 
 
+def test_the_example_of_a_rehearsal_is_the_run_of_python_to_the_bit(shell):
+    path = EXAMPLES / "rehearsal.toml"
+    ended = shell(f"train {path} --iterations 300 --json")
+    assert (ended.status, ended.err) == (0, [])
+    assert ended.result["activity"] == "live, 4 workers in virtual time"
+    runtime = siag.Simulated(
+        times=siag.activity.Exponential(1.0),
+        travel=siag.activity.LogNormal(0.1, 0.5),
+        slowness=[1.0, 1.0, 5.0, 20.0],
+        availability=siag.activity.OnOff(300.0, 60.0),
+        seed=7,
+        faults=siag.runtimes.Faults(crashes=500.0, cuts=200.0, delay=siag.activity.Fixed(0.01)),
+    )
+    problem = siag.problems.LeastSquares.random(n=4, d=3, p=2, noise=0.1)
+    same = siag.train(problem=problem, step=siag.steps.Harmonic(2.0, 100.0), until=300, seed=7, runtime=runtime)
+    assert ended.result["w"] == same.w[0].tolist()
+
+
+def test_a_rehearsal_is_typed_with_its_seed_or_overrides_that_of_a_file(called):
+    assert called(f"{TRAIN} --runtime simulated")[1] == siag.Simulated()
+    assert called(f"{TRAIN} --runtime simulated --simulated-seed 3")[1] == siag.Simulated(seed=3)
+    Path("run.toml").write_text(FILE + "\n[simulated]\nslowness = 2\nseed = 1\n")
+    assert called("train run.toml")[1] == siag.Simulated(slowness=2.0, seed=1)
+    assert called("train run.toml --simulated-seed 3")[1] == siag.Simulated(slowness=2.0, seed=3)
+    assert called("train run.toml --runtime ray")[1] == Ray()
+    assert called("train run.toml --runtime local")[1] is None
+
+
+@pytest.mark.parametrize(
+    ("tables", "says"),
+    [
+        ("[simulated]\n[ray]\nshards = 2", "ray = {'shards': 2}: must be given alone; leave out ray or simulated"),
+        ("[simulated]\nslownes = 2", "simulated.slownes = 2: must be one of times, travel, slowness, availability"),
+        ("[simulated]\ntimes = 2", "simulated.times = 2: must be one of"),
+        ('[simulated]\ntimes = { kind = "Exponental", mean = 1 }', "did you mean Exponential?"),
+        ('[simulated]\ntimes = { kind = "Fixed", mean = -1 }', "simulated.times.mean = -1: must be"),
+        ("[simulated]\nfaults = 2", "simulated.faults = 2: must be a table, written [simulated.faults]"),
+        ("[simulated.faults]\ncrash = 2", "did you mean crashes?"),
+        ("[simulated.faults]\ncrashes = 0", "simulated.faults.crashes = 0: must be"),
+        ("[simulated.faults]\nserver = 9.0", "folder is missing; a server that crashes goes on from there"),
+        ("[simulated]\nseed = -1", "simulated.seed = -1: must be"),
+    ],
+)
+def test_a_mistake_in_a_table_simulated_is_one_line(tables, says, shell):
+    Path("run.toml").write_text(FILE.replace('folder = "state"\n', "") + tables)
+    assert says in shell.mistake("train run.toml")
+
+
 @pytest.mark.parametrize(
     ("change", "says"),
     [
@@ -508,8 +556,11 @@ def test_a_contradiction_is_the_same_line_in_python_in_the_shell_and_in_a_file(c
             f"{TRAIN} --folder s3://bucket/x {INSTANT}",
             "folder = 's3://bucket/x': must be a URL whose driver is installed",
         ),
-        (f"{TRAIN} --runtime slurm", "runtime = 'slurm': must be local, ray, or yours as module:attribute"),
+        (f"{TRAIN} --runtime slurm", "runtime = 'slurm': must be local, ray, simulated, or yours as module:attribute"),
         (f"{TRAIN} --runtime job:few", "must be a siag.runtimes.Runtime"),
+        (f"{TRAIN} --simulated-seed 1", "simulated-seed = 1: must be given with --runtime simulated"),
+        (f"{TRAIN} --runtime simulated --simulated-seed -1", "simulated-seed = -1: must be"),
+        (f"{TRAIN} --runtime simulated --shards 2", "shards = 2: must be given with --runtime ray"),
         (f"{RAY} --resources CPU", "resources = 'CPU': must be each once, like CPU=1,GPU=0.5"),
         (f"{RAY} --resources CPU=1,CPU=2", "resources = 'CPU=1,CPU=2': must be each once"),
         (f"{RAY} --server-resources CPU=x", "server-resources = 'CPU=x': must be each once"),

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from siag.live.spec import Spec
 
 HERE = Path()
-MERGED = ("until", "guard", "ray")  # tables of a file of which options override single keys
+MERGED = ("until", "guard", "ray", "simulated")  # tables of a file of which options override single keys
 MISSING = {  # what to type, where something is missing
     "gradient": ("gradient", "give --gradient and --stream, or --problem"),
     "streams": ("stream", "give --stream for each worker, or --problem"),
@@ -69,7 +69,7 @@ class Described:
     @cached_property
     def _runs(self) -> tuple[LiveRun, LiveRun]:
         """What the file says, and what was typed."""
-        from siag.experiments.live_file import LiveRun, live_run, read_live
+        from siag.experiments.live_file import RUNTIMES, LiveRun, live_run, read_live
         from siag.live.spec import renamed
 
         before, file, tables = {}, LiveRun(), self._tables()
@@ -78,8 +78,8 @@ class Described:
             file = live_run(before, self._file.parent)
         typed = {option: place for option, place in self._places.items() if option in self._typed}
         for option, (table, _) in typed.items():
-            if table == "ray" and self._typed.get("runtime", "ray" if "ray" in before else "local") != "ray":
-                raise BadInput(option.replace("_", "-"), self._typed[option], "given with --runtime ray")
+            if table in RUNTIMES and self._typed.get("runtime", table if table in before else "local") != table:
+                raise BadInput(option.replace("_", "-"), self._typed[option], f"given with --runtime {table}")
         for table in MERGED:
             if table in tables and table in before:
                 whole = before[table] if isinstance(before[table], dict) else {"iterations": before[table]}
@@ -110,22 +110,23 @@ class Described:
     @property
     def runtime(self) -> Runtime | None:
         """Where to run; None for processes of this machine."""
+        from siag.experiments.live_file import RUNTIMES
         from siag.experiments.references import reference
 
         (file, typed), where = self._runs, self._typed.get("runtime")
-        if where in (None, "local", "ray"):
+        if where in (None, "local", *RUNTIMES):
             return None if where == "local" else typed.runtime or file.runtime
         if ":" not in where:
-            raise BadInput("runtime", where, "local, ray, or yours as module:attribute")
+            raise BadInput("runtime", where, f"local, {', '.join(RUNTIMES)}, or yours as module:attribute")
         found = reference("runtime", where, HERE)
         return found() if isinstance(found, type) else found  # type: ignore[no-any-return]  # what it is, `train` sees
 
     def _tables(self) -> dict[str, Any]:
         """What was typed, as a file would say it."""
-        from siag.experiments.live_file import known_keys
+        from siag.experiments.live_file import RUNTIMES, known_keys
 
         typed, known = self._typed, known_keys(self._serving)
-        tables: dict[str, Any] = {"ray": {}} if typed.get("runtime") == "ray" else {}
+        tables: dict[str, Any] = {name: {} for name in RUNTIMES if typed.get("runtime") == name}
         for option, (table, key) in self._places.items():
             if option in typed:
                 tables.setdefault(table, {})[key] = typed[option]

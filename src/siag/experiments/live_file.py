@@ -23,19 +23,30 @@ from typing import Any
 import numpy as np
 
 from siag.activity import EveryArrivals, Tick
-from siag.experiments.config import KINDS, check_names, constants_of, make_part, own, part_of, read_tables, written
+from siag.experiments.config import (
+    KINDS,
+    check_names,
+    constants_of,
+    make_part,
+    own,
+    part_of,
+    piece,
+    read_tables,
+    written,
+)
 from siag.experiments.references import Loss, look_in, problem_named, reference
 from siag.foundations import check
 from siag.foundations.errors import BadFile, BadInput, Missing, reason_of
 from siag.foundations.types import Floats
 from siag.live.serve import NETWORK
 from siag.live.spec import fields_of, renamed
-from siag.runtimes import Limits, Ray, Runtime, Until
+from siag.runtimes import Faults, Limits, Ray, Runtime, Simulated, Until
 from siag.server import DROP, KEEP, Departed, Guard
 from siag.storage.urls import is_url
 
 HIDDEN = ("progress",)  # who watches a run is the shell's affair
-TRAIN, SERVE = ("dimension", "ray"), ("dimension", "workers", "network")  # keys that are no fields
+RUNTIMES = ("ray", "simulated")  # tables that say where to run
+TRAIN, SERVE = ("dimension", *RUNTIMES), ("dimension", "workers", "network")  # keys that are no fields
 LIMITS = ("connections", "hello", "frame")
 FILES = ("certificate", "key", "tokens")
 
@@ -66,8 +77,7 @@ def live_run(tables: Mapping[str, Any], folder: Path) -> LiveRun:
     """What the tables say, as objects; paths and modules are looked for in the folder."""
     look_in(folder)
     network, limits = _network(tables.get("network", {}), folder)
-    ray = make_part("ray", "Ray", Ray, _table("ray", tables["ray"])) if "ray" in tables else None
-    return LiveRun(_fields(tables, folder), network, limits, ray)
+    return LiveRun(_fields(tables, folder), network, limits, _runtime(tables))
 
 
 def _fields(tables: Mapping[str, Any], folder: Path) -> dict[str, Any]:
@@ -176,6 +186,31 @@ def _network(value: Any, folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
         make_part("network", "Limits", Limits, limits)
     told = {name: table[name] for name in known if name in table}
     return {name: _place(name, value, folder) if name in FILES else value for name, value in told.items()}, limits
+
+
+def _runtime(tables: Mapping[str, Any]) -> Runtime | None:
+    """Where to run, if the tables say so."""
+    if "ray" in tables and "simulated" in tables:
+        raise BadInput("ray", tables["ray"], "given alone", "leave out ray or simulated")
+    if "ray" in tables:
+        return make_part("ray", "Ray", Ray, _table("ray", tables["ray"]))  # type: ignore[no-any-return]
+    return _simulated(tables["simulated"]) if "simulated" in tables else None
+
+
+def _simulated(value: Any) -> Simulated:
+    """The table [simulated]; times, availability and faults are tables within it."""
+    table = dict(_table("simulated", value))
+    if "faults" in table:
+        place = "simulated.faults"
+        table["faults"] = make_part(place, "Faults", Faults, _pieces(place, _table(place, table["faults"])))
+    return make_part("simulated", "Simulated", Simulated, _pieces("simulated", table))  # type: ignore[no-any-return]
+
+
+def _pieces(place: str, table: Mapping[str, Any]) -> dict[str, Any]:
+    """A table whose tables have become objects."""
+    return {
+        name: piece(f"{place}.{name}", value) if isinstance(value, dict) else value for name, value in table.items()
+    }
 
 
 def _table(role: str, value: Any) -> dict[str, Any]:

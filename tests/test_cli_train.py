@@ -5,6 +5,7 @@ import pickle
 import shutil
 import signal
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -466,53 +467,224 @@ def test_a_mistake_in_a_file_is_named_as_it_is_there(change, says, shell):
     assert says in shell.mistake("train run.toml")
 
 
-CONTRADICTIONS = {  # the same as a file, as options, and in Python, and the line all of them get
-    "problem and streams": (
-        'gradient = "job:gradient"\nstreams = ["job:few"]\nproblem = "problem.toml"',
-        "--gradient job:gradient --stream job:few --problem problem.toml",
-        lambda posed: {"gradient": abs, "streams": [[1.0]], "problem": posed},
-        "problem = LeastSquares.random(n=2, d=3, p=2, noise=0.1, seed=0, sampl…: must be given alone; "
-        "leave gradient and streams out, or the problem",
+STEP = "\n[step]\nkind = 'Constant'\neta = 1.0\n"
+PROBLEM = siag.problems.LeastSquares.random(n=2, d=3, p=2, noise=0.1)
+ASKED_FILE, ASKED_WORDS = "until = 5\nproblem = 'problem.toml'\n", "--problem problem.toml --iterations 5 --eta 1"
+ASKED = {"problem": PROBLEM, "until": 5, "step": Constant(1.0)}
+DATA_FILE = "gradient = 'job:gradient'\nstreams = ['job:few', 'job:few']\ndimension = 3\n"
+DATA_WORDS = "--gradient job:gradient --stream job:few --stream job:few --dimension 3 --eta 1"
+FEW = {"gradient": abs, "streams": [[1.0], [1.0]], "w0": np.zeros(3), "step": Constant(1.0)}
+SERVED_FILE, SERVED_WORDS = "workers = 2\ndimension = 3\n", "--workers 2 --dimension 3 --eta 1"
+SHOWN = "LeastSquares.random(n=2, d=3, p=2, noise=0.1, seed=0, sampl…"
+ALONE = "must be given alone; leave"
+
+
+class Case(NamedTuple):
+    """A contradiction as a file, as options, and in Python, where it can be written; and the line that all get."""
+
+    line: str
+    file: str | None
+    words: str | None
+    given: dict | None
+    command: str = "train"
+    typed: str | None = None  # what the option is called, if not as in the file
+    python: str | None = None  # what it is called in Python
+
+
+CONTRADICTIONS = {
+    "problem and streams": Case(
+        f"problem = {SHOWN}: {ALONE} gradient and streams out, or the problem",
+        f"gradient = 'job:gradient'\nstreams = ['job:few']\n{ASKED_FILE}{STEP}",
+        f"--gradient job:gradient --stream job:few {ASKED_WORDS}",
+        {"gradient": abs, "streams": [[1.0]]} | ASKED,
     ),
-    "durable without a folder": (
-        'problem = "problem.toml"\ndurable = true',
-        "--problem problem.toml --durable",
-        lambda posed: {"problem": posed, "durable": True},
+    "problem and gradient of a worker": Case(
+        f"problem = {SHOWN}: {ALONE} gradient and stream out, or the problem",
+        None,
+        "x --problem problem.toml --gradient job:gradient",
+        {"address": "x", "problem": PROBLEM, "gradient": abs},
+        "work",
+    ),
+    "dimension and w0": Case(
+        f"dimension = 3: {ALONE} out dimension or w0",
+        f"{DATA_FILE}w0 = 'w.npy'{STEP}",
+        f"{DATA_WORDS} --w0 w.npy",
+        None,
+    ),
+    "workers and names": Case(
+        f"workers = 2: {ALONE} out workers or names",
+        f"{SERVED_FILE}names = ['a', 'b']{STEP}",
+        f"{SERVED_WORDS} --name a --name b",
+        None,
+        "serve",
+    ),
+    "two steps": Case(
+        f"step.eta = 0.1: {ALONE} out eta, or beta and gamma",
+        f"{DATA_FILE}[step]\nkind = 'Constant'\neta = 0.1\nbeta = 2.0",
+        f"{DATA_WORDS.replace('--eta 1', '--eta 0.1')} --beta 2",
+        None,
+        typed="eta",
+    ),
+    "two steps, the other kind": Case(
+        f"step.eta = 0.1: {ALONE} out eta, or beta and gamma",
+        f"{DATA_FILE}[step]\nkind = 'Harmonic'\neta = 0.1\nbeta = 2.0\ngamma = 3.0",
+        f"{DATA_WORDS.replace('--eta 1', '--eta 0.1')} --beta 2 --gamma 3",
+        None,
+        typed="eta",
+    ),
+    "two steps in one": Case(
+        "step.beta = 2: must be one of eta; did you mean eta?",
+        f"{DATA_FILE}step = 'Constant(eta=0.1,beta=2)'",
+        f"{DATA_WORDS.replace('--eta 1', '--step Constant(eta=0.1,beta=2)')}",
+        None,
+    ),
+    "by the clock and by reports": Case(
+        "server.seconds = 1.0: must be given alone; a server steps by the clock or by reports",
+        f"{DATA_FILE}{STEP}[server]\nkind = 'Tick'\nseconds = 1.0\nk = 2",
+        f"{DATA_WORDS} --tick 1 --every 2",
+        None,
+        typed="tick",
+    ),
+    "durable without a folder": Case(
         "folder is missing; say where a durable run is to be kept",
+        f"{ASKED_FILE}durable = true{STEP}",
+        f"{ASKED_WORDS} --durable",
+        ASKED | {"durable": True},
     ),
-    "a seed without a problem": (
-        'gradient = "job:gradient"\nstreams = ["job:few"]\ndimension = 3\nseed = 1',
-        "--gradient job:gradient --stream job:few --dimension 3 --seed 1",
-        lambda posed: {"gradient": abs, "streams": [[1.0]], "w0": np.zeros(3), "seed": 1},
+    "durable at a URL": Case(
+        "durable = True: must be False with a folder at a URL, to which it is saved every few seconds; "
+        "give the path of a folder",
+        f"{ASKED_FILE}durable = true\nfolder = 's3://bucket/run'{STEP}",
+        f"{ASKED_WORDS} --durable --folder s3://bucket/run",
+        ASKED | {"durable": True, "folder": "s3://bucket/run"},
+    ),
+    "durable in shards": Case(
+        "durable = True: must be False with 2 shards; use shards=1",
+        f"{ASKED_FILE}durable = true\nfolder = 'state'{STEP}[ray]\nshards = 2",
+        f"{ASKED_WORDS} --durable --folder state --runtime ray --shards 2",
+        ASKED | {"durable": True, "folder": "state", "runtime": Ray(shards=2)},
+    ),
+    "a seed without a problem": Case(
         "seed = 1: must be left out without a problem; streams have samples of their own",
+        f"{DATA_FILE}seed = 1{STEP}",
+        f"{DATA_WORDS} --seed 1",
+        FEW | {"seed": 1},
     ),
-    "another dimension": (
-        'problem = "problem.toml"\nw0 = [0.0, 0.0]',
-        "--problem problem.toml --dimension 2",
-        lambda posed: {"problem": posed, "w0": np.zeros(2)},
-        "w0 = array([0., 0.]): must be an array of finite real numbers of shape (3); its shape is (2,)",
+    "a seed of a server without a problem": Case(
+        "seed = 1: must be left out without a problem; streams have samples of their own",
+        f"{SERVED_FILE}seed = 1{STEP}",
+        f"{SERVED_WORDS} --seed 1",
+        {"workers": 2, "w0": np.zeros(3), "step": Constant(1.0), "seed": 1},
+        "serve",
     ),
-    "names": (
-        'problem = "problem.toml"\nnames = ["a"]',
-        "--problem problem.toml --name a",
-        lambda posed: {"problem": posed, "names": ["a"]},
+    "a seed of a worker without a problem": Case(
+        "seed = 1: must be left out without a problem; streams have samples of their own",
+        None,
+        "x --gradient job:gradient --stream job:few --seed 1",
+        {"address": "x", "gradient": abs, "stream": [1.0], "seed": 1},
+        "work",
+    ),
+    "pauses without a problem": Case(
+        "pauses = [0.1, 0.1]: must be left out without a problem; siag.streams.Paced slows a stream down",
+        f"{DATA_FILE}pauses = [0.1, 0.1]{STEP}",
+        None,
+        FEW | {"pauses": [0.1, 0.1]},
+    ),
+    "pauses in virtual time": Case(
+        "pauses = [0.1, 0.1]: must be left out in virtual time; Simulated has slowness=",
+        f"{ASKED_FILE}pauses = [0.1, 0.1]{STEP}[simulated]",
+        None,
+        ASKED | {"pauses": [0.1, 0.1], "runtime": siag.Simulated()},
+    ),
+    "a server that crashes without a folder": Case(
+        "folder is missing; a server that crashes goes on from there",
+        f"{ASKED_FILE}{STEP}[simulated.faults]\nserver = 9.0",
+        None,
+        ASKED | {"runtime": siag.Simulated(faults=siag.runtimes.Faults(server=9.0))},
+    ),
+    "names": Case(
         "names = ['a']: must be 2 different texts, one for each worker",
+        f"{ASKED_FILE}names = ['a']{STEP}",
+        f"{ASKED_WORDS} --name a",
+        ASKED | {"names": ["a"]},
+        typed="name",
+    ),
+    "names of a server": Case(
+        "names = ['a']: must be 2 different texts, one for each worker",
+        f"{ASKED_FILE}names = ['a']{STEP}",
+        f"{ASKED_WORDS} --name a",
+        ASKED | {"workers": ["a"]},
+        "serve",
+        typed="name",
+        python="workers",
+    ),
+    "workers of a server": Case(
+        "workers = 3: must be 2, as many as the problem has",
+        f"{ASKED_FILE}workers = 3{STEP}",
+        f"{ASKED_WORDS} --workers 3",
+        ASKED | {"workers": 3},
+        "serve",
+    ),
+    "another dimension": Case(
+        "dimension = 2: must be 3, as many as the problem has; or leave it out",
+        f"{ASKED_FILE}dimension = 2{STEP}",
+        f"{ASKED_WORDS} --dimension 2",
+        None,
+    ),
+    "another w0": Case(
+        "w0 = array([0., 0.]): must be an array of finite real numbers of shape (3); its shape is (2,)",
+        f"{ASKED_FILE}w0 = [0.0, 0.0]{STEP}",
+        f"{ASKED_WORDS} --w0 two.npy",
+        ASKED | {"w0": np.zeros(2)},
+    ),
+    "preload on another runtime": Case(
+        "preload = ['json']: must be left out with a runtime of your own; the runtime says what its processes import",
+        f"{DATA_FILE}preload = ['json']{STEP}[simulated]",
+        f"{DATA_WORDS} --preload json --runtime simulated",
+        FEW | {"preload": ["json"], "runtime": siag.Simulated()},
+    ),
+    "workers on Ray": Case(
+        "workers = 3: must be 2, one for each stream; or leave it out",
+        f"{DATA_FILE}{STEP}[ray]\nworkers = 3",
+        f"{DATA_WORDS} --runtime ray --workers 3",
+        FEW | {"runtime": Ray(workers=3)},
+    ),
+    "too few workers on Ray": Case(
+        "fewest = 3: must be at most 2, the number of workers",
+        f"{DATA_FILE}{STEP}[ray]\nfewest = 3",
+        f"{DATA_WORDS} --runtime ray --fewest 3",
+        FEW | {"runtime": Ray(fewest=3)},
+    ),
+    "a certificate without its key": Case(
+        "key is missing; TLS needs both a certificate and its key",
+        f"{ASKED_FILE}{STEP}[network]\ncertificate = 'job.py'",
+        f"{ASKED_WORDS} --certificate job.py",
+        ASKED | {"certificate": "job.py"},
+        "serve",
+    ),
+    "a method that needs a problem": Case(
+        "IAG needs exact gradients, a stream has none; use SIAG, or give a problem",
+        f"{DATA_FILE}method = 'IAG'{STEP}",
+        f"{DATA_WORDS} --method IAG",
+        FEW | {"method": siag.methods.IAG()},
     ),
 }
 
 
-@pytest.mark.parametrize("case", CONTRADICTIONS)
+@pytest.mark.parametrize("case", CONTRADICTIONS.values(), ids=CONTRADICTIONS)
 def test_a_contradiction_is_the_same_line_in_python_in_the_shell_and_in_a_file(case, shell):
-    file, words, given, line = CONTRADICTIONS[case]
-    Path("run.toml").write_text(f"until = 5\n{file}\n[step]\nkind = 'Constant'\neta = 1.0\n")
-    posed = siag.problems.LeastSquares.random(n=2, d=3, p=2, noise=0.1)
-    with pytest.raises(siag.BadInput) as caught:
-        siag.train(**given(posed), until=5, step=Constant(1.0))
-    assert str(caught.value) == shell.mistake("train run.toml") == line
-    typed = {"w0 =": "dimension =", "names =": "name ="}
-    for name, other in typed.items():
-        line = line.replace(name, other)
-    assert shell.mistake(f"train {words} --iterations 5 --eta 1") == line
+    np.save("two.npy", np.zeros(2))
+    named = case.line.partition(" = ")[0]
+    if case.file is not None:
+        Path("run.toml").write_text(case.file)
+        assert shell.mistake(f"{case.command} run.toml") == case.line
+    if case.words is not None:
+        typed = case.line.replace(named, case.typed or named, 1)
+        assert shell.mistake(f"{case.command} {case.words}") == typed
+    if case.given is not None:
+        with pytest.raises(siag.SiagError) as caught:
+            getattr(siag, case.command)(**case.given)
+        assert str(caught.value) == case.line.replace(named, case.python or named, 1)
 
 
 @pytest.mark.parametrize(
@@ -531,14 +703,12 @@ def test_a_contradiction_is_the_same_line_in_python_in_the_shell_and_in_a_file(c
         (f"{TRAIN} --method Prox(SIAG(),l1=-1)", "method.l1 = -1: must be a finite number at least 0"),
         (f"{TRAIN} --method job:nothing", "method = 'job:nothing': must be one of"),
         (f"{TRAIN} --method job:problem", "method = 'job:problem': must be the name of a Method"),
-        (f"{TRAIN} --step Constant(1)", "step = 'Constant(1)': must be given without --eta, --beta and --gamma"),
-        (f"{TRAIN} --beta 1", "eta = 0.05: must be given without --beta and --gamma"),
+        (f"{TRAIN} --step Constant(1)", "step = 'Constant(1)': must be given alone; leave out step, or eta"),
         (f"train {DATA} --beta 1", "gamma is missing; give --beta and --gamma for the step β/(t+γ), or --eta"),
         (f"train {DATA} --step Constant", "step.eta is missing; write Constant(eta=…)"),
         (f"train {DATA} --step Konstant", "step = 'Konstant': must be one of Constant, Harmonic"),
         (f"{TRAIN} --stream job:name", "must be a stream, not a name"),
         (f"{TRAIN} --name=", "name = ['']: must be 2 different texts"),
-        (f"{TRAIN} --every 2 --tick 1", "tick = 1.0: must be given without --every"),
         (f"{TRAIN} --reports 0", "reports = 0: must be"),
         (f"{TRAIN} --max-age -1", "max-age = -1: must be"),
         (

@@ -56,26 +56,32 @@ class Described:
 
     @contextmanager
     def checked(self) -> Iterator[None]:
-        """Let mistakes in what was typed have the names that were typed."""
+        """Let mistakes have the names that were typed, or that are in the file."""
         from siag.live.spec import renamed
 
         names = {"names": "name", "streams": "stream"}
         names = {field: option for field, option in names.items() if field in self._typed}
-        names |= {"w0": "dimension"} if "dimension" in self._typed else {}
-        names |= {"names": "workers"} if "workers" in self._typed and self._serving else {}
+        for key, field in (("dimension", "w0"), *([("workers", "names")] if self._serving else [])):
+            if key in self._typed or (key in self._before and field not in self._typed):
+                names[field] = key
         with renamed(names, MISSING if self._file is None else IN_FILE):
             yield
 
     @cached_property
+    def _before(self) -> dict[str, Any]:
+        """The tables of the file."""
+        from siag.experiments.live_file import read_live
+
+        return {} if self._file is None else read_live(self._file, self._serving)
+
+    @cached_property
     def _runs(self) -> tuple[LiveRun, LiveRun]:
         """What the file says, and what was typed."""
-        from siag.experiments.live_file import RUNTIMES, LiveRun, live_run, read_live
+        from siag.experiments.live_file import RUNTIMES, LiveRun, live_run
         from siag.live.spec import renamed
 
-        before, file, tables = {}, LiveRun(), self._tables()
-        if self._file is not None:
-            before = read_live(self._file, self._serving)
-            file = live_run(before, self._file.parent)
+        before, tables = self._before, self._tables()
+        file = LiveRun() if self._file is None else live_run(before, self._file.parent)
         typed = {option: place for option, place in self._places.items() if option in self._typed}
         for option, (table, _) in typed.items():
             if table in RUNTIMES and self._typed.get("runtime", table if table in before else "local") != table:
@@ -133,8 +139,6 @@ class Described:
         if "step" in tables:
             tables["step"]["kind"] = _kind_of_step(typed)
         if "server" in tables:
-            if len(tables["server"]) > 1:
-                raise BadInput("tick", typed["tick"], "given without --every")
             tables["server"]["kind"] = "Tick" if "tick" in typed else "EveryArrivals"
         for name in {"resources", "server_resources"} & tables.get("ray", {}).keys():
             tables["ray"][name] = _resources(name.replace("_", "-"), typed[name])
@@ -144,14 +148,12 @@ class Described:
 def _kind_of_step(typed: dict[str, Any]) -> str:
     """The step that --eta, or --beta and --gamma, stand for."""
     if "step" in typed:
-        raise BadInput("step", typed["step"], "given without --eta, --beta and --gamma")
-    if "eta" not in typed:
-        for name in {"beta", "gamma"} - typed.keys():
-            raise Missing(name, "give --beta and --gamma for the step β/(t+γ), or --eta for a constant one")
-        return "Harmonic"
-    if typed.keys() & {"beta", "gamma"}:
-        raise BadInput("eta", typed["eta"], "given without --beta and --gamma")
-    return "Constant"
+        raise BadInput("step", typed["step"], "given alone", "leave out step, or eta, beta and gamma")
+    if "eta" in typed:
+        return "Constant"
+    for name in {"beta", "gamma"} - typed.keys():
+        raise Missing(name, "give --beta and --gamma for the step β/(t+γ), or --eta for a constant one")
+    return "Harmonic"
 
 
 def _resources(parameter: str, text: str) -> dict[str, float]:

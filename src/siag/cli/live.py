@@ -128,12 +128,11 @@ def work(
         given["gradient"] = reference("gradient", gradient, HERE)
     if stream is not None:
         given["stream"] = reference("stream", stream, HERE)
-    seed = given.pop("seed")
+    usual = 0
     if problem is not None:
         given["problem"], usual = problem_named(problem, HERE)
-        given["seed"] = usual if seed is None else seed
-    elif seed is not None:
-        raise BadInput("seed", seed, "left out without a problem", "streams have samples of their own")
+    if given["seed"] is None:
+        given["seed"] = usual
     on_interrupt("what was reported stays with the server")
     try:
         with renamed({"give_up": "give-up"}), terminable():

@@ -90,6 +90,9 @@ def _fields(tables: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     if "problem" in tables:
         found["problem"], usual = _problem(tables["problem"], folder)
         found = {"seed": usual} | found
+        if "dimension" in tables and found["w0"].size != found["problem"].d:
+            allowed = f"{found['problem'].d}, as many as the problem has"
+            raise BadInput("dimension", tables["dimension"], allowed, "or leave it out")
     for name, make in MAKERS.items():
         if name in tables:
             found[name] = make(tables[name], folder)
@@ -109,7 +112,10 @@ def _problem(value: Any, folder: Path) -> tuple[Any, int]:
 
 def _step(value: Any, problem: Any, folder: Path) -> Any:
     """Theorem 1's step takes its constants from the problem."""
-    if isinstance(value, dict) and value.get("kind") == "theorem" and problem is not None:
+    kind = value.get("kind") if isinstance(value, dict) else None
+    if kind in ("Constant", "Harmonic") and "eta" in value and {"beta", "gamma"} & value.keys():
+        raise BadInput("step.eta", value["eta"], "given alone", "leave out eta, or beta and gamma")
+    if kind == "theorem" and problem is not None:
         value = {**constants_of(problem), **value}
     return _part("step", value, folder)
 
@@ -137,6 +143,8 @@ def _server(value: Any, folder: Path) -> Any:
         raise Missing("server.kind", 'write kind = "EveryArrivals" or kind = "Tick"')
     if kind not in kinds:
         raise BadInput("server.kind", kind, "EveryArrivals or Tick", "a live server waits for nobody")
+    if {"k", "seconds"} <= table.keys():
+        raise BadInput("server.seconds", table["seconds"], "given alone", "a server steps by the clock or by reports")
     return make_part("server", kind, kinds[kind], table)
 
 

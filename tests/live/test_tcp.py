@@ -61,7 +61,7 @@ def test_a_worker_of_a_problem_draws_its_own_samples():
             {"problem": siag.problems.LeastSquares.random(n=2, d=D, p=3, noise=0.2)},
             "noise=0.1, .* this worker's LeastSquares.* noise=0.2",
         ),
-        ({"problem": None, "seed": None, "gradient": pull, "stream": target(1)}, "this worker's none"),
+        ({"problem": None, "seed": 0, "gradient": pull, "stream": target(1)}, "this worker's none"),
     ],
 )
 def test_a_worker_with_another_problem_or_seed_than_the_servers_gives_up(given, why):

@@ -5,6 +5,7 @@ import pickle
 import shutil
 import signal
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -27,6 +28,11 @@ def interrupts(w, sample):
     import signal
 
     signal.raise_signal(signal.SIGINT)
+    return w - sample
+
+
+def prints(w, sample):
+    print("a sample")
     return w - sample
 
 
@@ -90,6 +96,14 @@ def test_processes_of_this_machine_and_a_signal_that_stops_them_in_order(desk):
     assert "processes on one machine" in result["activity"]
     assert (desk.folder / "out" / "run.npz").exists()
     assert trained.err == []
+
+
+def test_what_workers_print_into_a_pipe_is_not_lost_when_the_run_ends(desk, monkeypatch):
+    monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
+    data = ("--gradient", "job:prints", "--stream", "job:ones", "--dimension", 3, "--eta", 0.05)
+    trained = desk.siag("train", *data, "--reports", 5, "--quiet")
+    assert trained.end() == 0, trained.err
+    assert trained.out.count("a sample\n") >= 5
 
 
 def test_ctrl_c_stops_it_in_order(shell):
@@ -255,7 +269,7 @@ def test_what_is_typed_reaches_python(called):
     assert (usual.until, usual.guard, usual.names) == (siag.Until(), None, ["0", "1"])
     assert called(RAY)[1] == Ray()
     words = "--address auto --workers 2 --resources CPU=2,GPU=0.5 --server-resources CPU=4 --shards 2 --fewest 1"
-    words += " --tls --port 7460 --wait 5 --folder s3://bucket/state --reports 7 --patience 3 --preload json"
+    words += " --tls --port 7460 --start-timeout 5 --folder s3://bucket/state --reports 7 --patience 3 --preload json"
     full, runtime = called(f"{RAY} {words}")
     assert runtime == Ray(
         address="auto",
@@ -266,7 +280,7 @@ def test_what_is_typed_reaches_python(called):
         fewest=1,
         tls=True,
         port=7460,
-        patience=5.0,
+        start_timeout=5.0,
     )
     assert (full.folder, full.until.reports, full.patience) == ("s3://bucket/state", 7, 3.0)
     assert full.preload == ["json"]
@@ -377,6 +391,54 @@ def test_the_example_of_a_file_runs(shell):
     assert shell(f"train live.toml {INSTANT} --reports 40 --quiet").status == 0
 
 
+def test_the_example_of_a_rehearsal_is_the_run_of_python_to_the_bit(shell):
+    path = EXAMPLES / "rehearsal.toml"
+    ended = shell(f"train {path} --iterations 300 --json")
+    assert (ended.status, ended.err) == (0, [])
+    assert ended.result["activity"] == "live, 4 workers in virtual time"
+    runtime = siag.Simulated(
+        times=siag.activity.Exponential(1.0),
+        travel=siag.activity.LogNormal(0.1, 0.5),
+        slowness=[1.0, 1.0, 5.0, 20.0],
+        availability=siag.activity.OnOff(300.0, 60.0),
+        seed=7,
+        faults=siag.runtimes.Faults(crashes=500.0, cuts=200.0, delay=siag.activity.Fixed(0.01)),
+    )
+    problem = siag.problems.LeastSquares.random(n=4, d=3, p=2, noise=0.1)
+    same = siag.train(problem=problem, step=siag.steps.Harmonic(2.0, 100.0), until=300, seed=7, runtime=runtime)
+    assert ended.result["w"] == same.w[0].tolist()
+
+
+def test_a_rehearsal_is_typed_with_its_seed_or_overrides_that_of_a_file(called):
+    assert called(f"{TRAIN} --runtime simulated")[1] == siag.Simulated()
+    assert called(f"{TRAIN} --runtime simulated --simulated-seed 3")[1] == siag.Simulated(seed=3)
+    Path("run.toml").write_text(FILE + "\n[simulated]\nslowness = 2\nseed = 1\n")
+    assert called("train run.toml")[1] == siag.Simulated(slowness=2.0, seed=1)
+    assert called("train run.toml --simulated-seed 3")[1] == siag.Simulated(slowness=2.0, seed=3)
+    assert called("train run.toml --runtime ray")[1] == Ray()
+    assert called("train run.toml --runtime local")[1] is None
+
+
+@pytest.mark.parametrize(
+    ("tables", "says"),
+    [
+        ("[simulated]\n[ray]\nshards = 2", "ray = {'shards': 2}: must be given alone; leave out ray or simulated"),
+        ("[simulated]\nslownes = 2", "simulated.slownes = 2: must be one of times, travel, slowness, availability"),
+        ("[simulated]\ntimes = 2", "simulated.times = 2: must be one of"),
+        ('[simulated]\ntimes = { kind = "Exponental", mean = 1 }', "did you mean Exponential?"),
+        ('[simulated]\ntimes = { kind = "Fixed", mean = -1 }', "simulated.times.mean = -1: must be"),
+        ("[simulated]\nfaults = 2", "simulated.faults = 2: must be a table, written [simulated.faults]"),
+        ("[simulated.faults]\ncrash = 2", "did you mean crashes?"),
+        ("[simulated.faults]\ncrashes = 0", "simulated.faults.crashes = 0: must be"),
+        ("[simulated.faults]\nserver = 9.0", "folder is missing; a server that crashes goes on from there"),
+        ("[simulated]\nseed = -1", "simulated.seed = -1: must be"),
+    ],
+)
+def test_a_mistake_in_a_table_simulated_is_one_line(tables, says, shell):
+    Path("run.toml").write_text(FILE.replace('folder = "state"\n', "") + tables)
+    assert says in shell.mistake("train run.toml")
+
+
 @pytest.mark.parametrize(
     ("change", "says"),
     [
@@ -405,53 +467,224 @@ def test_a_mistake_in_a_file_is_named_as_it_is_there(change, says, shell):
     assert says in shell.mistake("train run.toml")
 
 
-CONTRADICTIONS = {  # the same as a file, as options, and in Python, and the line all of them get
-    "problem and streams": (
-        'gradient = "job:gradient"\nstreams = ["job:few"]\nproblem = "problem.toml"',
-        "--gradient job:gradient --stream job:few --problem problem.toml",
-        lambda posed: {"gradient": abs, "streams": [[1.0]], "problem": posed},
-        "problem = LeastSquares.random(n=2, d=3, p=2, noise=0.1, seed=0, sampl…: must be given alone; "
-        "leave gradient and streams out, or the problem",
+STEP = "\n[step]\nkind = 'Constant'\neta = 1.0\n"
+PROBLEM = siag.problems.LeastSquares.random(n=2, d=3, p=2, noise=0.1)
+ASKED_FILE, ASKED_WORDS = "until = 5\nproblem = 'problem.toml'\n", "--problem problem.toml --iterations 5 --eta 1"
+ASKED = {"problem": PROBLEM, "until": 5, "step": Constant(1.0)}
+DATA_FILE = "gradient = 'job:gradient'\nstreams = ['job:few', 'job:few']\ndimension = 3\n"
+DATA_WORDS = "--gradient job:gradient --stream job:few --stream job:few --dimension 3 --eta 1"
+FEW = {"gradient": abs, "streams": [[1.0], [1.0]], "w0": np.zeros(3), "step": Constant(1.0)}
+SERVED_FILE, SERVED_WORDS = "workers = 2\ndimension = 3\n", "--workers 2 --dimension 3 --eta 1"
+SHOWN = "LeastSquares.random(n=2, d=3, p=2, noise=0.1, seed=0, sampl…"
+ALONE = "must be given alone; leave"
+
+
+class Case(NamedTuple):
+    """A contradiction as a file, as options, and in Python, where it can be written; and the line that all get."""
+
+    line: str
+    file: str | None
+    words: str | None
+    given: dict | None
+    command: str = "train"
+    typed: str | None = None  # what the option is called, if not as in the file
+    python: str | None = None  # what it is called in Python
+
+
+CONTRADICTIONS = {
+    "problem and streams": Case(
+        f"problem = {SHOWN}: {ALONE} gradient and streams out, or the problem",
+        f"gradient = 'job:gradient'\nstreams = ['job:few']\n{ASKED_FILE}{STEP}",
+        f"--gradient job:gradient --stream job:few {ASKED_WORDS}",
+        {"gradient": abs, "streams": [[1.0]]} | ASKED,
     ),
-    "durable without a folder": (
-        'problem = "problem.toml"\ndurable = true',
-        "--problem problem.toml --durable",
-        lambda posed: {"problem": posed, "durable": True},
+    "problem and gradient of a worker": Case(
+        f"problem = {SHOWN}: {ALONE} gradient and stream out, or the problem",
+        None,
+        "x --problem problem.toml --gradient job:gradient",
+        {"address": "x", "problem": PROBLEM, "gradient": abs},
+        "work",
+    ),
+    "dimension and w0": Case(
+        f"dimension = 3: {ALONE} out dimension or w0",
+        f"{DATA_FILE}w0 = 'w.npy'{STEP}",
+        f"{DATA_WORDS} --w0 w.npy",
+        None,
+    ),
+    "workers and names": Case(
+        f"workers = 2: {ALONE} out workers or names",
+        f"{SERVED_FILE}names = ['a', 'b']{STEP}",
+        f"{SERVED_WORDS} --name a --name b",
+        None,
+        "serve",
+    ),
+    "two steps": Case(
+        f"step.eta = 0.1: {ALONE} out eta, or beta and gamma",
+        f"{DATA_FILE}[step]\nkind = 'Constant'\neta = 0.1\nbeta = 2.0",
+        f"{DATA_WORDS.replace('--eta 1', '--eta 0.1')} --beta 2",
+        None,
+        typed="eta",
+    ),
+    "two steps, the other kind": Case(
+        f"step.eta = 0.1: {ALONE} out eta, or beta and gamma",
+        f"{DATA_FILE}[step]\nkind = 'Harmonic'\neta = 0.1\nbeta = 2.0\ngamma = 3.0",
+        f"{DATA_WORDS.replace('--eta 1', '--eta 0.1')} --beta 2 --gamma 3",
+        None,
+        typed="eta",
+    ),
+    "two steps in one": Case(
+        "step.beta = 2: must be one of eta; did you mean eta?",
+        f"{DATA_FILE}step = 'Constant(eta=0.1,beta=2)'",
+        f"{DATA_WORDS.replace('--eta 1', '--step Constant(eta=0.1,beta=2)')}",
+        None,
+    ),
+    "by the clock and by reports": Case(
+        "server.seconds = 1.0: must be given alone; a server steps by the clock or by reports",
+        f"{DATA_FILE}{STEP}[server]\nkind = 'Tick'\nseconds = 1.0\nk = 2",
+        f"{DATA_WORDS} --tick 1 --every 2",
+        None,
+        typed="tick",
+    ),
+    "durable without a folder": Case(
         "folder is missing; say where a durable run is to be kept",
+        f"{ASKED_FILE}durable = true{STEP}",
+        f"{ASKED_WORDS} --durable",
+        ASKED | {"durable": True},
     ),
-    "a seed without a problem": (
-        'gradient = "job:gradient"\nstreams = ["job:few"]\ndimension = 3\nseed = 1',
-        "--gradient job:gradient --stream job:few --dimension 3 --seed 1",
-        lambda posed: {"gradient": abs, "streams": [[1.0]], "w0": np.zeros(3), "seed": 1},
+    "durable at a URL": Case(
+        "durable = True: must be False with a folder at a URL, to which it is saved every few seconds; "
+        "give the path of a folder",
+        f"{ASKED_FILE}durable = true\nfolder = 's3://bucket/run'{STEP}",
+        f"{ASKED_WORDS} --durable --folder s3://bucket/run",
+        ASKED | {"durable": True, "folder": "s3://bucket/run"},
+    ),
+    "durable in shards": Case(
+        "durable = True: must be False with 2 shards; use shards=1",
+        f"{ASKED_FILE}durable = true\nfolder = 'state'{STEP}[ray]\nshards = 2",
+        f"{ASKED_WORDS} --durable --folder state --runtime ray --shards 2",
+        ASKED | {"durable": True, "folder": "state", "runtime": Ray(shards=2)},
+    ),
+    "a seed without a problem": Case(
         "seed = 1: must be left out without a problem; streams have samples of their own",
+        f"{DATA_FILE}seed = 1{STEP}",
+        f"{DATA_WORDS} --seed 1",
+        FEW | {"seed": 1},
     ),
-    "another dimension": (
-        'problem = "problem.toml"\nw0 = [0.0, 0.0]',
-        "--problem problem.toml --dimension 2",
-        lambda posed: {"problem": posed, "w0": np.zeros(2)},
-        "w0 = array([0., 0.]): must be an array of finite real numbers of shape (3); its shape is (2,)",
+    "a seed of a server without a problem": Case(
+        "seed = 1: must be left out without a problem; streams have samples of their own",
+        f"{SERVED_FILE}seed = 1{STEP}",
+        f"{SERVED_WORDS} --seed 1",
+        {"workers": 2, "w0": np.zeros(3), "step": Constant(1.0), "seed": 1},
+        "serve",
     ),
-    "names": (
-        'problem = "problem.toml"\nnames = ["a"]',
-        "--problem problem.toml --name a",
-        lambda posed: {"problem": posed, "names": ["a"]},
+    "a seed of a worker without a problem": Case(
+        "seed = 1: must be left out without a problem; streams have samples of their own",
+        None,
+        "x --gradient job:gradient --stream job:few --seed 1",
+        {"address": "x", "gradient": abs, "stream": [1.0], "seed": 1},
+        "work",
+    ),
+    "pauses without a problem": Case(
+        "pauses = [0.1, 0.1]: must be left out without a problem; siag.streams.Paced slows a stream down",
+        f"{DATA_FILE}pauses = [0.1, 0.1]{STEP}",
+        None,
+        FEW | {"pauses": [0.1, 0.1]},
+    ),
+    "pauses in virtual time": Case(
+        "pauses = [0.1, 0.1]: must be left out in virtual time; Simulated has slowness=",
+        f"{ASKED_FILE}pauses = [0.1, 0.1]{STEP}[simulated]",
+        None,
+        ASKED | {"pauses": [0.1, 0.1], "runtime": siag.Simulated()},
+    ),
+    "a server that crashes without a folder": Case(
+        "folder is missing; a server that crashes goes on from there",
+        f"{ASKED_FILE}{STEP}[simulated.faults]\nserver = 9.0",
+        None,
+        ASKED | {"runtime": siag.Simulated(faults=siag.runtimes.Faults(server=9.0))},
+    ),
+    "names": Case(
         "names = ['a']: must be 2 different texts, one for each worker",
+        f"{ASKED_FILE}names = ['a']{STEP}",
+        f"{ASKED_WORDS} --name a",
+        ASKED | {"names": ["a"]},
+        typed="name",
+    ),
+    "names of a server": Case(
+        "names = ['a']: must be 2 different texts, one for each worker",
+        f"{ASKED_FILE}names = ['a']{STEP}",
+        f"{ASKED_WORDS} --name a",
+        ASKED | {"workers": ["a"]},
+        "serve",
+        typed="name",
+        python="workers",
+    ),
+    "workers of a server": Case(
+        "workers = 3: must be 2, as many as the problem has",
+        f"{ASKED_FILE}workers = 3{STEP}",
+        f"{ASKED_WORDS} --workers 3",
+        ASKED | {"workers": 3},
+        "serve",
+    ),
+    "another dimension": Case(
+        "dimension = 2: must be 3, as many as the problem has; or leave it out",
+        f"{ASKED_FILE}dimension = 2{STEP}",
+        f"{ASKED_WORDS} --dimension 2",
+        None,
+    ),
+    "another w0": Case(
+        "w0 = array([0., 0.]): must be an array of finite real numbers of shape (3); its shape is (2,)",
+        f"{ASKED_FILE}w0 = [0.0, 0.0]{STEP}",
+        f"{ASKED_WORDS} --w0 two.npy",
+        ASKED | {"w0": np.zeros(2)},
+    ),
+    "preload on another runtime": Case(
+        "preload = ['json']: must be left out with a runtime of your own; the runtime says what its processes import",
+        f"{DATA_FILE}preload = ['json']{STEP}[simulated]",
+        f"{DATA_WORDS} --preload json --runtime simulated",
+        FEW | {"preload": ["json"], "runtime": siag.Simulated()},
+    ),
+    "workers on Ray": Case(
+        "workers = 3: must be 2, one for each stream; or leave it out",
+        f"{DATA_FILE}{STEP}[ray]\nworkers = 3",
+        f"{DATA_WORDS} --runtime ray --workers 3",
+        FEW | {"runtime": Ray(workers=3)},
+    ),
+    "too few workers on Ray": Case(
+        "fewest = 3: must be at most 2, the number of workers",
+        f"{DATA_FILE}{STEP}[ray]\nfewest = 3",
+        f"{DATA_WORDS} --runtime ray --fewest 3",
+        FEW | {"runtime": Ray(fewest=3)},
+    ),
+    "a certificate without its key": Case(
+        "key is missing; TLS needs both a certificate and its key",
+        f"{ASKED_FILE}{STEP}[network]\ncertificate = 'job.py'",
+        f"{ASKED_WORDS} --certificate job.py",
+        ASKED | {"certificate": "job.py"},
+        "serve",
+    ),
+    "a method that needs a problem": Case(
+        "IAG needs exact gradients, a stream has none; use SIAG, or give a problem",
+        f"{DATA_FILE}method = 'IAG'{STEP}",
+        f"{DATA_WORDS} --method IAG",
+        FEW | {"method": siag.methods.IAG()},
     ),
 }
 
 
-@pytest.mark.parametrize("case", CONTRADICTIONS)
+@pytest.mark.parametrize("case", CONTRADICTIONS.values(), ids=CONTRADICTIONS)
 def test_a_contradiction_is_the_same_line_in_python_in_the_shell_and_in_a_file(case, shell):
-    file, words, given, line = CONTRADICTIONS[case]
-    Path("run.toml").write_text(f"until = 5\n{file}\n[step]\nkind = 'Constant'\neta = 1.0\n")
-    posed = siag.problems.LeastSquares.random(n=2, d=3, p=2, noise=0.1)
-    with pytest.raises(siag.BadInput) as caught:
-        siag.train(**given(posed), until=5, step=Constant(1.0))
-    assert str(caught.value) == shell.mistake("train run.toml") == line
-    typed = {"w0 =": "dimension =", "names =": "name ="}
-    for name, other in typed.items():
-        line = line.replace(name, other)
-    assert shell.mistake(f"train {words} --iterations 5 --eta 1") == line
+    np.save("two.npy", np.zeros(2))
+    named = case.line.partition(" = ")[0]
+    if case.file is not None:
+        Path("run.toml").write_text(case.file)
+        assert shell.mistake(f"{case.command} run.toml") == case.line
+    if case.words is not None:
+        typed = case.line.replace(named, case.typed or named, 1)
+        assert shell.mistake(f"{case.command} {case.words}") == typed
+    if case.given is not None:
+        with pytest.raises(siag.SiagError) as caught:
+            getattr(siag, case.command)(**case.given)
+        assert str(caught.value) == case.line.replace(named, case.python or named, 1)
 
 
 @pytest.mark.parametrize(
@@ -470,14 +703,12 @@ def test_a_contradiction_is_the_same_line_in_python_in_the_shell_and_in_a_file(c
         (f"{TRAIN} --method Prox(SIAG(),l1=-1)", "method.l1 = -1: must be a finite number at least 0"),
         (f"{TRAIN} --method job:nothing", "method = 'job:nothing': must be one of"),
         (f"{TRAIN} --method job:problem", "method = 'job:problem': must be the name of a Method"),
-        (f"{TRAIN} --step Constant(1)", "step = 'Constant(1)': must be given without --eta, --beta and --gamma"),
-        (f"{TRAIN} --beta 1", "eta = 0.05: must be given without --beta and --gamma"),
+        (f"{TRAIN} --step Constant(1)", "step = 'Constant(1)': must be given alone; leave out step, or eta"),
         (f"train {DATA} --beta 1", "gamma is missing; give --beta and --gamma for the step β/(t+γ), or --eta"),
         (f"train {DATA} --step Constant", "step.eta is missing; write Constant(eta=…)"),
         (f"train {DATA} --step Konstant", "step = 'Konstant': must be one of Constant, Harmonic"),
         (f"{TRAIN} --stream job:name", "must be a stream, not a name"),
         (f"{TRAIN} --name=", "name = ['']: must be 2 different texts"),
-        (f"{TRAIN} --every 2 --tick 1", "tick = 1.0: must be given without --every"),
         (f"{TRAIN} --reports 0", "reports = 0: must be"),
         (f"{TRAIN} --max-age -1", "max-age = -1: must be"),
         (
@@ -495,15 +726,18 @@ def test_a_contradiction_is_the_same_line_in_python_in_the_shell_and_in_a_file(c
             f"{TRAIN} --folder s3://bucket/x {INSTANT}",
             "folder = 's3://bucket/x': must be a URL whose driver is installed",
         ),
-        (f"{TRAIN} --runtime slurm", "runtime = 'slurm': must be local, ray, or yours as module:attribute"),
+        (f"{TRAIN} --runtime slurm", "runtime = 'slurm': must be local, ray, simulated, or yours as module:attribute"),
         (f"{TRAIN} --runtime job:few", "must be a siag.runtimes.Runtime"),
+        (f"{TRAIN} --simulated-seed 1", "simulated-seed = 1: must be given with --runtime simulated"),
+        (f"{TRAIN} --runtime simulated --simulated-seed -1", "simulated-seed = -1: must be"),
+        (f"{TRAIN} --runtime simulated --shards 2", "shards = 2: must be given with --runtime ray"),
         (f"{RAY} --resources CPU", "resources = 'CPU': must be each once, like CPU=1,GPU=0.5"),
         (f"{RAY} --resources CPU=1,CPU=2", "resources = 'CPU=1,CPU=2': must be each once"),
         (f"{RAY} --server-resources CPU=x", "server-resources = 'CPU=x': must be each once"),
         (f"{RAY} --resources CPU=-1", "resources['CPU'] = -1.0: must be"),
         (f"{RAY} --shards 0", "shards = 0: must be"),
         (f"{RAY} --fewest 0", "fewest = 0: must be"),
-        (f"{RAY} --wait 0", "wait = 0.0: must be"),
+        (f"{RAY} --start-timeout 0", "start-timeout = 0.0: must be"),
         (f"{RAY} --workers 3", "workers = 3: must be"),
         ("train nowhere.toml", "nowhere.toml: no such file or directory"),
     ],

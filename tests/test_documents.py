@@ -16,9 +16,9 @@ from siag.experiments.config import KINDS, RUN
 ROOT = Path(__file__).parent.parent
 
 
-def blocks(name):
-    """The Python blocks of a document."""
-    return re.findall(r"```python\n(.*?)```", (ROOT / name).read_text(), flags=re.S)
+def blocks(name, language="python"):
+    """The blocks of a document in a language."""
+    return re.findall(rf"```{language}\n(.*?)```", (ROOT / name).read_text(), flags=re.S)
 
 
 def python(*words, cwd):
@@ -101,6 +101,12 @@ def test_the_examples_own_stream_and_transport_find_the_mean_level(tmp_path, nam
 def test_the_rehearsal_of_the_live_page_runs(run_here):
     (program,) = blocks("docs/live.md")
     assert run_here(program).startswith("w = [2.] after 1.3 hours")
+
+
+@pytest.mark.parametrize(("page", "name"), [("experiments", "live"), ("live", "rehearsal")])
+def test_a_page_shows_a_file_for_a_live_run_to_the_letter(page, name):
+    (shown,) = blocks(f"docs/{page}.md", "toml")
+    assert (ROOT / "examples" / f"{name}.toml").read_text().endswith(f"\n\n{shown}")
 
 
 def test_the_example_file_is_a_valid_experiment():

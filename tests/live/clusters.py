@@ -82,7 +82,7 @@ def problem(n=3):
 
 
 def train(until=LIMIT, n=3, runtime=None, **options):
-    runtime = Ray(patience=PATIENCE) if runtime is None else runtime
+    runtime = Ray(start_timeout=PATIENCE) if runtime is None else runtime
     run = siag.train(problem=problem(n), step=STEP, until=until, pauses=PAUSES[:n], runtime=runtime, **options)
     assert all_gone()
     return run

@@ -41,7 +41,7 @@ def test_a_run_at_a_url_outlives_a_worker_a_shard_and_the_lead_and_ctrl_c_ends_i
     ]
     notes = Notes(*plan)
     places = {"trace": (tmp_path / "trace.csv").as_uri(), "folder": (tmp_path / "state").as_uri()}
-    run = train(n=2, runtime=Ray(shards=2, tls=True, patience=PATIENCE), **places, progress=notes)
+    run = train(n=2, runtime=Ray(shards=2, tls=True, start_timeout=PATIENCE), **places, progress=notes)
     assert not notes.plan
     assert notes.heard("worker 0 is gone", "its row stays")
     assert notes.heard("problem", "shard 1")
@@ -62,7 +62,7 @@ def test_a_dataset_is_split_among_the_workers_and_read_meanwhile():
         np.zeros(1),
         step=siag.steps.Constant(0.2),
         loss=lambda w: float(np.square(w - target).sum()),
-        runtime=Ray(workers=2, patience=PATIENCE),
+        runtime=Ray(workers=2, start_timeout=PATIENCE),
         until=LIMIT,
     )
     assert run.about["ended"] == "all workers have left"
@@ -89,5 +89,5 @@ class Rooted:
 def test_what_cannot_be_loaded_on_a_node_ends_the_run_before_it_begins():
     said = r"worker 0 could not be started: the stream cannot be loaded on the node at .*: OSError: .*; install"
     with pytest.raises(siag.SiagError, match=said):
-        siag.train(jobs.pull, [Rooted()], np.zeros(1), step=STEP, runtime=Ray(patience=PATIENCE))
+        siag.train(jobs.pull, [Rooted()], np.zeros(1), step=STEP, runtime=Ray(start_timeout=PATIENCE))
     assert clusters.all_gone()

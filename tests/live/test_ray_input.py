@@ -73,7 +73,7 @@ def test_the_command_has_a_cluster_of_its_own_outlives_a_worker_and_ends_in_orde
         ({"tls": 1}, "tls = 1: must be True or False"),
         ({"port": 70000}, "port = 70000"),
         ({"port": 65535, "shards": 2}, "port = 65535"),
-        ({"patience": 0}, "patience = 0"),
+        ({"start_timeout": 0}, "start_timeout = 0"),
         ({"address": 5}, "address = 5"),
         ({"resources": 4}, "resources = 4: must be amounts by name"),
         ({"resources": {"CPU": -1}}, r"resources\['CPU'\] = -1"),

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from siag.live.spec import Spec
 
 HERE = Path()
-MERGED = ("until", "guard", "ray")  # tables of a file of which options override single keys
+MERGED = ("until", "guard", "ray", "simulated")  # tables of a file of which options override single keys
 MISSING = {  # what to type, where something is missing
     "gradient": ("gradient", "give --gradient and --stream, or --problem"),
     "streams": ("stream", "give --stream for each worker, or --problem"),
@@ -56,30 +56,36 @@ class Described:
 
     @contextmanager
     def checked(self) -> Iterator[None]:
-        """Let mistakes in what was typed have the names that were typed."""
+        """Let mistakes have the names that were typed, or that are in the file."""
         from siag.live.spec import renamed
 
         names = {"names": "name", "streams": "stream"}
         names = {field: option for field, option in names.items() if field in self._typed}
-        names |= {"w0": "dimension"} if "dimension" in self._typed else {}
-        names |= {"names": "workers"} if "workers" in self._typed and self._serving else {}
+        for key, field in (("dimension", "w0"), *([("workers", "names")] if self._serving else [])):
+            if key in self._typed or (key in self._before and field not in self._typed):
+                names[field] = key
         with renamed(names, MISSING if self._file is None else IN_FILE):
             yield
 
     @cached_property
+    def _before(self) -> dict[str, Any]:
+        """The tables of the file."""
+        from siag.experiments.live_file import read_live
+
+        return {} if self._file is None else read_live(self._file, self._serving)
+
+    @cached_property
     def _runs(self) -> tuple[LiveRun, LiveRun]:
         """What the file says, and what was typed."""
-        from siag.experiments.live_file import LiveRun, live_run, read_live
+        from siag.experiments.live_file import RUNTIMES, LiveRun, live_run
         from siag.live.spec import renamed
 
-        before, file, tables = {}, LiveRun(), self._tables()
-        if self._file is not None:
-            before = read_live(self._file, self._serving)
-            file = live_run(before, self._file.parent)
+        before, tables = self._before, self._tables()
+        file = LiveRun() if self._file is None else live_run(before, self._file.parent)
         typed = {option: place for option, place in self._places.items() if option in self._typed}
         for option, (table, _) in typed.items():
-            if table == "ray" and self._typed.get("runtime", "ray" if "ray" in before else "local") != "ray":
-                raise BadInput(option.replace("_", "-"), self._typed[option], "given with --runtime ray")
+            if table in RUNTIMES and self._typed.get("runtime", table if table in before else "local") != table:
+                raise BadInput(option.replace("_", "-"), self._typed[option], f"given with --runtime {table}")
         for table in MERGED:
             if table in tables and table in before:
                 whole = before[table] if isinstance(before[table], dict) else {"iterations": before[table]}
@@ -110,30 +116,29 @@ class Described:
     @property
     def runtime(self) -> Runtime | None:
         """Where to run; None for processes of this machine."""
+        from siag.experiments.live_file import RUNTIMES
         from siag.experiments.references import reference
 
         (file, typed), where = self._runs, self._typed.get("runtime")
-        if where in (None, "local", "ray"):
+        if where in (None, "local", *RUNTIMES):
             return None if where == "local" else typed.runtime or file.runtime
         if ":" not in where:
-            raise BadInput("runtime", where, "local, ray, or yours as module:attribute")
+            raise BadInput("runtime", where, f"local, {', '.join(RUNTIMES)}, or yours as module:attribute")
         found = reference("runtime", where, HERE)
         return found() if isinstance(found, type) else found  # type: ignore[no-any-return]  # what it is, `train` sees
 
     def _tables(self) -> dict[str, Any]:
         """What was typed, as a file would say it."""
-        from siag.experiments.live_file import known_keys
+        from siag.experiments.live_file import RUNTIMES, known_keys
 
         typed, known = self._typed, known_keys(self._serving)
-        tables: dict[str, Any] = {"ray": {}} if typed.get("runtime") == "ray" else {}
+        tables: dict[str, Any] = {name: {} for name in RUNTIMES if typed.get("runtime") == name}
         for option, (table, key) in self._places.items():
             if option in typed:
                 tables.setdefault(table, {})[key] = typed[option]
         if "step" in tables:
             tables["step"]["kind"] = _kind_of_step(typed)
         if "server" in tables:
-            if len(tables["server"]) > 1:
-                raise BadInput("tick", typed["tick"], "given without --every")
             tables["server"]["kind"] = "Tick" if "tick" in typed else "EveryArrivals"
         for name in {"resources", "server_resources"} & tables.get("ray", {}).keys():
             tables["ray"][name] = _resources(name.replace("_", "-"), typed[name])
@@ -143,14 +148,12 @@ class Described:
 def _kind_of_step(typed: dict[str, Any]) -> str:
     """The step that --eta, or --beta and --gamma, stand for."""
     if "step" in typed:
-        raise BadInput("step", typed["step"], "given without --eta, --beta and --gamma")
-    if "eta" not in typed:
-        for name in {"beta", "gamma"} - typed.keys():
-            raise Missing(name, "give --beta and --gamma for the step β/(t+γ), or --eta for a constant one")
-        return "Harmonic"
-    if typed.keys() & {"beta", "gamma"}:
-        raise BadInput("eta", typed["eta"], "given without --beta and --gamma")
-    return "Constant"
+        raise BadInput("step", typed["step"], "given alone", "leave out step, or eta, beta and gamma")
+    if "eta" in typed:
+        return "Constant"
+    for name in {"beta", "gamma"} - typed.keys():
+        raise Missing(name, "give --beta and --gamma for the step β/(t+γ), or --eta for a constant one")
+    return "Harmonic"
 
 
 def _resources(parameter: str, text: str) -> dict[str, float]:

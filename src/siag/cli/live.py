@@ -75,8 +75,8 @@ def train(file: Path | None, out: Path | None, as_json: bool, **given: Any) -> i
 
     FILE is a TOML file that describes the run (see docs/experiments.md); options override what it says.
 
-    The workers are processes of this machine, or with --runtime ray of a cluster. What is shown and printed is as with
-    siag serve.
+    The workers are processes of this machine, or with --runtime ray of a cluster; with --runtime simulated they are
+    rehearsed in virtual time. What is shown and printed is as with siag serve.
 
     Exit status 0 at the end, and also if it is stopped with Ctrl-C or SIGTERM, which end it in order; 1 if it diverges
     or fails, if it ends because no worker is there and one has failed, or if a file cannot be written; 2 if there is a
@@ -128,12 +128,11 @@ def work(
         given["gradient"] = reference("gradient", gradient, HERE)
     if stream is not None:
         given["stream"] = reference("stream", stream, HERE)
-    seed = given.pop("seed")
+    usual = 0
     if problem is not None:
         given["problem"], usual = problem_named(problem, HERE)
-        given["seed"] = usual if seed is None else seed
-    elif seed is not None:
-        raise BadInput("seed", seed, "left out without a problem", "streams have samples of their own")
+    if given["seed"] is None:
+        given["seed"] = usual
     on_interrupt("what was reported stays with the server")
     try:
         with renamed({"give_up": "give-up"}), terminable():

@@ -58,8 +58,9 @@ PARTS: dict[str, list[Part]] = {  # options that are a part of a table; they are
         ("--fewest", "fewest", int, "Ray: start when this many workers fit.  [default: all]"),
         ("--tls", "tls", bool, "Ray: workers and servers talk over TLS."),
         ("--port", "port", int, "Ray: the server listens on it, shards on the next.  [default: any]"),
-        ("--wait", "patience", float, "Ray: seconds to wait for the cluster at the start.  [default: 60]"),
+        ("--start-timeout", "start_timeout", float, "Ray: seconds for all to come up at the start.  [default: 60]"),
     ],
+    "simulated": [("--simulated-seed", "seed", int, "Simulated: seed of its times and faults.  [default: 0]")],
 }
 SHOWN = (
     click.Option(["--out"], type=FILE, help="Folder for w.npy, run.npz, run.csv, run.png and run.svg."),
@@ -92,9 +93,10 @@ def train_options() -> list[click.Parameter]:
     """The options of `siag train`."""
     from siag.live.spec import Spec, fields_of
 
-    where = _option("--runtime", str, "Where to run: local, ray, or yours as module:attribute.  [default: local]")
+    places = "local, ray, simulated, or yours as module:attribute"
+    where = _option("--runtime", str, f"Where to run: {places}.  [default: local]")
     insecure = _option("--insecure", bool, "Let --metrics be read from beyond this machine.")
-    return [*options_of(Spec, fields_of(serving=False)), *SHOWN, insecure, where, *_parts("ray")]
+    return [*options_of(Spec, fields_of(serving=False)), *SHOWN, insecure, where, *_parts("ray"), *_parts("simulated")]
 
 
 def serve_options() -> list[click.Parameter]:
@@ -111,8 +113,8 @@ def places(serving: bool) -> dict[str, tuple[str, str]]:
     """For each option that is a part of a table: the table and the key."""
     from siag.live.serve import NETWORK
 
-    other = "ray" if serving else "network"
-    parts = [(flag, table, key) for table, parts in PARTS.items() for flag, key, *_ in parts if table != other]
+    others = ("ray", "simulated") if serving else ("network",)
+    parts = [(flag, table, key) for table, parts in PARTS.items() for flag, key, *_ in parts if table not in others]
     found = {flag.removeprefix("--").replace("-", "_"): (table, key) for flag, table, key in parts}
     return found | ({name: ("network", name) for name in NETWORK if name != "limits"} if serving else {})
 

@@ -300,14 +300,14 @@ def part_of(role: str, table: Mapping[str, Any], folder: Path) -> Any:
     make = _maker(role, arguments.pop("kind"), folder)
     for name, value in arguments.items():
         if isinstance(value, dict):  # a method around another has that as a table of its own
-            arguments[name] = part_of(role, value, folder) if name == role else _piece(f"{role}.{name}", value)
+            arguments[name] = part_of(role, value, folder) if name == role else piece(f"{role}.{name}", value)
     part = make_part(role, table["kind"], make, arguments)
     if not isinstance(part, BASES[role]):
         raise BadInput(f"{role}.kind", table["kind"], f"the name of a {BASES[role].__name__}")
     return part
 
 
-def _piece(place: str, table: Mapping[str, Any]) -> Any:
+def piece(place: str, table: Mapping[str, Any]) -> Any:
     """A part of a part, such as a distribution of times: a table within the table."""
     kind = table.get("kind")
     if kind not in PIECES:

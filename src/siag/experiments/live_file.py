@@ -23,19 +23,30 @@ from typing import Any
 import numpy as np
 
 from siag.activity import EveryArrivals, Tick
-from siag.experiments.config import KINDS, check_names, constants_of, make_part, own, part_of, read_tables, written
+from siag.experiments.config import (
+    KINDS,
+    check_names,
+    constants_of,
+    make_part,
+    own,
+    part_of,
+    piece,
+    read_tables,
+    written,
+)
 from siag.experiments.references import Loss, look_in, problem_named, reference
 from siag.foundations import check
-from siag.foundations.errors import BadFile, BadInput, Missing
+from siag.foundations.errors import BadFile, BadInput, Missing, reason_of
 from siag.foundations.types import Floats
 from siag.live.serve import NETWORK
 from siag.live.spec import fields_of, renamed
-from siag.runtimes import Limits, Ray, Runtime, Until
+from siag.runtimes import Faults, Limits, Ray, Runtime, Simulated, Until
 from siag.server import DROP, KEEP, Departed, Guard
 from siag.storage.urls import is_url
 
 HIDDEN = ("progress",)  # who watches a run is the shell's affair
-TRAIN, SERVE = ("dimension", "ray"), ("dimension", "workers", "network")  # keys that are no fields
+RUNTIMES = ("ray", "simulated")  # tables that say where to run
+TRAIN, SERVE = ("dimension", *RUNTIMES), ("dimension", "workers", "network")  # keys that are no fields
 LIMITS = ("connections", "hello", "frame")
 FILES = ("certificate", "key", "tokens")
 
@@ -66,8 +77,7 @@ def live_run(tables: Mapping[str, Any], folder: Path) -> LiveRun:
     """What the tables say, as objects; paths and modules are looked for in the folder."""
     look_in(folder)
     network, limits = _network(tables.get("network", {}), folder)
-    ray = make_part("ray", "Ray", Ray, _table("ray", tables["ray"])) if "ray" in tables else None
-    return LiveRun(_fields(tables, folder), network, limits, ray)
+    return LiveRun(_fields(tables, folder), network, limits, _runtime(tables))
 
 
 def _fields(tables: Mapping[str, Any], folder: Path) -> dict[str, Any]:
@@ -80,6 +90,9 @@ def _fields(tables: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     if "problem" in tables:
         found["problem"], usual = _problem(tables["problem"], folder)
         found = {"seed": usual} | found
+        if "dimension" in tables and found["w0"].size != found["problem"].d:
+            allowed = f"{found['problem'].d}, as many as the problem has"
+            raise BadInput("dimension", tables["dimension"], allowed, "or leave it out")
     for name, make in MAKERS.items():
         if name in tables:
             found[name] = make(tables[name], folder)
@@ -99,7 +112,10 @@ def _problem(value: Any, folder: Path) -> tuple[Any, int]:
 
 def _step(value: Any, problem: Any, folder: Path) -> Any:
     """Theorem 1's step takes its constants from the problem."""
-    if isinstance(value, dict) and value.get("kind") == "theorem" and problem is not None:
+    kind = value.get("kind") if isinstance(value, dict) else None
+    if kind in ("Constant", "Harmonic") and "eta" in value and {"beta", "gamma"} & value.keys():
+        raise BadInput("step.eta", value["eta"], "given alone", "leave out eta, or beta and gamma")
+    if kind == "theorem" and problem is not None:
         value = {**constants_of(problem), **value}
     return _part("step", value, folder)
 
@@ -127,6 +143,8 @@ def _server(value: Any, folder: Path) -> Any:
         raise Missing("server.kind", 'write kind = "EveryArrivals" or kind = "Tick"')
     if kind not in kinds:
         raise BadInput("server.kind", kind, "EveryArrivals or Tick", "a live server waits for nobody")
+    if {"k", "seconds"} <= table.keys():
+        raise BadInput("server.seconds", table["seconds"], "given alone", "a server steps by the clock or by reports")
     return make_part("server", kind, kinds[kind], table)
 
 
@@ -151,7 +169,9 @@ def _start(value: Any, folder: Path) -> Floats:
         return check.floats("w0", value, (None,))
     try:
         return check.floats("w0", np.load(folder / value, allow_pickle=False), (None,))
-    except (OSError, ValueError, EOFError) as error:
+    except OSError as error:
+        raise BadFile(f"{folder / value}: {reason_of(error)}; give the path of a .npy file") from None
+    except (ValueError, EOFError) as error:
         if isinstance(error, BadInput):
             raise
         raise BadFile(f"{folder / value}: not a .npy file of numbers; write it with numpy.save") from None
@@ -174,6 +194,31 @@ def _network(value: Any, folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
         make_part("network", "Limits", Limits, limits)
     told = {name: table[name] for name in known if name in table}
     return {name: _place(name, value, folder) if name in FILES else value for name, value in told.items()}, limits
+
+
+def _runtime(tables: Mapping[str, Any]) -> Runtime | None:
+    """Where to run, if the tables say so."""
+    if "ray" in tables and "simulated" in tables:
+        raise BadInput("ray", tables["ray"], "given alone", "leave out ray or simulated")
+    if "ray" in tables:
+        return make_part("ray", "Ray", Ray, _table("ray", tables["ray"]))  # type: ignore[no-any-return]
+    return _simulated(tables["simulated"]) if "simulated" in tables else None
+
+
+def _simulated(value: Any) -> Simulated:
+    """The table [simulated]; times, availability and faults are tables within it."""
+    table = dict(_table("simulated", value))
+    if "faults" in table:
+        place = "simulated.faults"
+        table["faults"] = make_part(place, "Faults", Faults, _pieces(place, _table(place, table["faults"])))
+    return make_part("simulated", "Simulated", Simulated, _pieces("simulated", table))  # type: ignore[no-any-return]
+
+
+def _pieces(place: str, table: Mapping[str, Any]) -> dict[str, Any]:
+    """A table whose tables have become objects."""
+    return {
+        name: piece(f"{place}.{name}", value) if isinstance(value, dict) else value for name, value in table.items()
+    }
 
 
 def _table(role: str, value: Any) -> dict[str, Any]:

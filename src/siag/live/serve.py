@@ -235,9 +235,10 @@ def work(
     check_data(gradient, stream, problem, "stream")
     if problem is None:
         check_stream("stream", stream)
-        if seed or pause:
-            what, value = ("seed", seed) if seed else ("pause", pause)
-            raise BadInput(what, value, "left out without a problem", "streams have samples and a pace of their own")
+        if seed:
+            raise BadInput("seed", seed, "left out without a problem", "streams have samples of their own")
+        if pause:
+            raise BadInput("pause", pause, "left out without a problem", "siag.streams.Paced slows a stream down")
     known = name is not None or secret is not None  # else the row may have been another's
 
     def make(description: dict[str, Any], w0: Floats) -> Task:

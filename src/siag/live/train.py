@@ -82,7 +82,8 @@ def train(
         preload: names of modules such as "torch" that take long to import: they are imported once, before the
             worker processes start.
         runtime: where the workers are: processes of this machine by default, or `siag.runtimes.Ray()`: on a Ray
-            cluster, where gradients may be lambdas, and `folder` and `trace` may be URLs, too; or any other `Runtime`.
+            cluster, where gradients may be lambdas, and `folder` and `trace` may be URLs, too; or `siag.Simulated()`:
+            in virtual time, to rehearse; or any other `Runtime`.
 
     Returns:
         The run: its `error` is the loss, if there is one, and NaN otherwise. `about["ended"]` says why it ended,

@@ -68,7 +68,7 @@ def run_on_cluster(options: Ray, spec: Spec, dataset: Any) -> Run:
         given = ServerSpec(spec.bare(), secrets, "127.0.0.1" if ours else None, options.port, shards)
         servers = Servers(given, options.server_resources, name)
         workers = Workers(spec, secrets, options.resources, name)
-        return Driver(needs, options.fewest or spec.n, options.patience, announcer, servers, workers).run()
+        return Driver(needs, options.fewest or spec.n, options.start_timeout, announcer, servers, workers).run()
 
 
 def mention_size(watcher: Announcer, n: int, d: int, shards: int, ours: bool) -> None:
@@ -87,7 +87,7 @@ class Driver:
 
     needs: Needs
     fewest: int  # how many workers must be up for the run to begin
-    patience: float  # seconds for the servers to come up, and then for the workers
+    start_timeout: float  # seconds for the servers to come up, and then for the workers
     watcher: Announcer
     servers: Servers
     workers: Workers
@@ -121,18 +121,18 @@ class Driver:
         self._why = Ended(ending, detail)
 
     def _start_servers(self) -> None:
-        until = self.clock() + self.patience
+        until = self.clock() + self.start_timeout
         self.servers.start()
         while not (self.servers.placed and self._ask()) and not self.servers.over(PAUSE):
             if self._why is not None:  # there is no server to be told
                 raise KeyboardInterrupt
             if self.clock() > until:
                 what = "was not ready" if self.servers.placed else "could not be placed"
-                raise SiagError(f"the server {what} within {self._state()}; wait, or raise patience=")
+                raise SiagError(f"the server {what} within {self._state()}; wait, or raise start_timeout=")
 
     def _start_workers(self) -> None:
         workers, n = self.workers, self.needs.workers
-        until = self.clock() + self.patience
+        until = self.clock() + self.start_timeout
         workers.keep(self._room())
         while len(workers.up) < self.fewest and self._why is None and not self.servers.over():
             if self.clock() > until:
@@ -147,7 +147,7 @@ class Driver:
 
     def _state(self) -> str:
         free = self.needs.part_of(ray.available_resources())
-        return f"{self.patience:g} seconds: the cluster is busy (free: {free})"
+        return f"{self.start_timeout:g} seconds: the cluster is busy (free: {free})"
 
     def _watch(self) -> Outcome:
         """Until the run is over: pass on what the server says, and tell it what it cannot know."""

@@ -42,7 +42,7 @@ class Ray(Runtime):
             for them.
         tls: talk over TLS, by an authority made for this run. Workers always have tokens.
         port: of the server, the next ones being those of more shards; by default any that is free.
-        patience: seconds for the actors to come up at the start.
+        start_timeout: seconds for the actors to come up at the start.
     """
 
     address: str | None = None
@@ -53,7 +53,7 @@ class Ray(Runtime):
     fewest: int | None = None
     tls: bool = False
     port: int | None = None
-    patience: float = 60.0
+    start_timeout: float = 60.0
 
     def __post_init__(self) -> None:
         if self.address is not None and (not isinstance(self.address, str) or not self.address):
@@ -67,7 +67,7 @@ class Ray(Runtime):
         check.truth("tls", self.tls)
         if self.port is not None:
             object.__setattr__(self, "port", check.integer("port", self.port, high=65536 - self.shards))
-        object.__setattr__(self, "patience", check.real("patience", self.patience, above=0))
+        object.__setattr__(self, "start_timeout", check.real("start_timeout", self.start_timeout, above=0))
 
     def train(self, spec: Spec) -> Run:
         """Run it on the cluster."""

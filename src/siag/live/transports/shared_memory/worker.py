@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from contextlib import suppress
+from io import TextIOWrapper
 from multiprocessing import parent_process
 from multiprocessing.connection import Connection
 from typing import Any
@@ -34,6 +35,8 @@ def _live_with(parent: Any) -> None:
 def work(memory: Memory, row: int, d: int, task: Task, bell: Connection, answers: Connection) -> None:
     """The life of a worker process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's affair
+    if isinstance(sys.stdout, TextIOWrapper):  # SIGTERM ends this process, and what waits to be printed is lost
+        sys.stdout.reconfigure(line_buffering=True)
     _live_with(parent_process())
     ring, answer = bell.fileno(), answers.fileno()
     w, out, notes, squares = memory.w[row], memory.sent[row], memory.notes[row], memory.squares

@@ -595,6 +595,6 @@ def test_what_anybody_may_read_is_shown_to_other_machines_only_if_that_was_said(
     if host in LOOPBACK:
         check_open("metrics", host, insecure=False)
     else:
-        with pytest.raises(BadInput, match=r"^metrics = .*loopback.*; give --insecure") as error:
+        with pytest.raises(BadInput, match=r"^metrics = .*loopback.*; give insecure") as error:
             check_open("metrics", host, insecure=False)
         one_line(error)

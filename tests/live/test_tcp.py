@@ -56,7 +56,7 @@ def test_a_worker_of_a_problem_draws_its_own_samples():
 @pytest.mark.parametrize(
     ("given", "why"),
     [
-        ({"seed": 4}, "the server's seed is 3, this worker's 4; give both ends the same --seed"),
+        ({"seed": 4}, "the server's seed is 3, this worker's 4; give both ends the same seed"),
         (
             {"problem": siag.problems.LeastSquares.random(n=2, d=D, p=3, noise=0.2)},
             "noise=0.1, .* this worker's LeastSquares.* noise=0.2",

@@ -76,7 +76,7 @@ def test_a_token_is_never_sent_in_clear_beyond_this_machine(tokens, tmp_path, mo
     path = tmp_path / "ours" / "worker-0.token"
     if given == "variable":
         monkeypatch.setenv("SIAG_TOKEN", path.read_text())
-    with pytest.raises(BadInput, match=r"^token = .*: must be sent over TLS beyond this machine; give --ca or --tls"):
+    with pytest.raises(BadInput, match=r"^token = .*: must be sent over TLS beyond this machine; give ca or tls"):
         work(f"{host}:7460", pull, target(1), token=path if given == "file" else None, give_up=0)
     assert reached == []
 
@@ -222,8 +222,8 @@ def test_a_server_of_another_authority_is_not_trusted(secure, secrets):
         ("tls", {"ca": "ours"}, "the server refused: the token is missing"),
         ("tls", {"ca": "theirs", "token": "ours"}, "certificate is not trusted"),
         ("tls", {"tls": True, "token": "ours"}, "certificate is not trusted"),
-        ("tls", {"token": "ours"}, "the server refused: this server uses TLS; give the worker --ca or --tls"),
-        ("plain", {"ca": "ours", "token": "ours"}, "does not speak TLS; leave out --ca and --tls"),
+        ("tls", {"token": "ours"}, "the server refused: this server uses TLS; give the worker ca or tls"),
+        ("plain", {"ca": "ours", "token": "ours"}, "does not speak TLS; leave out ca and tls"),
         ("plain", {"token": "theirs"}, "the server refused: the token is not one of this server's"),
     ],
 )

@@ -296,7 +296,7 @@ def test_a_state_of_another_format_is_refused_even_if_an_older_one_is_there():
     history(disk)
     checksum = zlib.crc32(text, zlib.crc32(HEADER.pack(MAGIC, 1, len(text), 0)))
     overwrite(FOLDER / "state-000002.siag", HEADER.pack(MAGIC, 1, len(text), checksum) + text, disk)
-    with pytest.raises(BadFile, match=r"state-000002\.siag: of format 1, not 3; use the version of siag that wrote it"):
+    with pytest.raises(BadFile, match=r"state-000002\.siag: of format 1"):
         found_on(disk)
 
 

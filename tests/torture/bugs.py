@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,7 +13,7 @@ from tests.torture.disk import SimulatedDisk
 from tests.torture.observed import Watched
 from tests.torture.options import Options
 from tests.torture.shadow import Broken
-from tests.torture.shard_bugs import SHARD_BUGS
+from tests.torture.shard_bugs import FIRST, SHARD_BUGS
 from tests.torture.shards import ShardedTorture
 from tests.torture.world import Torture
 
@@ -24,7 +24,7 @@ from siag.live.protocol.reception import Actions, Connection
 from siag.methods import SIAG
 from siag.server import ParameterServer
 from siag.server.ledger import SAMPLES
-from siag.storage import generations
+from siag.storage import generations, store
 from siag.storage.disk import Place
 
 
@@ -160,6 +160,16 @@ def believes_anything() -> AbstractContextManager[Any]:
     return mock.patch.object(generations, "checksum_of", read)
 
 
+def believes_times() -> AbstractContextManager[Any]:
+    """Have recovery take the file that was written last, by the time it bears, for the newest."""
+
+    def scans(found: Mapping[int, str], disk: Any, *given: Any) -> Any:
+        newest = max(found, key=lambda number: (disk.stat(found[number]).modified, number))
+        return generations.good_scans({k: path for k, path in found.items() if k <= newest}, disk, *given)
+
+    return mock.patch.object(store, "good_scans", scans)
+
+
 BUGS: Sequence[Bug] = (
     Bug("acknowledge before force", {"connections": AcknowledgesEarly}),
     Bug("skip the folder's force", {"disk": ForgetfulFolder}),
@@ -171,7 +181,8 @@ BUGS: Sequence[Bug] = (
     Bug("lose the log's last entry on rotation", {"store": LosesLastEntry}, first=180),
     Bug("save fewer rows than have changed", {"store": OldRows}),
     Bug("apply a torn record", patch=believes_anything),
-    *(Bug(name, kinds, sharded=True) for name, kinds in SHARD_BUGS.items()),
+    Bug("believe the times of files", patch=believes_times),
+    *(Bug(name, kinds, sharded=True, first=FIRST.get(name, 0)) for name, kinds in SHARD_BUGS.items()),
 )
 
 

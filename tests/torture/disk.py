@@ -150,6 +150,7 @@ class SimulatedFile:
         disk.fail(disk.faults.write_error, errno.EIO)
         del self._content.seen[size:]
         self._content.same = min(self._content.same, size)
+        self._content.modified = disk.clock()
 
     def lock(self) -> bool:
         """Lock it for as long as it is open; False if somebody else has."""
@@ -246,7 +247,7 @@ class SimulatedDisk:
         folder = self.folder(path.parent)
         if create and path.name not in folder.seen and path not in self._folders:
             self.fail(self.faults.no_space, errno.ENOSPC)
-            folder.change({path.name: _Content()})
+            folder.change({path.name: _Content(modified=self.clock())})
         return SimulatedFile(self, self._content(path))
 
     def replace(self, source: Place, target: Place) -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from tests.torture.clocks import Clocks
 from tests.torture.disk import Deferred, SimulatedDisk
 from tests.torture.network import Killed
 from tests.torture.observed import FOLDER
@@ -16,7 +17,7 @@ from tests.torture.world import LOOK
 from siag.live.protocol.reception import Action, Actions, Connection, Limits
 from siag.live.security import Tokens
 from siag.live.sharding.follower import LEAD, FollowerConnections
-from siag.live.sharding.orders import Order, SliceServer
+from siag.live.sharding.orders import Order, SliceServer, Take
 from siag.live.sharding.slices import Shard, ShardStore
 
 if TYPE_CHECKING:
@@ -25,21 +26,39 @@ if TYPE_CHECKING:
 SECRET = "a secret of the servers"
 
 
-class Counted(SliceServer):
-    """A slice that counts its changes."""
+class Done(NamedTuple):
+    """A change of a slice: a report that was taken, and by which connection it came; or another."""
 
-    changes = 0
+    report: tuple[int, int] | None  # row and sample
+    by: Any
+
+
+class Noted(SliceServer):
+    """A slice that notes its changes."""
+
+    def __init__(self, shard: Shard) -> None:
+        super().__init__(shard)
+        self.done: list[Done] = []
+        self.brought: dict[int, Any] = {}  # by row, the connection that has brought what waits
 
     def follow(self, order: Order) -> None:
         """Do what the lead has done."""
         super().follow(order)
-        self.changes += 1
+        if isinstance(order, Take):
+            self.done.append(Done((order.row, order.sample), self.brought.get(order.row)))
+        else:
+            self.done.append(Done(None, None))
 
 
 class Strict(FollowerConnections):
     """A follower's connections; whatever the lead says must make sense."""
 
-    kind_of_slice = Counted
+    kind_of_slice = Noted
+    server: Noted
+
+    def _report(self, connection: Connection, row: int, *given: Any) -> Actions:
+        self.server.brought[row] = connection.place
+        return super()._report(connection, row, *given)
 
     def handle_garbage(self, connection: Connection, reason: str, now: float) -> Actions:
         """Garbage."""
@@ -67,12 +86,13 @@ class Follower:
         disk: type[SimulatedDisk],
     ) -> None:
         self._torture, self._k, self._kind, self._kind_of_store = torture, k, kind, store
-        self.disk = disk(random.Random(f"disk {torture.options.seed} {k}"))
+        self.clocks = Clocks(torture.world, f"clocks {torture.options.seed} {k}")
+        self.disk = disk(random.Random(f"disk {torture.options.seed} {k}"), clock=self.clocks.wall)
         self.connections: FollowerConnections | None = None
         self.arriving: Any = None
-        self._watched: Counted | None = None  # the slice that is known to follow the lead there is, or was
+        self._watched: Noted | None = None  # the slice that is known to follow the lead there is, or was
         self._first = 0  # how many changes had made it what it was when it began to follow
-        self._seen = -1
+        self._checked = 0  # how many changes since then are known to be right
         self.doom: int | None = None
         self._life = 0
         self._backgrounds: list[Deferred] = []
@@ -80,7 +100,7 @@ class Follower:
     @property
     def now(self) -> float:
         """What its clock shows."""
-        return self._torture.world.now
+        return self.clocks.now
 
     def start(self) -> None:
         """Start a process."""
@@ -92,7 +112,7 @@ class Follower:
         self._look(self._life)
 
     @property
-    def server(self) -> Counted | None:
+    def server(self) -> Noted | None:
         """Its slice."""
         made: Any = None if self.connections is None else self.connections.server
         return made
@@ -134,6 +154,7 @@ class Follower:
         self.doom = None
         if power:
             self.disk.crash()
+            self.clocks.restart()
         else:
             self.disk.kill()
         self._backgrounds.clear()
@@ -172,11 +193,18 @@ class Follower:
 
     def follows(self, changes: int) -> None:
         """It follows a lead from here, after so many changes."""
-        self._watched, self._first, self._seen = self.server, changes, -1
+        self._watched, self._first, self._checked = self.server, changes, 0
 
     def check(self) -> None:
-        """Its slice is what it must be, after the changes that it has heard of."""
-        server = self.server
-        if server is not None and server is self._watched and server.changes != self._seen:
-            self._seen = server.changes
-            self._torture.shadow.check_slice(self._k, self._first + server.changes, server.arrays)
+        """Its slice is what it must be after the changes that it has heard of, and they are the lead's."""
+        server, torture = self.server, self._torture
+        if server is None or server is not self._watched:
+            return
+        for report, by in server.done[self._checked :]:
+            self._checked += 1
+            change = self._first + self._checked
+            expected = torture.shadow.change(change)
+            require(report == expected, f"shard {self._k} has taken {report}, and the lead {expected}, as {change}")
+            if report is not None:
+                require(by is torture.senders[change].wires[self._k], f"shard {self._k}: {report} came by another way")
+        torture.shadow.check_slice(self._k, self._first + self._checked, server.arrays)

@@ -27,24 +27,24 @@ class End:
     """A worker's end of its connection to one of the servers."""
 
     def __init__(self, link: SplitLink, k: int) -> None:
-        self._link, self._k, self.worker = link, k, self
+        self.link, self._k, self.worker = link, k, self
         self._early: list[tuple[FrameReader, wire.Raw, float]] = []  # what has come and is not listened to yet
 
     @property
     def expected(self) -> wire.Expected:
         """The frames that may come now."""
-        return self._link.slices.expected(self._k, self._link.client.worker.expected)
+        return self.link.slices.expected(self._k, self.link.client.worker.expected)
 
     def feed(self, reader: FrameReader, content: wire.Raw, now: float) -> Actions:
         """These bytes have come."""
-        link, actions = self._link, list[Any]()
+        link, actions = self.link, list[Any]()
         self._early.append((reader, content, now))
         while end := next((end for end in link.ends if end._early and end._k in link.slices.awaited), None):
             actions += end._take(*end._early.pop(0))
         return actions
 
     def _take(self, reader: FrameReader, content: wire.Raw, now: float) -> Actions:
-        link, actions = self._link, list[Any]()
+        link, actions = self.link, list[Any]()
         reader.expected = self.expected
         for head, payload in reader.feed(content):
             model = head.kind == wire.MODEL
@@ -61,11 +61,11 @@ class End:
 
     def do(self, actions: Actions) -> None:
         """Carry out what the worker wants done."""
-        self._link.client.do(actions)
+        self.link.client.do(actions)
 
     def lost(self, lost: Wire, reason: str) -> None:
         """The connection is gone."""
-        self._link.lost(reason)
+        self.link.lost(reason)
 
 
 class SplitLink:

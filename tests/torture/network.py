@@ -45,6 +45,7 @@ class Wire(Link):
 
     def __init__(self, torture: Torture, client: Any, process: Process) -> None:
         self._process, self._rng, self._options = process, torture.rng, torture.options
+        self.client = client
         super().__init__(torture.world, client, process.connections, torture.delay)
         self.gone = False  # nothing arrives any more
 

@@ -13,6 +13,10 @@ from siag.live.protocol import wire
 from siag.live.protocol.worker import Phase, Worker
 from siag.live.spec import Spec
 from siag.live.task import FromProblem, StreamEnded
+<<<<<<< HEAD
+=======
+from siag.live.protocol.worker import Phase, Send, Worker
+>>>>>>> 4ed4a387ccd593fa5114dfee0cd6d819100f104a
 from siag.storage.store import Store
 
 if TYPE_CHECKING:
@@ -34,7 +38,7 @@ class Task(FromProblem):
 
 
 class Told(Worker):
-    """A worker that tells what it has read, and which of its samples were acknowledged."""
+    """A worker that tells what it sends, what it has read, and which of its samples were acknowledged."""
 
     def __init__(self, shadow: Shadow, row: int, **given: Any) -> None:
         super().__init__(**given)
@@ -42,9 +46,11 @@ class Told(Worker):
 
     def computed(self, send: bool, now: float) -> Any:
         """A message is sent, if there is a server."""
-        number = -1 if self.task is None else self.task.sample
-        actions = super().computed(send, now)
-        self._sent = number if any(getattr(action, "array", None) is not None for action in actions) else -1
+        actions, self._sent = super().computed(send, now), -1
+        for action in actions:
+            if isinstance(action, Send) and action.array is not None:
+                _, _, _, stamp, self._sent = wire.HEADER.unpack(action.frame)
+                self._shadow.send(self._row, stamp, self._sent, action.array)
         return actions
 
     def lost(self, reason: str, now: float) -> Any:

@@ -31,7 +31,7 @@ class Options:
     server_kills: float  # between two deaths of the server's process, in the middle of whatever it does
     power: float  # between two failures of the power: what was not forced to disk is lost
     down: float  # until a process that died is back
-    jumps: float  # between two jumps of the server's clock
+    jumps: float  # between two jumps of a server's clocks
     disk: DiskFaults
     disk_trouble: float  # between the beginnings of times in which the disk fails, a second each
     quiet: float  # when faults stop

@@ -61,7 +61,8 @@ class Shadow:
         self._samples = [0] * n
         self.models: dict[int, Floats] = {0: w0.copy()}
         self.lines: list[tuple[int, ...]] = []
-        self._summed: tuple[int, ...] = ()  # when the sum was last checked
+        self._sent: list[dict[tuple[int, int], bytes]] = [{} for _ in range(n)]  # by stamp and sample, of each worker
+        self._summed: dict[int, tuple[int, ...]] = {}  # when each shard's sum was last checked
         self._points = [self._point()]
         whole, thin = arrays_of(self._state), arrays_of(method.init(w0[:1], n))
         self._split = {name for name, array in whole.items() if array.shape != thin[name].shape}
@@ -70,7 +71,11 @@ class Shadow:
         self.acknowledged = [-1] * n  # the last sample of each worker's that was
         self.saved = 0  # the version of the newest save on disk
 
-    # What the server says it has done
+    # What workers and the server say they have done
+
+    def send(self, row: int, stamp: int, sample: int, message: Floats) -> None:
+        """The worker whose row this is has sent a report."""
+        self._sent[row][stamp, sample] = message.tobytes()
 
     def report(self, version: int, row: int, stamp: int, sample: int) -> None:
         """It has taken a report."""
@@ -80,6 +85,9 @@ class Shadow:
         message = np.empty(self._problem.d)
         self._task.begin(row, self.n, self._problem.d, sample)
         self._task.compute(self.models[stamp], message)
+        sent, what = self._sent[row].get((stamp, sample)), f"sample {sample} of worker {row} from version {stamp}"
+        require(sent is not None, f"{what} was never sent")
+        require(sent == message.tobytes(), f"{what} was sent with other numbers than {message}")
         self._reports += 1
         self._arrived += 1
         self._samples[row] = sample + 1
@@ -133,16 +141,23 @@ class Shadow:
         self.check_slice(0, len(self._points) - 1, arrays_of(server.state))
         known = [member.samples for member in server.members]
         require(known == self._samples, f"samples {known} are known, and {self._samples} were reported")
-        if counts != self._summed:
-            self._summed = counts
-            self._check_sum(server)
 
     def check_slice(self, k: int, point: int, found: dict[str, Any]) -> None:
-        """The arrays of shard k are what they must be after so many changes."""
+        """The arrays of shard k are what they must be after so many changes, and its sum is that of its rows."""
         require(point < len(self._points), f"shard {k} has seen {point} changes of {len(self._points) - 1}")
         for name, array in self._part(self._points[point], k).items():
             if found[name].tobytes() != array.tobytes():
                 raise Broken(f"{name} of shard {k} is {found[name]}, and should be {array}")
+        counts = self._points[point][:4]
+        if counts != self._summed.get(k):
+            self._summed[k] = counts
+            self._check_sum(k, point, found)
+
+    def change(self, point: int) -> tuple[int, int] | None:
+        """The row and the sample of the report that this change was; `None` if it was none."""
+        require(point < len(self._points), f"change {point} of {len(self._points) - 1}")
+        before, after = self._points[point - 1].lines, self._points[point].lines
+        return (self.lines[before][1], self.lines[before][3]) if after > before else None
 
     @property
     def changes(self) -> int:
@@ -157,17 +172,16 @@ class Shadow:
             name: array[..., self._slices[k]] if name in self._split else array for name, array in point.arrays.items()
         }
 
-    def _check_sum(self, server: ParameterServer) -> None:
-        """The sum is that of the rows, up to rounding since it was last summed."""
-        rows = server.state.rows
-        size = max(1.0, *(float(np.abs(point.arrays["rows"]).max()) for point in self._recent()))
-        error = float(np.abs(server.state.total - rows.sum(axis=0)).max())
-        require(error <= 1e-13 * size * self.n, f"the sum is off by {error}, with rows of size {size}")
+    def _check_sum(self, k: int, point: int, found: dict[str, Any]) -> None:
+        """The sum of shard k is that of its rows, up to rounding since it was last summed."""
+        size = max(1.0, *(float(np.abs(recent.arrays["rows"]).max()) for recent in self._recent(point)))
+        error = float(np.abs(found["total"] - found["rows"].sum(axis=0)).max())
+        require(error <= 1e-13 * size * self.n, f"the sum of shard {k} is off by {error}, with rows of size {size}")
 
-    def _recent(self) -> list[Point]:
+    def _recent(self, last: int) -> list[Point]:
         """Those since the sum was made anew, and a few before."""
-        first = self._reports - (self._method.resum + 2) * self.n
-        return [point for point in self._points if point.reports >= first]
+        first = self._points[last].reports - (self._method.resum + 2) * self.n
+        return [point for point in self._points[: last + 1] if point.reports >= first]
 
     def recovered(self, server: ParameterServer, durable: bool, others: Sequence[dict[str, Any] | None] = ()) -> None:
         """A server was started again, and goes on with what it has found; so do the other shards, where known."""

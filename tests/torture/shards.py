@@ -16,6 +16,7 @@ from tests.torture.shadow import Broken, Shadow, require
 from tests.torture.world import Torture
 
 from siag.foundations.errors import BadFile
+from siag.live.protocol.reception import Actions, Connection
 from siag.live.reasons import Ending
 from siag.live.sharding import ShardLost
 from siag.live.sharding.lead import LeadAssembly, LeadConnections, LeadStore
@@ -46,6 +47,18 @@ class WatchedLead(LeadStore):
         return settled
 
 
+class StrictLead(LeadConnections):
+    """A lead's connections, which note who has brought what waits."""
+
+    def __init__(self, *given: Any, **more: Any) -> None:
+        super().__init__(*given, **more)
+        self.brought: dict[int, Any] = {}  # by row
+
+    def _report(self, connection: Connection, row: int, *given: Any) -> Actions:
+        self.brought[row] = connection.place
+        return super()._report(connection, row, *given)
+
+
 class ShardedTorture(Torture):
     """A run whose model is split, and all that goes wrong in it; it is the lead's process as well.
 
@@ -55,6 +68,7 @@ class ShardedTorture(Torture):
         shard_store: the kind of the followers' stores.
         lead_store: the kind of the lead's.
         disk: the kind of disk.
+        connections: the kind of the lead's connections.
     """
 
     def __init__(
@@ -65,9 +79,10 @@ class ShardedTorture(Torture):
         shard_store: type[ShardStore] = ShardStore,
         lead_store: type[WatchedLead] = WatchedLead,
         disk: type[SimulatedDisk] = SimulatedDisk,
-        connections: type[LeadConnections] = LeadConnections,
+        connections: type[StrictLead] = StrictLead,
     ) -> None:
         self.lines: list[Line] = []  # the lead's connections
+        self.senders: dict[int, SplitLink] = {}  # who has brought each report, by the number of the change that it was
         self._lines_opened = 0
         super().__init__(options, connections=connections, disk=disk)
         self.spec, self.lead_store = self._spec(), lead_store
@@ -157,8 +172,14 @@ class ShardedTorture(Torture):
                     self.perform(connections.flush(self.now))
 
     def check_owner(self, row: int) -> None:
-        """A report was taken: somebody must have the worker's row."""
-        require(self.connections is not None and row in self.connections.by_row, f"row {row} is nobody's")
+        """A report was taken: it must have come by the connections that have the worker's row."""
+        connections: Any = self.connections
+        owner = None if connections is None else connections.by_row.get(row)
+        require(owner is not None, f"row {row} is nobody's")
+        require(connections.brought.get(row) is owner.place, f"row {row} was written by another connection")
+        link = owner.place.client.link
+        require(link.client is self.hosts[row], f"row {row} was written by another worker")
+        self.senders[self.shadow.changes + 1] = link  # the followers' slices must come by the same
 
     def connect(self, client: Any) -> Any:
         """A worker's connections to all servers, if they are there."""
@@ -251,6 +272,9 @@ class ShardedTorture(Torture):
             process.disk.left = self.rng.randint(0, 10)
         else:
             process.end_life(power=True)
+
+    def _jump_clock(self) -> None:
+        self.rng.choice(self.processes).clocks.jump(self.rng.uniform(0.5, 100.0))
 
     def _trouble_disk(self) -> None:
         for process in self.processes:

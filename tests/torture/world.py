@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from tests.torture.clocks import Clocks
 from tests.torture.disk import Deferred, DiskFaults, SimulatedDisk
 from tests.torture.network import Host, Killed, Wire
 from tests.torture.observed import FOLDER, SimulatedAssembly, Tap, Task, Told, Watched
 from tests.torture.options import Options
-from tests.torture.shadow import ETA, FAR, Shadow, require
+from tests.torture.shadow import ETA, FAR, Broken, Shadow, require
 
 from siag.activity import Clock, EveryArrivals, Exponential, Tick, Trace
 from siag.foundations.errors import SiagError
@@ -66,7 +67,8 @@ class Torture:
         self.traced = options.traced  # until the disk makes a server give its trace up
         self._kinds = connections, store
         self._touch = server
-        self.disk = disk(random.Random(f"disk {options.seed}"))
+        self.clocks = Clocks(self.world, f"clocks {options.seed}")
+        self.disk = disk(random.Random(f"disk {options.seed}"), clock=self.clocks.wall)
         self.problem = LeastSquares.random(n=options.workers, d=3, p=1, noise=0.1, seed=7)
         self.method = SIAG(resum=options.resum)
         self.shadow = Shadow(self.problem, self.method, options.every, self.shards)
@@ -77,7 +79,6 @@ class Torture:
         self.quiet = self.done = False
         self._life = 0
         self._doom: int | None = None  # how many actions the server has left
-        self._jump = 0.0
         agenda = Clock(Exponential(options.compute)).begin(options.workers, options.seed, 0)
         self.hosts = [Host(self, row, self._worker(row), agenda) for row in range(options.workers)]
         self.delay: Callable[[], float] | None = (
@@ -122,18 +123,24 @@ class Torture:
             killed.process.die()
         if self.dark:
             self._end_life(power=True)
+        self._check()
+
+    def _check(self) -> None:
+        """What must be so is so, also if it was found while the server took a report and keeps what goes wrong."""
+        failure = None if self.connections is None else self.connections.failure
+        if isinstance(failure, Broken):
+            raise failure
         if self.assembly is not None:
             self.shadow.check(self.assembly.server)
 
     @property
     def now(self) -> float:
         """What the server's clock shows."""
-        return self.world.now + self._jump
+        return self.clocks.now
 
     def die(self) -> None:
         """The server's process ends without a word."""
-        if self.assembly is not None:
-            self.shadow.check(self.assembly.server)
+        self._check()
         self._end_life(power=self.dark)
 
     @property
@@ -278,6 +285,7 @@ class Torture:
         """A report was taken: it must have come by the connection that has the worker's row."""
         owner = None if self.connections is None else self.connections.by_row.get(row)
         require(owner is not None and owner.place is self.arriving, f"row {row} was written by another connection")
+        require(self.arriving.client is self.hosts[row], f"row {row} was written by another worker")
 
     def check_trace(self) -> None:
         """The trace has the reports that were taken, in order, and a replay of it ends where the run did."""
@@ -338,7 +346,7 @@ class Torture:
             self._end_life(power=True)
 
     def _jump_clock(self) -> None:
-        self._jump += self.rng.uniform(0.5, 100.0)
+        self.clocks.jump(self.rng.uniform(0.5, 100.0))
 
     def _trouble_disk(self) -> None:
         self.disk.faults = self.options.disk
@@ -361,6 +369,7 @@ class Torture:
             self.traced = False
         if power:
             self.disk.crash()
+            self.clocks.restart()
         else:
             self.disk.kill()
         self._backgrounds.clear()

@@ -201,7 +201,7 @@ def check_binding(host: str, tls: bool, tokens: bool, insecure: bool) -> None:
 
     A name counts as this machine's own only if all addresses it resolves to are loopback ones; "" is all interfaces.
     """
-    needed = {"--certificate": ("TLS", tls), "--tokens": ("tokens", tokens)}
+    needed = {"certificate and key": ("TLS", tls), "tokens": ("tokens", tokens)}
     lacking = {option: name for option, (name, there) in needed.items() if not there}
     if lacking:
         why = f" for a server with no {' and no '.join(lacking.values())}"
@@ -213,7 +213,7 @@ def check_open(
 ) -> None:
     """Refuse to show something to other machines, where anybody may look at it, unless told to."""
     if not insecure and not is_loopback(host):
-        remedy = f"give {instead}--insecure if you trust everyone who can reach it"
+        remedy = f"give {instead}insecure if you trust everyone who can reach it"
         raise BadInput(parameter, host, f"a loopback address such as 127.0.0.1{why}", remedy)
 
 

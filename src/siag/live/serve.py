@@ -230,7 +230,7 @@ def work(
     secret = read_token(None if token is None else Path(token), tell)
     context = client_context(None if ca is None else Path(ca)) if tls or ca is not None else None
     if secret is not None and context is None and not insecure and not is_loopback(place[0]):
-        raise BadInput("token", address, "sent over TLS beyond this machine", "give --ca or --tls, or --insecure")
+        raise BadInput("token", address, "sent over TLS beyond this machine", "give ca or tls, or insecure")
     seed, pause = check.seed(seed), check.real("pause", pause, low=0)
     check_data(gradient, stream, problem, "stream")
     if problem is None:

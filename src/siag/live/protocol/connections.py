@@ -201,7 +201,7 @@ class Connections(Reception):
 
     def _compare(self, hello: dict[str, Any]) -> None:
         """Refuse a worker with another problem or seed: a replay of the trace would not be this run."""
-        for what, remedy in (("problem", "give both ends the same one"), ("seed", "give both ends the same --seed")):
+        for what, remedy in (("problem", "give both ends the same one"), ("seed", "give both ends the same seed")):
             here, there = self._origin.get(what), hello.get(what)
             if here is not None and there != here:
                 theirs = "none" if there is None else wire.words(str(there))

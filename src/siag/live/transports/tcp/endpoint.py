@@ -22,7 +22,7 @@ RESERVE = 64  # file descriptors for everything but connections
 TLS = b"\x16"  # what a TLS handshake begins with; frames of this protocol never do
 HANDSHAKES = 100  # TLS handshakes at a time: each takes a third of a megabyte
 LEAST = 1.0  # seconds a handshake may take before it makes room for another
-USES_TLS = "this server uses TLS; give the worker --ca or --tls"
+USES_TLS = "this server uses TLS; give the worker ca or tls"
 KEEPALIVE = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 6}  # a machine that is gone is noticed in 90 s
 
 
@@ -254,7 +254,7 @@ def listen(host: str, port: int) -> list[socket.socket]:
         for listener in listeners:
             listener.close()
         reason = reason_of(error).partition(" (while")[0]  # attempting to bind on an address, which is said anyway
-        raise BadInput("port", port, f"one to listen on at {host} ({reason})", "choose another with --port") from None
+        raise BadInput("port", port, f"one to listen on at {host} ({reason})", "choose another") from None
     return listeners
 
 

@@ -26,7 +26,7 @@ LONG = 0.05  # seconds; after a gradient that took longer, see whether the serve
 PARTING = 5.0  # seconds to wait for the server to note that this worker leaves
 AT_ONCE = 0.5  # seconds to wait for the other thread when the user's code has failed
 NO_TLS = ("WRONG_VERSION_NUMBER", "UNKNOWN_PROTOCOL", "RECORD_LAYER_FAILURE", "PACKET_LENGTH_TOO_LONG")
-PERHAPS_TLS = "it hung up at our hello; if it uses TLS, give --ca or --tls"
+PERHAPS_TLS = "it hung up at our hello; if it uses TLS, give ca or tls"
 
 LEAVING = Phase.LEAVING  # an enum's members are slow to look up
 NOTHING: dict[str, Any] = {}
@@ -228,7 +228,7 @@ class TcpWorker:
         if isinstance(error, ssl.SSLCertVerificationError):
             self._do(worker.dismiss(f"the server's certificate is not trusted: {error.verify_message}"))
         elif isinstance(error, ssl.SSLError) and error.reason in NO_TLS and first:
-            remedy = "leave out --ca and --tls, or start it with --certificate and --key"
+            remedy = "leave out ca and tls, or start it with certificate and key"
             self._do(worker.dismiss(f"the server at {worker.where} does not speak TLS; {remedy}"))
         else:
             hung_up = isinstance(error, ConnectionResetError) and worker.phase is Phase.GREETING

@@ -10,13 +10,9 @@ from tests.torture.shadow import Shadow
 
 from siag.live.assembly import Assembly
 from siag.live.protocol import wire
-from siag.live.protocol.worker import Phase, Worker
+from siag.live.protocol.worker import Phase, Send, Worker
 from siag.live.spec import Spec
 from siag.live.task import FromProblem, StreamEnded
-<<<<<<< HEAD
-=======
-from siag.live.protocol.worker import Phase, Send, Worker
->>>>>>> 4ed4a387ccd593fa5114dfee0cd6d819100f104a
 from siag.storage.store import Store
 
 if TYPE_CHECKING:

@@ -177,7 +177,7 @@ def test_sighup_lets_a_server_read_its_tokens_again(shell, port):
 def test_a_problem_is_replayed_from_the_trace_alone_bit_for_bit(shell, port):
     words = f"{POSED} --seed 4 --iterations 100 --trace run.trace.gz --out out --folder state --json --port {port}"
     posed = siag.problems.LeastSquares.random(n=2, d=3, p=2, noise=0.1)
-    workers = [Aside(siag.work, f"127.0.0.1:{port}", problem=posed, seed=4, give_up=3) for _ in range(2)]
+    workers = [Aside(siag.work, f"127.0.0.1:{port}", problem=posed, seed=4, give_up=30) for _ in range(2)]
     ended = shell(words)
     assert ended.status == 0, ended.err
     assert f"siag work 127.0.0.1:{port} --problem problem.toml --seed 4" in ended.events[0]
@@ -194,7 +194,7 @@ def test_a_problem_is_replayed_from_the_trace_alone_bit_for_bit(shell, port):
 
 def test_a_problem_of_ones_own_is_replayed_with_it(shell, port):
     posed = siag.problems.LeastSquares(np.eye(2), p=2, noise=0.1)
-    workers = [Aside(siag.work, f"127.0.0.1:{port}", problem=posed, seed=3, give_up=3) for _ in range(2)]
+    workers = [Aside(siag.work, f"127.0.0.1:{port}", problem=posed, seed=3, give_up=30) for _ in range(2)]
     words = "serve --problem job:problem --seed 3 --eta 0.1 --method SIAG(wait=1.0) --iterations 50 --trace t --out out"
     ended = shell(f"{words} --port {port}")
     assert ended.status == 0, ended.err
@@ -512,7 +512,7 @@ def test_a_metrics_port_in_use_is_named_as_it_was_typed(shell):
         ("work x --gradient job:gradient --stream job:few --give-up -1", "give-up = -1.0: must be"),
         ("work ::1 --gradient job:gradient --stream job:few", "write an IPv6 address in brackets, as in [::1]:7460"),
         (f"{SERVE} --departed x", "departed = 'x': must be keep, drop, or"),
-        (f"{SERVE} --host 0.0.0.0", "or --insecure if you trust everyone"),
+        (f"{SERVE} --host 0.0.0.0", "or insecure if you trust everyone"),
         (f"{SERVE} --certificate job.py", "key is missing; TLS needs both"),
         ("serve --workers 2 --w0 job.py --eta 0.1", "job.py: not a .npy file"),
         (

@@ -12,6 +12,7 @@ import sys
 import threading
 import urllib.request
 import zlib
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +24,7 @@ from siag.live.protocol.reception import Limits
 from siag.runtimes import Ending
 from siag.server import Guard, ParameterServer
 from terminals import PATIENCE, Desk, Shell, snapshots, wait_for
+from waiting import wait_until
 
 LENIENT = """
 
@@ -74,6 +76,18 @@ class Aside:
         self._thread.join(PATIENCE)
         assert not self._thread.is_alive()
         return self.value
+
+
+def come(port, **given):
+    """A worker that waits until its server listens, and not longer."""
+
+    def listens():
+        with suppress(OSError):
+            socket.create_connection(("127.0.0.1", port)).close()
+            return True
+
+    wait_until(listens)
+    return siag.work(f"127.0.0.1:{port}", **given)
 
 
 @pytest.fixture
@@ -177,7 +191,7 @@ def test_sighup_lets_a_server_read_its_tokens_again(shell, port):
 def test_a_problem_is_replayed_from_the_trace_alone_bit_for_bit(shell, port):
     words = f"{POSED} --seed 4 --iterations 100 --trace run.trace.gz --out out --folder state --json --port {port}"
     posed = siag.problems.LeastSquares.random(n=2, d=3, p=2, noise=0.1)
-    workers = [Aside(siag.work, f"127.0.0.1:{port}", problem=posed, seed=4, give_up=30) for _ in range(2)]
+    workers = [Aside(come, port, problem=posed, seed=4, pause=0.01) for _ in range(2)]
     ended = shell(words)
     assert ended.status == 0, ended.err
     assert f"siag work 127.0.0.1:{port} --problem problem.toml --seed 4" in ended.events[0]
@@ -194,7 +208,7 @@ def test_a_problem_is_replayed_from_the_trace_alone_bit_for_bit(shell, port):
 
 def test_a_problem_of_ones_own_is_replayed_with_it(shell, port):
     posed = siag.problems.LeastSquares(np.eye(2), p=2, noise=0.1)
-    workers = [Aside(siag.work, f"127.0.0.1:{port}", problem=posed, seed=3, give_up=30) for _ in range(2)]
+    workers = [Aside(come, port, problem=posed, seed=3, pause=0.01) for _ in range(2)]
     words = "serve --problem job:problem --seed 3 --eta 0.1 --method SIAG(wait=1.0) --iterations 50 --trace t --out out"
     ended = shell(f"{words} --port {port}")
     assert ended.status == 0, ended.err

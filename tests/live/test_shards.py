@@ -108,9 +108,9 @@ def test_a_report_that_is_not_finite_in_one_slice_is_refused_whole():
     with Split(2, names=["a"], w0=np.zeros(4)) as split:
         connection = ShardedConnection(split.addresses(), None)
         connection.send(wire.text(wire.HELLO, {"protocol": wire.PROTOCOL, "worker": "a", **connection.extras}))
-        _, payload = connection.receive({wire.WELCOME: wire.TOLD, wire.REFUSAL: wire.TOLD})
+        _, payload = connection.receive({wire.WELCOME: wire.JSON_FROM_SERVER, wire.REFUSAL: wire.JSON_FROM_SERVER})
         assert wire.parse_text(payload)["shards"] == 2
-        expected, w = {wire.MODEL: (32, 32), wire.REFUSAL: wire.TOLD}, np.empty(4)
+        expected, w = {wire.MODEL: (32, 32), wire.REFUSAL: wire.JSON_FROM_SERVER}, np.empty(4)
         assert connection.receive(expected, w)[0].stamp == 0
         connection.send(wire.head(wire.REPORT, 32, 0, 0), np.array([1.0, 2.0, 3.0, np.nan]))
         head, payload = connection.receive(expected, w)

@@ -51,7 +51,7 @@ def test_what_only_a_problem_has_is_refused_with_streams(change):
 
 def test_a_spec_without_the_workers_data_tells_the_same_of_the_run():
     whole = Spec(problem=PROBLEM, step=STEP, until=5, seed=3).validate()
-    bare = whole.bare()
+    bare = whole.without_data()
     assert (bare.about, bare.identity, bare.problem) == (whole.about, whole.identity, None)
     assert bare.measure(PROBLEM.optimum) == 0.0
 

@@ -188,7 +188,7 @@ def test_a_connection_has_nothing_waiting_until_something_was_said():
         assert not connection.waiting()
         connection.send(wire.text(wire.HELLO, {"protocol": 2}))
         wait_until(connection.waiting)
-        _, payload = connection.receive({wire.REFUSAL: wire.TOLD})
+        _, payload = connection.receive({wire.REFUSAL: wire.JSON_FROM_SERVER})
         assert wire.parse_text(payload)["final"]
         with pytest.raises(ConnectionResetError):
             wait_until(connection.waiting)

@@ -23,7 +23,7 @@ def joined(served, context=None):
     line = ClientConnection(("127.0.0.1", served.port), context)
     try:
         line.send(wire.text(wire.HELLO, {"protocol": wire.PROTOCOL}))
-        line.receive({wire.WELCOME: wire.TOLD})
+        line.receive({wire.WELCOME: wire.JSON_FROM_SERVER})
         receive(line)
         yield line
     finally:

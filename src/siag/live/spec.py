@@ -73,7 +73,9 @@ class Spec:
     forget: Annotated[float | None, "A worker that is away for this many seconds has left."] = None
     preload: Annotated[Sequence[str], "A module to import once, before worker processes start; repeat it."] = ()
 
-    spoken: tuple[dict[str, Any], dict[str, Any]] | None = None  # `about` and `identity`, without the data they are of
+    described: tuple[dict[str, Any], dict[str, Any]] | None = (
+        None  # `about` and `identity`, without the data they are of
+    )
 
     @property
     def n(self) -> int:
@@ -102,8 +104,8 @@ class Spec:
     @property
     def about(self) -> dict[str, Any]:
         """What is run, in words."""
-        if self.spoken is not None:
-            return self.spoken[0]
+        if self.described is not None:
+            return self.described[0]
         kept = self.w0.tolist() if self.w0.size <= 1000 else "not kept"
         about = self._fixed | {"w0": kept if self.w0.any() else "0", "workers": self.n}
         about["activity"] = f"live, {self.n} worker{'s' * (self.n > 1)}"
@@ -112,8 +114,8 @@ class Spec:
     @property
     def identity(self) -> dict[str, Any]:
         """By which a folder knows its run."""
-        if self.spoken is not None:
-            return self.spoken[1]
+        if self.described is not None:
+            return self.described[1]
         fixed = self._fixed | {"n": self.n, "d": int(self.w0.size)}
         fixed |= {"server": repr(self.server), "workers": list(self.names)}
         if self.problem is not None and not prints_alike(self.problem):
@@ -172,10 +174,10 @@ class Spec:
             until=until_of(self.until, serving or self.streams is not None),
         )
 
-    def bare(self) -> Spec:
+    def without_data(self) -> Spec:
         """The same for a server elsewhere, without the workers' data."""
-        spoken = self.about, self.identity
-        return replace(self, gradient=None, streams=None, problem=None, loss=self.measure, spoken=spoken)
+        described = self.about, self.identity
+        return replace(self, gradient=None, streams=None, problem=None, loss=self.measure, described=described)
 
     def sent(self) -> Iterator[tuple[str, Any, str]]:
         """What must reach workers in other processes: each parameter, its value, and the remedy if it cannot."""
@@ -259,7 +261,7 @@ LOCAL, SERVED = ("gradient", "streams", "pauses", "preload"), ("linger",)  # fie
 
 def fields_of(serving: bool) -> tuple[str, ...]:
     """The fields that the user of `serve`, or of `train`, may give."""
-    others = {*(LOCAL if serving else SERVED), "spoken"}
+    others = {*(LOCAL if serving else SERVED), "described"}
     return tuple(each.name for each in fields(Spec) if each.name not in others)
 
 

@@ -74,7 +74,7 @@ class Connections(Reception):
             wire.REPORT: (sent, sent),
             wire.SKIP: wire.NONE,
             wire.ALIVE: wire.NONE,
-            wire.LEAVE: wire.ASKED,
+            wire.LEAVE: wire.JSON_FROM_WORKER,
         }
         if share:
             self.joined = {**self.joined, wire.SHARED_REPORT: wire.NONE}

@@ -21,7 +21,7 @@ GRACE = 1.0  # seconds in which the other end may hang up before this one insist
 SLOWEST = 1 << 16  # bytes per second; a frame may take longer, the larger it is
 UNREAD = 1 << 16  # bytes a worker need not have read; and two models, if that is more
 TAKEN_OVER = "another connection has taken over this worker's row"
-BEFORE: wire.Expected = {wire.HELLO: wire.ASKED}  # the frames that a new connection may send
+BEFORE: wire.Expected = {wire.HELLO: wire.JSON_FROM_WORKER}  # the frames that a new connection may send
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -28,7 +28,11 @@ from siag.live.task import FromProblem, Task
 FIRST_WAIT, LONGEST_WAIT = 0.1, 5.0  # seconds before the next try to connect
 HEARTBEAT = 2.0  # seconds between two signs of life while a gradient takes long
 REJOIN = 3  # refusals in a row, after which to begin with a new hello
-BEFORE: wire.Expected = {wire.WELCOME: wire.TOLD, wire.REFUSAL: wire.TOLD, wire.GOODBYE: wire.TOLD}
+BEFORE: wire.Expected = {
+    wire.WELCOME: wire.JSON_FROM_SERVER,
+    wire.REFUSAL: wire.JSON_FROM_SERVER,
+    wire.GOODBYE: wire.JSON_FROM_SERVER,
+}
 
 Make = Callable[[dict[str, Any], Floats], Task]
 """make(description, w0): the task, given the server's description of its method, and w."""
@@ -302,7 +306,11 @@ class Worker:
             self.w.setflags(write=False)
         self._samples, self._method, self._life = samples, content.get("method"), str(content.get("life"))
         size = 8 * lengths[1]
-        self.expected = {wire.MODEL: (size, size), wire.REFUSAL: wire.TOLD, wire.GOODBYE: wire.TOLD}
+        self.expected = {
+            wire.MODEL: (size, size),
+            wire.REFUSAL: wire.JSON_FROM_SERVER,
+            wire.GOODBYE: wire.JSON_FROM_SERVER,
+        }
         self.phase = Phase.WELCOMED
         return []
 

@@ -63,9 +63,9 @@ def run_on_cluster(options: Ray, spec: Spec, dataset: Any) -> Run:
             spec = replace(spec, streams=parts)
         nodes = sum(node["Alive"] for node in ray.nodes())
         about = spec.about | {"activity": f"{spec.about['activity']} on Ray, {nodes} node{'s' * (nodes > 1)}"}
-        spec = replace(spec, progress=False, spoken=(about, spec.identity))
+        spec = replace(spec, progress=False, described=(about, spec.identity))
         secrets, name = Secrets.new(spec.n, options.tls), token_hex(3)
-        given = ServerSpec(spec.bare(), secrets, "127.0.0.1" if ours else None, options.port, shards)
+        given = ServerSpec(spec.without_data(), secrets, "127.0.0.1" if ours else None, options.port, shards)
         servers = Servers(given, options.server_resources, name)
         workers = Workers(spec, secrets, options.resources, name)
         return Driver(needs, options.fewest or spec.n, options.start_timeout, announcer, servers, workers).run()

@@ -124,7 +124,7 @@ class ServerActor:
         """How things stand; the driver says each time all that it knows."""
         self._why, self._gone = why, gone
         if self._session is not None:
-            self._session.soon(self._obey)
+            self._session.soon(self._do_what_was_asked)
         return Look(self._addresses is not None, self._relay.taken(), self._relay.snapshot)
 
     # The run
@@ -168,7 +168,7 @@ class ServerActor:
         self._check_seen(spec.folder, assembly.session)
         assembly.session.save(time.monotonic(), wait=True)  # a server that is restarted has something to go on from
         self._session = assembly.session
-        self._session.soon(self._obey)
+        self._session.soon(self._do_what_was_asked)
 
         def ready(host: str, port: int) -> None:
             self._addresses = [(host, port), *others]
@@ -202,7 +202,7 @@ class ServerActor:
                 raise SiagError(f"{self._why.text} while a server of the split model was not there")
             time.sleep(RETRY)
 
-    def _obey(self) -> None:
+    def _do_what_was_asked(self) -> None:
         """Tell the session what the driver knows; called by the thread that serves."""
         session, ended, gone = self._session, self._why, self._gone
         if session is None or session.over:

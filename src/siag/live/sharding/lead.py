@@ -192,7 +192,10 @@ class LeadConnections(Connections):
     def __init__(self, session: Session, tokens: Tokens, limits: Limits, **given: Any) -> None:
         super().__init__(session, tokens, limits, **given)
         self.sources = self._links = self.server.links
-        self._meanwhile: wire.Expected = {wire.ALIVE: wire.NONE, wire.LEAVE: wire.ASKED}  # while an answer is owed
+        self._meanwhile: wire.Expected = {
+            wire.ALIVE: wire.NONE,
+            wire.LEAVE: wire.JSON_FROM_WORKER,
+        }  # while an answer is owed
         self._visits: dict[int, int] = {}  # by row
         self._own: dict[int, tuple[Connection, wire.Head, Floats]] = {}  # the lead's slices of reports, by row
         self._notes: dict[tuple[int, int], Note] = {}  # of the followers' slices, by shard and row

@@ -17,7 +17,7 @@ from siag.live.transports.tcp.client import ClientConnection
 
 Address: TypeAlias = tuple[str, int]
 Connect: TypeAlias = Callable[[Address], ClientConnection]
-SAID: wire.Expected = {wire.NOTE: (NOTE.size, NOTE.size), wire.SAID: wire.TOLD}
+SAID: wire.Expected = {wire.NOTE: (NOTE.size, NOTE.size), wire.SAID: wire.JSON_FROM_SERVER}
 
 
 class Note(NamedTuple):
@@ -59,7 +59,9 @@ class Link:
             self._connection = connect(address)
             self.fileno, self.close = self._connection.fileno, self._connection.close
             self._connection.send(wire.text(wire.HELLO, {**hello, **lead.facts, "shard": k}))
-            head, payload = self._connection.receive({wire.WELCOME: wire.TOLD, wire.REFUSAL: wire.TOLD})
+            head, payload = self._connection.receive(
+                {wire.WELCOME: wire.JSON_FROM_SERVER, wire.REFUSAL: wire.JSON_FROM_SERVER}
+            )
             content = wire.parse_text(payload)
         except (OSError, wire.BadFrame) as error:
             raise ShardLost(f"{self._place}: {reason_of(error)}; start it first") from None

@@ -68,7 +68,7 @@ class Slices:
         """The frames that may come from shard k, given those that the worker expects."""
         if k not in self._welcomes:
             return BEFORE
-        own = worker if k == 0 else {wire.REFUSAL: wire.TOLD}
+        own = worker if k == 0 else {wire.REFUSAL: wire.JSON_FROM_SERVER}
         if wire.MODEL not in worker:
             return own
         first, last = bounds(worker[wire.MODEL][0] // 8, self._shards, k)

@@ -20,7 +20,7 @@ from siag.live.transports.waiting import Spinner
 
 CONNECT = 10.0  # seconds to connect, and to shake hands
 ANSWER = 120.0  # seconds to wait for an answer before the connection counts as lost
-BUFFER = wire.HEADER.size + wire.TOLD[1]  # bytes received at a time, unless a large array is on its way
+BUFFER = wire.HEADER.size + wire.JSON_FROM_SERVER[1]  # bytes received at a time, unless a large array is on its way
 
 
 class ClientConnection:

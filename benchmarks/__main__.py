@@ -9,6 +9,7 @@ import os
 import platform
 import re
 import sys
+import textwrap
 
 from benchmarks import live, methods, ray_cluster, simulator
 from benchmarks.sides import HERE, PYTHON
@@ -27,6 +28,11 @@ TITLES = {
     "## On Ray": "ray",
 }
 RESULTS = HERE / "RESULTS.md"
+
+
+def wrapped(line: str) -> str:
+    """A line of text, broken where it is long; rows of tables stay whole."""
+    return line if line.startswith("|") else textwrap.fill(line, 120, break_long_words=False, break_on_hyphens=False)
 
 
 def main(wanted: list[str]) -> None:
@@ -50,6 +56,7 @@ rounds' ratios. Python {platform.python_version()}, {platform.machine()},
 
 """
     text = head + "\n".join(f"{kept[name].strip()}\n" for name in CHAPTERS if name in kept)
+    text = "".join(f"{wrapped(line)}\n" for line in text.splitlines())
     write_text(RESULTS, text)
     print(text)
 

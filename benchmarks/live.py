@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 import siag
-from benchmarks import durability
+from benchmarks import callers, durability, rehearsal
 from benchmarks.network import alone
 from benchmarks.peers.live_job import ETA, PROBES, center
 from benchmarks.sides import HERE, PYTHON
@@ -326,6 +326,24 @@ ASKED = (  # siag's side, the peer, its ways, how many times faster at d = 20 an
 )
 
 
+def virtual_and_strangers() -> list[Target]:
+    """A rehearsal in virtual time, and callers that hang up."""
+    return [
+        Target(
+            rehearsal.seconds(),
+            f"s for {rehearsal.REPORTS:,} reports of {rehearsal.WORKERS:,} simulated workers with a Python gradient",
+            most=60,
+            because="every report is a Python call of the user's, and a few of the session's",
+        ),
+        Target(
+            callers.grown(),
+            f"MB of memory kept after {callers.CALLERS:,} callers over TLS that hung up",
+            most=60,
+            because="buffers of OpenSSL",
+        ),
+    ]
+
+
 def goals(rates: Rates, machine: Limits, many: tuple[float, float, float]) -> list[Target]:
     """What was asked for."""
     return [
@@ -400,7 +418,7 @@ def chapter() -> tuple[str, list[Target]]:
     """Measure everything; the text and the targets."""
     machine = limits()
     rates, many = side_by_side(), crowd()
-    targets = goals(rates, machine, many)
+    targets = goals(rates, machine, many) + virtual_and_strangers()
     lines = [
         f"| {name} | "
         + " | ".join(f"{statistics.median(found[size]):,.0f}" if size in found else "" for size in SIZES)

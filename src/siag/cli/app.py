@@ -45,6 +45,13 @@ Exit status:
   143  siag work ended by SIGTERM, having told the server; siag serve and siag train: by a second one
 """
 
+SYNONYMS = {  # what other programs call an option, where a guess by its letters would mislead
+    **dict.fromkeys(("lr", "learning-rate", "stepsize", "step-size", "alpha"), "--eta"),
+    **dict.fromkeys(("n", "clients", "nodes"), "--workers"),
+    **dict.fromkeys(("epochs", "steps", "max-iter"), "--iterations"),
+    **dict.fromkeys(("checkpoint", "checkpoints", "state"), "--folder"),
+    **dict.fromkeys(("d", "dim", "features"), "--dimension"),
+}
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of text.")
 
 
@@ -56,6 +63,9 @@ def main() -> None:
             sys.exit(siag.invoke(context))
     except click.exceptions.Exit as done:
         sys.exit(done.exit_code)
+    except click.NoSuchOption as error:
+        means = SYNONYMS.get(error.option_name.lstrip("-").replace("_", "-"))
+        stop(f"No such option '{error.option_name}'. Did you mean {means}?" if means else error.format_message(), WRONG)
     except click.ClickException as error:
         stop(error.format_message(), WRONG)
     except SiagError as error:

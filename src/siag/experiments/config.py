@@ -173,7 +173,8 @@ def _parsed(role: str, text: str, code: str, makers: Makers, allowed: str) -> Ca
     try:
         return _call(ast.parse(code, mode="eval").body, makers)
     except (SyntaxError, ValueError, TypeError, KeyError, RecursionError, MemoryError):
-        raise BadInput(role, text, f"{allowed}, with arguments as in Python") from None
+        remedy = _guess(text.partition("(")[0].strip(), tuple(name for name in makers if name not in text))
+        raise BadInput(role, text, f"{allowed}, with arguments as in Python", remedy) from None
 
 
 def _call(node: ast.expr, makers: Makers) -> Call:
@@ -378,8 +379,9 @@ def check_names(place: str, table: Mapping[str, Any], allowed: tuple[str, ...], 
 
 
 def _guess(name: object, allowed: tuple[str, ...]) -> str:
-    near = get_close_matches(str(name), allowed, n=1)
-    return f"did you mean {near[0]}?" if near else ""
+    lower = {word.lower(): word for word in allowed}
+    near = get_close_matches(str(name).lower(), lower, n=1)
+    return f"did you mean {lower[near[0]]}?" if near else ""
 
 
 def _types(place: str, table: Mapping[str, Any], annotations: Mapping[str, Any]) -> None:

@@ -26,6 +26,10 @@ def reference(parameter: str, text: object, folder: Path) -> Any:
     module, colon, name = text.partition(":") if isinstance(text, str) else ("", "", "")
     if not (module and colon and name):
         raise BadInput(parameter, text, 'of the form "module:attribute"')
+    if module.endswith(".py") or "/" in module or os.sep in module:
+        place = Path(module)
+        where = "" if place.parent == Path() else f" in the folder {place.parent}"
+        raise BadInput(parameter, text, "the name of a module, not of its file", f'write "{place.stem}:{name}"{where}')
     look_in(folder)
     try:
         found: Any = importlib.import_module(module)

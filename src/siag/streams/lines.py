@@ -21,6 +21,7 @@ from siag.streams.remarks import Tally
 from siag.streams.stream import Stop, Stream
 
 BLOCK = 1 << 16  # bytes read at a time
+LEAVE_OUT = "mend it, or leave such lines out with bad='skip'"
 
 
 @dataclass(eq=False)
@@ -55,9 +56,9 @@ class LineStream(Stream[Any]):
 
     def count(self, blocks: Iterable[bytes], most: int) -> int:
         """How many samples there are, counted up to `most`."""
-        found = 0
+        found, width = 0, Width(self.format == "csv")
         for _, line in self._lines(blocks):
-            found += self.bad == "raise" or self._is_good(line)
+            found += self.bad == "raise" or self._is_good(line, width)
             if found == most:
                 break
         return found
@@ -74,16 +75,18 @@ class LineStream(Stream[Any]):
         The first `skip` samples are passed over, without a look at them unless bad lines must be told from good ones;
         returned is how many of these there were too few. Bad lines that are left out after them are told by `tally`.
         """
+        width = Width(self.format == "csv")
         for number, line in self._lines(blocks):
             if skip > 0 and self.bad == "raise":
                 skip -= 1
                 continue
             try:
-                sample = self._sample(line)
+                sample = self._sample(line, width)
             except _Bad as error:
                 if self.bad == "raise":
-                    message = f"{path}, line {number}: {error}; mend it, or leave such lines out with bad='skip'"
-                    raise BadFile(message) from error.__cause__
+                    names = number == 1 and self.format == "csv"  # of columns, most likely
+                    remedy = "skip a first line of names with header=True" if names else LEAVE_OUT
+                    raise BadFile(f"{path}, line {number}: {error}; {remedy}") from error.__cause__
                 self.skipped += 1
                 if tally is not None and skip == 0 and tally.add():
                     others = f", as {tally.count - 1:,} before it" if tally.count > 1 else ""
@@ -105,19 +108,20 @@ class LineStream(Stream[Any]):
             if self.format == "lines" or line.strip():
                 yield number, line.removesuffix(b"\r")
 
-    def _is_good(self, line: bytes) -> bool:
+    def _is_good(self, line: bytes, width: Width) -> bool:
         try:
-            self._sample(line)
+            self._sample(line, width)
         except _Bad:
             return False
         return True
 
-    def _sample(self, line: bytes) -> Any:
+    def _sample(self, line: bytes, width: Width) -> Any:
         try:
             text = line.decode()
         except UnicodeDecodeError:
             raise _Bad(f"not UTF-8: {shorten(line)}") from None
         sample = FORMATS[self.format](text)
+        width.check(line)
         if self.parse is None:
             return sample
         try:
@@ -129,6 +133,24 @@ class LineStream(Stream[Any]):
 
 class _Bad(Exception):  # what is wrong with a line
     pass
+
+
+class Width:
+    """How many columns the first good line of a table has: all others must have as many.
+
+    Args:
+        table: whether it is one.
+    """
+
+    def __init__(self, table: bool) -> None:
+        self._table, self._columns = table, 0
+
+    def check(self, line: bytes) -> None:
+        """Refuse a line of another width."""
+        columns = line.count(b",") + 1 if self._table else 0
+        if self._columns and columns != self._columns:
+            raise _Bad(f"{columns} columns where the lines before have {self._columns}")
+        self._columns = columns
 
 
 def split(blocks: Iterable[bytes]) -> Iterator[bytes]:

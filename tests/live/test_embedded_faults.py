@@ -284,19 +284,17 @@ def test_a_script_whose_gradient_is_in_a_module_needs_no_guard(tmp_path):
         assert script.end() == ("2\n", "")
 
 
-def test_a_gradient_typed_into_a_session_is_refused():
+def test_a_gradient_typed_into_a_session_reaches_the_workers():
     text = """
         import numpy as np, siag
         def gradient(w, sample):
             return w - sample
-        siag.train(gradient, [[1.0]], np.zeros(2), step=siag.steps.Constant(0.1))
+        print(siag.train(gradient, [[1.0]], np.zeros(2), step=siag.steps.Constant(0.5), progress=False).w)
     """
     done = subprocess.run(
-        [sys.executable, "-"], input=dedent(text), capture_output=True, text=True, timeout=20, check=False
+        [sys.executable, "-"], input=dedent(text), capture_output=True, text=True, timeout=60, check=False
     )
-    last = done.stderr.rstrip().splitlines()[-1]
-    assert "gradient = <function gradient" in last
-    assert "must be defined in a file; worker processes cannot import what was typed into a session" in last
+    assert (done.stdout, done.stderr) == ("[[0.5 0.5]]\n", "")
 
 
 # Killed in the middle, and started again

@@ -385,7 +385,7 @@ def test_if_saving_never_works_the_run_is_returned_with_a_warning(tmp_path):
 
 GOOD = {"gradient": jobs.pull, "streams": [[1.0]], "w0": np.zeros(2), "step": STEP}
 BAD = {
-    "a lambda": ({"gradient": lambda w, x: w}, r"^gradient = .*pickled.*; define it with def at the top of a module"),
+    "a lock": ({"gradient": partial(jobs.pull, threading.Lock())}, r"^gradient = .*pickled.*; define it without open"),
     "no function": ({"gradient": 5}, r"^gradient = 5: must be a function gradient\(w, sample\)"),
     "no gradient": ({"gradient": None}, r"^gradient is missing; give gradient and streams, or a problem"),
     "no streams": ({"streams": None}, r"^streams is missing; give gradient and streams, or a problem"),

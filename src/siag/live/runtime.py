@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from multiprocessing import process
 from multiprocessing.reduction import ForkingPickler
@@ -10,6 +9,7 @@ from typing import Any
 
 from siag.foundations.errors import BadInput, reason_of
 from siag.live.assembly import Assembly
+from siag.live.by_value import ByValue, sendable
 from siag.live.interrupt import interruptible
 from siag.live.session import Session
 from siag.live.spec import Spec
@@ -35,14 +35,17 @@ class Runtime:
         """Refuse more workers than there can be."""
 
     def check_sendable(self, parameter: str, value: Any, remedy: str) -> None:
-        """Refuse what cannot be sent to a worker, or cannot be found there."""
+        """Refuse what cannot be sent to a worker, or cannot be found there.
+
+        Functions may come from anywhere, but a method's or a problem's meaning is registered by its module.
+        """
+        sent = sendable(value)
         try:
-            content = bytes(ForkingPickler.dumps(value))
+            ForkingPickler.dumps(sent)
         except Exception as error:  # whatever pickling raises, and a user's __reduce__
             raise BadInput(parameter, value, f"something that can be pickled ({reason_of(error)})", remedy) from None
-        if b"__main__" in content and not os.path.isfile(getattr(sys.modules["__main__"], "__file__", None) or ""):
-            remedy = "worker processes cannot import what was typed into a session"
-            raise BadInput(parameter, value, "defined in a file", remedy)
+        if parameter in ("method", "problem") and isinstance(sent, ByValue):
+            raise BadInput(parameter, value, "of a class that workers can import", "define it in a module")
 
     def prepare(self, spec: Spec) -> None:
         """Have machine code on disk, complete, before workers start, so that none of them has to make it."""

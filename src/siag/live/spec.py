@@ -29,7 +29,7 @@ AnyPath = str | os.PathLike[str]
 LEFT_OUT: Any = None  # filled in, or refused, by `validate`
 AS_IN_PYTHON = "As in Python, or yours as module:attribute:"
 
-DEFINED = "define it with def at the top of a module, not as a lambda or inside a function"
+DEFINED = "define it without open files, locks or generators"
 MADE_THERE = "give the function that makes it instead of a generator or an open file"
 IN_A_MODULE = "define its class in a module"
 

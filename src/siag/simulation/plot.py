@@ -1,7 +1,9 @@
-"""One curve on axes: a mean with its band, or the pace of a run of which nothing was measured."""
+"""One curve on axes: a mean with its band, or the pace of a run of which nothing was measured; a run in a notebook."""
 
 from __future__ import annotations
 
+from html import escape
+from io import StringIO
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -97,3 +99,28 @@ def _visible(points: Floats | Integers, style: dict[str, Any]) -> dict[str, Any]
 def _note(ax: Axes, text: str) -> None:
     """A line of text where a curve that rises leaves room."""
     ax.text(0.02, 0.97, text, transform=ax.transAxes, va="top", style="italic")
+
+
+def as_html(run: Run) -> str:
+    """A run for a notebook: a small table, and the curve as a picture within the text."""
+    from matplotlib.figure import Figure
+
+    last = {name: column[-1] for name, column in run.table().items()}
+    rows = {key: run.about[key] for key in ("problem", "method", "step", "activity", "ended") if run.about.get(key)}
+    rows["iterations"] = f"{run.t[-1]:,}" + (f", {run.repeats} repeats" if run.repeats > 1 else "")
+    rows["gradients"] = f"{last['samples']:,.0f}"
+    if run.measure:
+        rows[run.measure] = f"{last['error']:.4g}, from {run.mean[0]:.4g}"
+    figure = Figure(figsize=(5.6, 3.2), layout="constrained")
+    ax = figure.subplots()
+    label(run, ax)
+    ax.set_title("")
+    draw(run, ax)
+    picture = StringIO()
+    figure.savefig(picture, format="svg")
+    _, _, drawing = picture.getvalue().partition("<svg")
+    cells = "".join(
+        f"<tr><th style='text-align:left'>{escape(key)}</th><td style='text-align:left'>{escape(str(value))}</td></tr>"
+        for key, value in rows.items()
+    )
+    return f"<table>{cells}</table><svg{drawing}"

@@ -102,6 +102,12 @@ class Run:
 
         return draw(self, ax, x, **style)
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the run in a few rows, and its curve."""
+        from siag.simulation.plot import as_html
+
+        return as_html(self)
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything to one `.npz` file, whole or not at all; `siag.load` reads it back."""
         about = json.dumps({"format": FORMAT, **self.about})

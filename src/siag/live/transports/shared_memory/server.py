@@ -20,6 +20,7 @@ import numpy as np
 from siag.foundations.dispatch import compiled
 from siag.foundations.errors import BadInput
 from siag.foundations.types import Floats, Integers
+from siag.live.by_value import ByValue, sendable
 from siag.live.protocol.outbox import Outbox
 from siag.live.runtime import Runtime
 from siag.live.session import Session
@@ -73,13 +74,13 @@ class SharedMemory(Runtime):
 
 
 @contextmanager
-def _without_the_script(task: Task) -> Iterator[None]:
+def _without_the_script(sent: Any) -> Iterator[None]:
     """Spare a worker from importing the script that was started, unless what is sent to it lives there.
 
     Importing it takes time, and runs it again if it has no guard against that. multiprocessing decides by what it finds
     under the name `__main__`.
     """
-    if b"__main__" in bytes(ForkingPickler.dumps(task)):
+    if not isinstance(sent, ByValue) and b"__main__" in bytes(ForkingPickler.dumps(sent)):
         yield
         return
     script = sys.modules["__main__"]
@@ -139,9 +140,10 @@ class Embedded:
         for row, task in enumerate(self._tasks):
             answers, answer = self._context.Pipe(duplex=False)
             name = f"siag-worker-{self._session.server.members[row].name}"
-            arguments = (self._memory, row, self._session.server.d, task, self._ring, answers)
+            sent = sendable(task)
+            arguments = (self._memory, row, self._session.server.d, sent, self._ring, answers)
             process = self._context.Process(target=work, args=arguments, name=name, daemon=True)
-            with _without_the_script(task):
+            with _without_the_script(sent):
                 process.start()
             answers.close()
             self._answers.append(answer)

@@ -17,6 +17,7 @@ from peers import Client, D, Noting, Proxy, Served, memory, wait_until
 from siag.live.protocol import reception as server_connection
 from siag.live.protocol import wire
 from siag.live.protocol.reception import Limits
+from siag.live.reasons import Ending
 from siag.live.transports.tcp.client import ClientConnection
 from siag.server.guard import Guard
 
@@ -88,7 +89,7 @@ def test_a_server_killed_at_random_instants_goes_on_each_time(durable, tmp_path)
             a.more(), b.more()
             nursery.kill(signal.SIGTERM)
             ended = nursery.said()
-            assert ended["ended"] == "stopped by SIGTERM"
+            assert ended["ending"] == Ending.STOPPED
             assert ended["gap"] < 1e-9
             found = nursery.start(port=port, **given)
             assert (found["version"], found["reports"]) == (ended["version"], ended["reports"])
@@ -107,7 +108,7 @@ def test_a_signal_saves_and_workers_keep_trying(number, tmp_path):
             a.more()
             nursery.kill(number)
             ended = nursery.said()
-            assert ended["ended"] == f"stopped by {signal.Signals(number).name}"
+            assert (ended["ending"], ended["detail"]) == (Ending.STOPPED, signal.Signals(number).name)
             assert ended["version"] >= a.seen
             wait_until(lambda: any("stopped by" in remark for remark in a.remarks))
             assert a.outcome is None

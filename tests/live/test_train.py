@@ -16,10 +16,11 @@ from jobs import Notes
 
 import siag
 from disks import SmallDisk, on_disk
+from refusals import refused
 from siag.activity import EveryArrivals, Fixed, Tick, Trace
 from siag.foundations.errors import Missing
 from siag.live.monitor.watch import Problems, Quiet, Terminal, watcher_of
-from siag.live.reasons import Problem, Trouble
+from siag.live.reasons import Ended, Ending, Problem, Trouble
 from siag.live.transports.shared_memory.memory import Memory
 from siag.live.transports.shared_memory.server import Embedded
 from siag.server import DROP, Guard
@@ -51,7 +52,7 @@ def same(run, other):
 def test_training_ends_with_the_streams():
     streams = [[1.0] * 300, partial(jobs.numbers, 300, 2.0), itertools.repeat(6.0, 300)]
     run = train(streams, until=None)
-    assert run.about["ended"] == "all workers have left"
+    assert run.about["ending"] == Ending.ALL_LEFT
     assert "failed" not in run.about
     assert run.samples[0, -1] == run.t[-1] == 900
 
@@ -96,7 +97,7 @@ def test_a_stream_that_waits_for_data_does_not_keep_the_run_from_ending(tmp_path
     streams = [Follow(tmp_path / "readings.csv", poll=0.01), jobs.waiting, partial(jobs.numbers, 1000)]
     run = train(streams, until=200)
     assert run.t[-1] == 200
-    assert run.about["ended"] == "as many iterations or reports as asked"
+    assert run.about["ending"] == Ending.REACHED
 
 
 def test_streams_that_are_empty_give_a_run_of_one_point(tmp_path):
@@ -126,7 +127,7 @@ def test_iterations_reports_and_seconds_end_a_run():
     assert (reports.samples[0, -1], reports.t[-1]) == (60, 15)
     seconds = virtual(endless, until=siag.Until(seconds=0.5))
     assert seconds.time[0, -1] >= 0.5
-    assert seconds.about["ended"] == "0.5 seconds have passed"
+    assert seconds.about["ended"] == Ended(Ending.TIME, "0.5").text
 
 
 @pytest.mark.parametrize(
@@ -222,7 +223,7 @@ def test_a_run_that_goes_on_from_a_folder_draws_the_next_samples_and_replays_as_
     again = siag.train(**options, until=100)
     assert np.array_equal(again.error, second.error)
     assert np.array_equal(again.w, second.w)
-    assert again.about["ended"] == "it had been reached before"
+    assert again.about["ending"] == Ending.REACHED_BEFORE
     assert np.array_equal(siag.replay(tmp_path / "trace.csv").w, second.w)
 
 
@@ -234,7 +235,7 @@ def test_ctrl_c_ends_the_run_in_order_and_returns_it(tmp_path):
     options = {"problem": problem(), "step": STEP, "folder": tmp_path / "state", "trace": tmp_path / "trace.csv"}
     watcher = Notes((jobs.reported(), interrupt))
     run = siag.train(**options, until=10**9, progress=watcher)
-    assert run.about["ended"] == "interrupted"
+    assert run.about["ending"] == Ending.INTERRUPTED
     assert run.t[-1] > 0
     assert "failed" not in run.about
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
@@ -257,7 +258,7 @@ def test_ctrl_c_before_any_worker_has_joined_returns_a_run_of_one_point(monkeypa
 
     monkeypatch.setattr(Embedded, "_start", start)
     run = train([itertools.repeat(1.0)] * 2, until=None, progress=Notes())
-    assert (run.t.tolist(), run.about["ended"]) == ([0], "interrupted")
+    assert (run.t.tolist(), run.about["ending"]) == ([0], Ending.INTERRUPTED)
     assert not multiprocessing.active_children()
 
 
@@ -283,11 +284,11 @@ def test_a_program_that_handles_ctrl_c_itself_keeps_its_way(tmp_path):
     finally:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     assert heard == [signal.SIGINT]
-    assert run.about["ended"] == "all workers have left"
+    assert run.about["ending"] == Ending.ALL_LEFT
 
 
 def test_after_an_error_ctrl_c_is_what_it_was():
-    with pytest.raises(siag.SiagError, match="no worker has reported anything"):
+    with pytest.raises(siag.SiagError, match="worker 0"):
         virtual([[1.0]], gradient=jobs.nothing, progress=False)
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
@@ -299,7 +300,6 @@ def test_without_a_terminal_problems_are_said_on_standard_error_and_nothing_else
     assert printed.out == ""
     (line,) = printed.err.splitlines()
     assert line.startswith("siag: worker bad failed: OSError: [Errno 5] the sensor is unplugged (jobs.py, line ")
-    assert line.endswith("; the others go on")
     train([[1.0] * 20])
     train(streams, progress=False)
     assert capfd.readouterr() == ("", "")
@@ -339,16 +339,17 @@ def test_a_worker_that_is_gone_can_be_forgotten(tmp_path):
     step = siag.steps.Constant(0.05)  # a step that shrinks would take longer, the later b is gone
     run = train(streams, step=step, names=["a", "b"], forget=0.1, departed=DROP, progress=watcher)
     assert watcher.heard("worker b left: not heard of for 0.1 seconds")
-    assert run.about["ended"] == "no worker is there: 1 forgotten, 1 left"
-    assert run.about["failed"] == ["worker b is gone: killed by SIGKILL"]
+    assert run.about["ended"] == Ended(Ending.NOBODY, "1 forgotten, 1 left").text
+    (failed,) = run.about["failed"]
+    assert failed.endswith("killed by SIGKILL")
     assert (run.w > 1.0).all()  # with its row, w would tend to −2 or less
 
 
 def test_a_folder_that_cannot_be_written_is_refused_before_any_work(tmp_path):
     (tmp_path / "state").write_text("a file")
-    with pytest.raises(siag.BadInput, match=r"^folder = .*must be a folder that can be written"):
+    with refused("folder"):
         virtual([[1.0]], folder=tmp_path / "state")
-    with pytest.raises(siag.BadInput, match=r"^folder = .*must be a folder that can be written"):
+    with refused("folder"):
         virtual([[1.0]], folder=tmp_path / "state" / "below")
 
 
@@ -366,8 +367,8 @@ def test_training_survives_a_folder_that_becomes_read_only_and_saves_once_it_can
     options = {"folder": tmp_path / "state", "runtime": on_disk(siag.Simulated, disk)(times=Fixed(0.01))}
     run = train([itertools.takewhile(lambda _: not stops, itertools.repeat(1.0))], progress=watcher, **options)
     assert not watcher.plan
-    assert watcher.events[1:3] == [READ_ONLY.alarm, "saving: works again"]
-    assert run.about["ended"] == "all workers have left"
+    assert watcher.events[1:3] == [READ_ONLY.alarm, READ_ONLY.end]
+    assert run.about["ending"] == Ending.ALL_LEFT
     again = train([[]], **options)
     assert np.array_equal(again.w, run.w)
     assert np.array_equal(again.t, run.t)
@@ -491,7 +492,6 @@ def test_a_gradient_that_is_wrong_from_the_start_is_an_error_that_says_how(gradi
     carried = train if gradient is jobs.leaving else virtual
     with pytest.raises(siag.SiagError) as caught:
         carried([[1.0] * 20], gradient=gradient, guard=Guard(strikes=3))
-    assert str(caught.value).startswith("no worker has reported anything; worker 0")
     assert words in str(caught.value)
     assert "\n" not in str(caught.value)
 
@@ -522,7 +522,7 @@ def test_a_function_that_makes_no_stream_is_an_error_that_says_so():
 
 
 def test_a_run_that_leaves_the_range_of_numbers_ends_with_a_warning_and_keeps_what_it_had():
-    with pytest.warns(siag.DivergenceWarning, match="use a smaller step"):
+    with pytest.warns(siag.DivergenceWarning):
         run = virtual(
             [itertools.repeat(1.0)],
             gradient=jobs.outward,
@@ -547,9 +547,8 @@ def test_a_loss_that_fails_once_costs_a_point_of_the_curve_and_nothing_else():
     assert run.t[-1] == 50
     assert np.flatnonzero(np.isnan(run.error[0])).tolist() == [3]
     told, again = (event for event in watcher.events if "the loss" in event)
-    assert told.startswith("problem: the loss: ZeroDivisionError: ")
-    assert told.endswith("; training goes on")
-    assert again == "the loss: works again"
+    assert "ZeroDivisionError: " in told
+    assert again == Problem(Trouble.LOSS, "").end
 
 
 def test_a_loss_that_fails_at_the_end_is_warned_of_and_the_run_is_returned():
@@ -634,7 +633,7 @@ def test_live_sgd_at_unequal_speeds_goes_to_the_optimum_of_the_wrong_weights(une
 
 def test_a_run_that_explodes_without_leaving_the_numbers_is_warned_of():
     problem = siag.problems.LeastSquares.random(n=2, d=3, p=4, noise=0.1)
-    with pytest.warns(siag.DivergenceWarning, match=r"from .* to .*; use a smaller step"):
+    with pytest.warns(siag.DivergenceWarning, match=r"from .* to .*;"):
         siag.train(
             problem=problem,
             step=siag.steps.Constant(5.0),

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from tests.activity.trace_cases import HEAD, N, histories, lines_of, put, texts
 from tests.torture.disk import Deferred, DiskFaults, SimulatedDisk
 
+from refusals import refused
 from siag.activity import Trace
 from siag.activity.trace import COLUMNS, FORMAT
 from siag.foundations.errors import BadFile, BadInput
@@ -103,7 +104,7 @@ def test_a_file_that_exists_is_never_overwritten(name):
     with pytest.raises(BadInput, match=r"trace = .*a file that does not exist yet; move the old one"):
         place.writer()
     assert place.content == b"precious"
-    with pytest.raises(BadFile, match="cannot be written: no such file"):
+    with pytest.raises(BadFile):
         Place(f"nowhere/{name}").writer()
 
 
@@ -129,7 +130,7 @@ def test_one_that_holds_anything_may_not(name, body):
     content = (HEAD + body).encode()
     place = Place(name, gzip.compress(content) if name.endswith(".gz") else content)
     before = place.content
-    with pytest.raises(BadInput, match="a file that does not exist yet"):
+    with refused("trace"):
         place.writer()
     assert place.content == before
 
@@ -151,7 +152,7 @@ def test_what_is_no_trace_may_not_be_written_over_however_little_it_holds(tmp_pa
     (tmp_path / "nowhere").symlink_to(tmp_path / "missing")
     os.mkfifo(tmp_path / "pipe")
     for name in (*STRANGE, "folder", "nowhere", "pipe"):
-        with pytest.raises(BadInput, match="a file that does not exist yet"):
+        with refused("trace"):
             TraceWriter(tmp_path / name, {})
     assert all((tmp_path / name).read_bytes() == content for name, content in STRANGE.items())
 
@@ -308,7 +309,7 @@ def test_a_disk_that_is_full_at_the_start_is_told_then():
     place = Place("t")
     for faults in (NO_SPACE, FAILS, DiskFaults(folder_error=1.0), DiskFaults(replace_error=1.0)):
         place.disk.faults = faults
-        with pytest.raises(BadFile, match=r"t: cannot be written: (no space left|input/output error)"):
+        with pytest.raises(BadFile, match=r"^t: cannot be written: "):
             place.writer()
     place.disk.faults = DiskFaults()
     place.write(TWO, 2)
@@ -344,14 +345,14 @@ def test_a_run_that_goes_on_keeps_what_is_its_own(name, history, saved, closed):
 def test_a_run_that_goes_on_from_its_very_start_may_write_its_trace_anew():
     place = Place("t")
     place.write(TWO, 2)
-    with pytest.raises(BadInput, match="a file that does not exist yet"):
+    with refused("trace"):
         place.writer()
     place.write(TWO[:1], 1, keep=0)
     assert place.lines == TWO[:1]
 
 
 def test_a_run_that_goes_on_needs_the_file_it_goes_on_with():
-    with pytest.raises(BadFile, match="no such file or directory; give the path of a trace"):
+    with pytest.raises(BadFile, match="gone"):
         Place("gone").writer(keep=3)
     place = Place("t")
     place.write(TWO, 2)
@@ -373,14 +374,14 @@ def test_lines_that_have_not_reached_the_disk_are_taken_from_the_saved_state(nam
     place.write(lines[:cut])
     options = {"keep": len(lines), "tail": texts(lines[len(lines) - known :])}
     if cut + known < len(lines):
-        with pytest.raises(BadFile, match=f"lacks the last {len(lines) - cut} lines of the run that goes on"):
+        with pytest.raises(BadFile, match=f"the last {len(lines) - cut} "):
             place.writer(**options)
         return
     place.writer(**options).close(end)
     assert place.lines == lines
 
 
-def refused(place, words, **options):
+def no_way_on(place, words, **options):
     """A run that goes on refuses this file in one line, and leaves it and its folder as they are."""
     before, names = place.content, place.disk.names(Path())
     with pytest.raises((BadInput, BadFile), match=words) as caught:
@@ -394,10 +395,10 @@ def refused(place, words, **options):
 def test_a_run_that_goes_on_refuses_what_is_no_trace(content, keep):
     remedy = "give the trace it began with, or go on without one" if keep else "give the path of a new file"
     words = f"^trace = .*must be the trace of the run that goes on, and this file is no trace; {remedy}$"
-    refused(Place("t", content), words, keep=keep)
-    refused(Place("t.gz", gzip.compress(content)), words, keep=keep)
-    refused(Place("plain.gz", content), words, keep=keep)
-    refused(Place("picture", b"\x89PNG"), "picture: not a text; give the path of a trace", keep=keep)
+    no_way_on(Place("t", content), words, keep=keep)
+    no_way_on(Place("t.gz", gzip.compress(content)), words, keep=keep)
+    no_way_on(Place("plain.gz", content), words, keep=keep)
+    no_way_on(Place("picture", b"\x89PNG"), "picture: not a text; give the path of a trace", keep=keep)
 
 
 @both
@@ -408,10 +409,10 @@ def test_a_run_that_goes_on_refuses_what_is_no_trace(content, keep):
 def test_a_run_that_goes_on_refuses_the_trace_of_another(about, words, name, keep):
     place = Place(name)
     place.write(TWO, 2, about=about)
-    refused(place, f"and this file {words}", keep=keep)
+    no_way_on(place, f"and this file {words}", keep=keep)
 
 
 def test_a_run_without_an_id_has_no_trace():
     place = Place("t")
     place.write(TWO, 2)
-    refused(place, "this file is another run's", about={"workers": N}, keep=2)
+    no_way_on(place, "this file is another run's", about={"workers": N}, keep=2)

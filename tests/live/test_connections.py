@@ -15,7 +15,7 @@ from siag.foundations.errors import BadInput
 from siag.live.certificates import make_certificates
 from siag.live.protocol import wire
 from siag.live.protocol.connections import OCCUPIED
-from siag.live.protocol.reception import GRACE, SLOWEST, UNREAD, Limits
+from siag.live.protocol.reception import GRACE, UNREAD, Limits
 from siag.live.reasons import Ending
 from siag.live.security import Tokens, read_token
 from siag.live.session import Session
@@ -375,7 +375,7 @@ def test_a_frame_must_end_in_time_however_its_bytes_trickle(d):
     caller.join()
     assert caller.connection.due == math.inf
     frame = wire.head(wire.REPORT, 8 * d) + bytes(8 * d)
-    late = 30.0 + 8 * d / SLOWEST
+    late = 30.0 + 8 * d / Limits.slowest
     for k, byte in enumerate(frame[:39]):
         desk.now = 0.5 * k
         caller.give(bytes([byte]))
@@ -404,7 +404,7 @@ def test_a_worker_that_does_not_read_is_not_read_from_and_cut_off_in_the_end():
     assert caller.connection.due == math.inf  # it is not its fault that the rest is not read
     desk.now = 30.0
     assert desk.connections.slow(desk.now) == ([], [])
-    desk.now = 30.1 + UNREAD / SLOWEST
+    desk.now = 30.1 + UNREAD / Limits.slowest
     assert desk.connections.slow(desk.now) == ([caller.connection], [])
     desk.perform(desk.connections.resume(caller.connection, desk.now))
     assert desk.connections.slow(desk.now) == ([], [])

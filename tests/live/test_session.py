@@ -832,14 +832,14 @@ def test_a_run_that_fails_before_its_first_save_can_be_started_again_with_its_tr
     assert assembled(**options).server.reports == 0
 
 
-def test_after_a_trace_was_given_up_the_run_goes_on_without_one_as_the_message_says(assembled, tmp_path, monkeypatch):
+def test_after_a_trace_was_given_up_the_run_goes_on_without_one_as_the_message_says(assembled, tmp_path):
     options = {"folder": tmp_path / "state", "trace": tmp_path / "trace.csv"}
     first = assembled(**options, disk=SmallDisk(only="trace.csv"))
     first.begin(0.0)
     join(first)
     report(first, 0, 0.1)
     first.save(0.2, wait=True)
-    monkeypatch.setattr("siag.storage.trace_writer.ROOM", 0)
+    first.trace.room = 0
     first.disk.fill()
     for k in range(3):
         report(first, 0, 0.3)

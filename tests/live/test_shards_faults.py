@@ -23,7 +23,6 @@ from siag.live.sharding.slices import Shard, ShardStore
 from siag.live.until import Until
 from siag.methods import SIAG
 from siag.storage.saved_model import read_model
-from siag.storage.store import Store
 
 
 def test_a_worker_whose_line_to_one_shard_is_cut_joins_again_everywhere(tmp_path):
@@ -202,7 +201,7 @@ class Shards:
 
     def open(self):
         spec = spec_of(folder=self._folder)
-        self.stores = [ShardStore(self._folder, Shard(spec, k, 2)) for k in range(2)]
+        self.stores = [ShardStore(self._folder, Shard(spec, k, 2), spare=200) for k in range(2)]
 
     def crash(self):
         for store in self.stores:
@@ -213,9 +212,8 @@ class Shards:
         self.open()
 
 
-def test_all_shards_go_back_to_the_newest_save_that_all_have_whatever_failed(tmp_path, monkeypatch):
+def test_all_shards_go_back_to_the_newest_save_that_all_have_whatever_failed(tmp_path):
     chance = np.random.default_rng(2)
-    monkeypatch.setattr(Store.__init__, "__kwdefaults__", Store.__init__.__kwdefaults__ | {"spare": 200})
     shards, common, number, value, kept = Shards(tmp_path), 0, 0, 0, 0
     for _ in range(150):
         number, value = number + 1, value + 1

@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 from peers import Client, D, Noting, Proxy, Served, memory, wait_until
 
-from siag.live.protocol import reception as server_connection
 from siag.live.protocol import wire
 from siag.live.protocol.reception import Limits
 from siag.live.reasons import Ending
@@ -187,10 +186,9 @@ def test_three_hundred_idle_connections_cost_little_and_slow_nobody_down():
         wait_until(lambda: len(served.connections.connections) == 1)
 
 
-def test_a_worker_that_stops_reading_does_not_fill_the_servers_memory(monkeypatch):
+def test_a_worker_that_stops_reading_does_not_fill_the_servers_memory():
     d = 50_000
-    monkeypatch.setattr(server_connection, "SLOWEST", 1 << 30)
-    options = {"limits": Limits(frame=0.5), "guard": Guard(strikes=10**9)}
+    options = {"limits": Limits(frame=0.5, slowest=1 << 30), "guard": Guard(strikes=10**9)}
     with Served(2, d, **options) as served, Client(served.port) as deaf, Client(served.port) as good:
         deaf.join(), good.join()
         deaf.socket.settimeout(0.2)

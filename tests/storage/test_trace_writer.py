@@ -17,7 +17,6 @@ from refusals import refused
 from siag.activity import Trace
 from siag.activity.trace import COLUMNS, FORMAT
 from siag.foundations.errors import BadFile, BadInput
-from siag.storage import trace_writer
 from siag.storage.background import Inline
 from siag.storage.trace_writer import TraceWriter
 
@@ -234,10 +233,9 @@ def test_a_disk_that_fails_for_a_while_costs_nothing_and_the_trouble_lasts_as_lo
 
 
 @both
-def test_a_disk_that_stays_full_is_waited_for_within_bounds_then_the_trace_is_given_up(name, monkeypatch):
-    monkeypatch.setattr(trace_writer, "ROOM", 1 << 20)
+def test_a_disk_that_stays_full_is_waited_for_within_bounds_then_the_trace_is_given_up(name):
     place = Place(name)
-    writer = place.writer()
+    writer = place.writer(room=1 << 20)
     put(TWO[:1], writer)
     writer.flush()
     place.disk.faults = NO_SPACE
@@ -294,9 +292,8 @@ def test_what_was_flushed_is_forced_to_disk_without_waiting_for_it():
     assert place.trace.length == 2
 
 
-def test_a_trace_that_nobody_forces_to_disk_goes_there_by_itself(monkeypatch):
-    monkeypatch.setattr(trace_writer, "TAIL", 1000)
-    writer = Place("t").writer(background=Deferred())
+def test_a_trace_that_nobody_forces_to_disk_goes_there_by_itself():
+    writer = Place("t").writer(background=Deferred(), carried=1000)
     put(MANY[:20], writer)
     writer.flush()
     assert writer.settled

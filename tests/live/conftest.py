@@ -1,10 +1,13 @@
 """Fixtures of the live half."""
 
 import pytest
+from certified import HOSTS
 from jobs import Notes
+from pair import Desk, begun
 from sessions import STEP
 
 from disks import SmallDisk
+from siag.live.certificates import make_certificates
 from specs import assembly_of
 
 
@@ -24,3 +27,15 @@ def assembled():
     yield assemble
     for assembly in made:
         assembly.close()
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("certs")
+    make_certificates(folder, hosts=HOSTS, workers=3)
+    return folder
+
+
+@pytest.fixture
+def desk():
+    return Desk(begun(["a", "b"]))

@@ -6,7 +6,8 @@ import threading
 import numpy as np
 import pytest
 from jobs import Mute, Notes, numbers, pull, reported, send
-from peers import Proxy, Served, Working, in_thread, wait_until
+from peers import Served, Working, in_thread, wait_until
+from proxy import Proxy
 
 import siag
 from siag.activity import EveryArrivals

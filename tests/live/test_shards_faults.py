@@ -7,7 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from peers import Client, Proxy, wait_until
+from peers import Client, wait_until
+from proxy import Proxy
 from smoothed import Smoothed
 from splits import PROBLEM, Process, Split, finish, hands, of_problem, same
 from tests.specs import spec_of

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from peers import Client, D, Noting, Proxy, Served, memory, wait_until
+from peers import Client, D, Noting, Served, memory, wait_until
+from proxy import Proxy
 
 from siag.live.protocol import wire
 from siag.live.protocol.reception import Limits

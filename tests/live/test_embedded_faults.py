@@ -85,7 +85,7 @@ def test_a_worker_that_is_killed_is_missed_by_nobody(tmp_path):
         (jobs.grown("a"), jobs.touch(end)),
     )
     run = train([partial(jobs.until_there, end)] * 2, names=["a", "b"], progress=watcher)
-    assert watcher.heard("worker b", "killed by SIGKILL")
+    assert watcher.heard(WorkerFailure(1, "b", Failure.GONE, jobs.KILLED, 0).alarm)
     assert run.about["ending"] == Ending.NOBODY
 
 

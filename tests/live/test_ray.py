@@ -11,7 +11,7 @@ from clusters import LIMIT, PATIENCE, STEP, exactly_replayed, train
 from jobs import Notes
 
 import siag
-from siag.live.reasons import Ending
+from siag.live.reasons import Ending, Failure, WorkerFailure
 from siag.runtimes import Ray
 
 pytestmark = [pytest.mark.ray, pytest.mark.filterwarnings("ignore::DeprecationWarning")]  # Ray Data's own
@@ -44,7 +44,7 @@ def test_a_run_at_a_url_outlives_a_worker_a_shard_and_the_lead_and_ctrl_c_ends_i
     places = {"trace": (tmp_path / "trace.csv").as_uri(), "folder": (tmp_path / "state").as_uri()}
     run = train(n=2, runtime=Ray(shards=2, tls=True, patience=PATIENCE), **places, progress=notes)
     assert not notes.plan
-    assert notes.heard("worker 0")
+    assert notes.heard(WorkerFailure(0, "0", Failure.GONE, "", 0).text)
     assert notes.heard("problem", "shard 1")
     assert notes.heard("problem", "the server is gone")
     assert run.about["ending"] == Ending.INTERRUPTED

@@ -18,7 +18,7 @@ from disks import SmallDisk, on_disk
 from refusals import refused
 from siag.activity import Fixed
 from siag.live.monitor.watch import Problems, Quiet, Terminal, watcher_of
-from siag.live.reasons import Ended, Ending, Problem, Trouble
+from siag.live.reasons import Ended, Ending, Failure, Problem, Trouble, WorkerFailure
 from siag.server import DROP, Guard
 
 
@@ -69,8 +69,7 @@ def test_a_worker_that_is_gone_can_be_forgotten(tmp_path):
     run = train(streams, step=step, names=["a", "b"], forget=0.1, departed=DROP, progress=watcher)
     assert watcher.heard("worker b left: not heard of for 0.1 seconds")
     assert run.about["ended"] == Ended(Ending.NOBODY, "1 forgotten, 1 left").text
-    (failed,) = run.about["failed"]
-    assert failed.endswith("killed by SIGKILL")
+    assert run.about["failed"] == [WorkerFailure(1, "b", Failure.GONE, jobs.KILLED, 0).text]
     assert (run.w > 1.0).all()  # with its row, w would tend to −2 or less
 
 

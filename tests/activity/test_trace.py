@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 from tests.activity.trace_cases import HEAD, N, histories, lines_of, texts
 
 import siag
+from refusals import refused
 from siag.activity import EveryArrivals, Tick, Trace
 from siag.activity.agenda import FADE, FORGET, STEP
 from siag.activity.trace import COLUMNS, FORMAT, _columns
-from siag.foundations.errors import BadFile, BadInput, Unsuitable
+from siag.foundations.errors import BadFile, Unsuitable
 from siag.foundations.rng import SAMPLES, blank, key, rewind
 from siag.methods import compute
 from siag.server import DROP, KEEP, Departed, Guard, ParameterServer, Refused
@@ -210,10 +211,10 @@ def test_the_invariants_hold_for_every_trace_and_any_part_of_it(history, share):
 
 def test_more_steps_than_were_taken_and_fewer_workers_than_reported_are_refused():
     trace = traced([(0, 3, 0, 0, 0.5), (1, 0, 0, 0, 0.5)], 2)
-    with pytest.raises(BadInput, match="iterations = 3: must be at most the trace's 2"):
+    with refused("iterations"):
         siag.simulate(PROBLEM, siag.methods.SIAG(), trace, STEPS, iterations=3)
     small = siag.problems.LeastSquares.random(n=3, d=D, p=2, noise=0.1)
-    with pytest.raises(BadInput, match="trace = 3: must be made of workers 0 to 2"):
+    with refused("trace"):
         siag.simulate(small, siag.methods.SIAG(), trace, STEPS, iterations=2)
     with pytest.raises(Unsuitable, match="a Trace has no fixed iterations"):
         siag.theory.exact_error(PROBLEM, siag.methods.SIAG(), trace, STEPS, iterations=2)

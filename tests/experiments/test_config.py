@@ -89,7 +89,7 @@ def test_a_mistake_is_one_line_with_parameter_value_and_remedy(tables, words):
 
 
 def test_a_sampler_or_a_method_that_does_not_fit_is_refused_before_any_work():
-    with pytest.raises(siag.Unsuitable, match="is a stream; use IAG, or SIAG"):
+    with pytest.raises(siag.Unsuitable, match="SAG"):
         build(changed(method={"kind": "SAG"})).run()
 
 

@@ -5,9 +5,9 @@ import json
 
 import pytest
 
+from refusals import refused
 from siag.experiments import Scale, reproduce
 from siag.experiments import reproduce as package_export
-from siag.foundations.errors import BadInput
 
 FEW = {"sizes": (10, 20), "iterations": 2_000, "repeats": 4, "draws": 2, "checks": 10, "methods": ("sIAG", "SGD")}
 SMALL = Scale(**FEW, horizon=6_000, gammas=0.01, live=0.3, seed=1)
@@ -85,7 +85,7 @@ def test_progress_goes_from_nothing_to_all_without_going_back(report):
 def test_a_folder_that_cannot_be_written_is_noticed_before_the_work(tmp_path):
     (tmp_path / "file").write_text("in the way")
     heard = []
-    with pytest.raises(BadInput, match=r"out = .*must be a folder that can be written"):
+    with refused("out"):
         reproduce(tmp_path / "file" / "below", SMALL, lambda *what: heard.append(what))
     assert heard == []
 

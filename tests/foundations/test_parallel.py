@@ -6,7 +6,7 @@ import threading
 import pytest
 
 import siag
-from siag.foundations.errors import BadInput
+from refusals import refused
 from siag.foundations.parallel import Cancelled, Watch, cores, run_all
 
 PATIENCE = 60  # seconds until a test that hangs fails instead; no test that passes waits for it
@@ -53,7 +53,7 @@ def test_results_come_in_order_even_if_the_first_task_ends_last():
 
 @pytest.mark.parametrize("threads", [0, -1, True, 1.5, "2"])
 def test_threads_that_are_no_number_of_threads_are_refused(threads):
-    with pytest.raises(BadInput, match=r"^threads = .*: must be a whole number of at least 1"):
+    with refused("threads"):
         run(squared, 2, threads=threads)
 
 

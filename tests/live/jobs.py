@@ -13,6 +13,7 @@ import numpy as np
 
 from siag.streams.remarks import say
 
+KILLED = "killed by SIGKILL"  # the reason that is told of a process
 SPACING = 0.002  # seconds between two samples of streams that are to last
 
 

@@ -38,7 +38,8 @@ def serve(port, **given):
     ready = lambda host, port: say(pid=os.getpid(), port=port, **facts)  # noqa: E731  # one line of a script
     connections = Connections(whole.session, Tokens.none(), Limits(), now=time.monotonic())
     whole.run(lambda session: serve_eagerly(connections, listeners, context=None, ready=ready))
-    say(ended=whole.session.why, version=server.version, reports=server.reports, gap=gap(server.state))
+    ended = whole.session.ended
+    say(ending=ended.ending, detail=ended.detail, version=server.version, reports=server.reports, gap=gap(server.state))
 
 
 def main():

@@ -12,6 +12,7 @@ from jobs import Notes
 
 import siag
 from disks import SmallDisk
+from refusals import refused
 from siag.activity import Trace
 from siag.storage import TraceWriter
 from specs import assembly_of
@@ -102,7 +103,7 @@ def test_a_new_run_leaves_the_trace_of_another_alone_and_makes_no_folder(places)
     writer._file.close()
     before = places["trace"].read_bytes()
     for options in (places, {"trace": places["trace"]}):
-        with pytest.raises(siag.BadInput, match="a file that does not exist yet; move the old one"):
+        with refused("trace"):
             assemble(**options)
         assert places["trace"].read_bytes() == before
         assert not places["folder"].exists()
@@ -143,7 +144,7 @@ def impossible(w):
 @pytest.mark.parametrize("given", [("folder", "trace"), ("trace",), ("folder",)], ids=" ".join)
 def test_a_loss_that_is_a_mistake_leaves_nothing_behind(assembled, places, tmp_path, given):
     options = {name: places[name] for name in given}
-    with pytest.raises(ZeroDivisionError, match="no such loss"):
+    with pytest.raises(ZeroDivisionError):
         assemble(loss=impossible, **options)
     assert names_in(tmp_path) == []
     assembled(loss=lambda w: 1.0, **options).begin(0.0)

@@ -19,7 +19,7 @@ from jobs import Notes
 
 import siag
 from disks import SmallDisk, on_disk
-from siag.live.reasons import Problem, Trouble
+from siag.live.reasons import Ended, Ending, Failure, Problem, Trouble, WorkerFailure
 from siag.live.session import Session
 from siag.runtimes import SharedMemory
 from siag.server import Guard
@@ -50,12 +50,13 @@ def test_an_error_in_a_worker_is_told_with_its_name_and_place_and_the_others_go_
     watcher = Notes((jobs.in_state("b", "away"), lambda: None), (jobs.grown("a"), jobs.touch(end)))
     run = train([partial(jobs.until_there, end), stream], gradient=jobs.fragile, names=["a", "b"], progress=watcher)
     (event,) = (event for event in watcher.events if event.startswith("worker b"))
-    assert event.startswith(f"worker b failed: {words}")
-    assert event.endswith("; the others go on")
+    reason = watcher.last("b").reason
+    failure = WorkerFailure(1, "b", Failure.OWN_CODE, reason, watcher.last("b").reports)
+    assert event == failure.alarm
     assert "\n" not in event
-    assert run.about["failed"] == [event.removesuffix("; the others go on")]
-    assert run.about["ended"] == "no worker is there: 1 away, 1 left"
-    assert watcher.last("b").reason.startswith(words)
+    assert run.about["failed"] == [failure.text]
+    assert run.about["ending"] == Ending.NOBODY
+    assert reason.startswith(words)
 
 
 def test_gradients_that_are_not_numbers_are_refused_and_their_worker_is_disconnected_at_last(tmp_path):
@@ -84,8 +85,8 @@ def test_a_worker_that_is_killed_is_missed_by_nobody(tmp_path):
         (jobs.grown("a"), jobs.touch(end)),
     )
     run = train([partial(jobs.until_there, end)] * 2, names=["a", "b"], progress=watcher)
-    assert watcher.heard("worker b is gone: killed by SIGKILL; its row stays")
-    assert run.about["ended"] == "no worker is there: 1 away, 1 left"
+    assert watcher.heard(WorkerFailure(1, "b", Failure.GONE, jobs.KILLED, 0).alarm)
+    assert run.about["ending"] == Ending.NOBODY
 
 
 def test_a_worker_that_is_stopped_is_shown_as_stalled_nobody_waits_and_it_goes_on_later(tmp_path):
@@ -99,7 +100,7 @@ def test_a_worker_that_is_stopped_is_shown_as_stalled_nobody_waits_and_it_goes_o
     )
     run = train([partial(jobs.until_there, end)] * 2, names=["a", "b"], progress=watcher, patience=0.3)
     assert not watcher.plan
-    assert run.about["ended"] == "all workers have left"
+    assert run.about["ending"] == Ending.ALL_LEFT
     assert "failed" not in run.about
 
 
@@ -107,7 +108,7 @@ def test_a_stopped_worker_does_not_keep_the_run_from_ending():
     watcher = Notes((jobs.reported(), jobs.send("1", signal.SIGSTOP)))
     run = train([repeat(1.0)] * 2, until=siag.Until(seconds=0.6), progress=watcher)
     assert not watcher.plan
-    assert run.about["ended"] == "0.6 seconds have passed"
+    assert run.about["ending"] == Ending.TIME
     assert not multiprocessing.active_children()
 
 
@@ -115,7 +116,7 @@ def test_if_all_workers_are_killed_training_ends_and_what_it_had_is_saved(tmp_pa
     kill = [jobs.send(name, signal.SIGKILL) for name in "01"]
     watcher = Notes((jobs.reported(), lambda: [each() for each in kill]))
     run = train([repeat(1.0)] * 2, progress=watcher, folder=tmp_path)
-    assert run.about["ended"] == "no worker is there: 2 away"
+    assert run.about["ended"] == Ended(Ending.NOBODY, "2 away").text
     assert len(run.about["failed"]) == 2
     assert watcher.snapshots[-1].saved == 0.0
     again = train([[], []], folder=tmp_path)
@@ -145,7 +146,7 @@ def test_while_the_disk_is_full_nobody_is_lost_and_later_all_is_saved(tmp_path, 
     assert not watcher.plan
     assert "failed" not in run.about
     assert watcher.heard(FULL.alarm)
-    assert watcher.heard("saving: works again")
+    assert watcher.heard(FULL.end)
     again = train([[]], **options)
     assert np.array_equal(again.w, run.w)
 
@@ -344,7 +345,7 @@ def test_a_run_killed_in_the_middle_goes_on_from_its_last_save(tmp_path, recover
     assert version >= saved
     assert run.t[0] == 0
     assert version < run.t[-1]
-    assert watcher.heard(f"went on from version {version}, {sum(reports)} reports")
+    assert watcher.heard(f" version {version}, {sum(reports)} reports")
     scale = np.abs(arrays["rows"]).sum(axis=0)
     assert (np.abs(arrays["rows"].sum(axis=0) - arrays["total"]) <= 1e-9 * (1.0 + scale)).all()
     assert np.array_equal(siag.replay(tmp_path / "trace.csv").w, run.w)

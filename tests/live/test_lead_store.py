@@ -61,8 +61,8 @@ def test_a_save_is_common_when_all_shards_have_it_and_a_problem_is_named_until_t
     first.saved = (1, None)
     assert not save(store)  # one is still at it
     assert not store.ever
-    second.saved = (1, "no space left on device")
-    assert (store.problem, store.ever) == ("shard 2: no space left on device", False)
+    second.saved = (1, "full")
+    assert (store.problem, store.ever) == ("shard 2: full", False)
     assert save(store)  # all are asked again
     assert store.problem is not None
     first.saved = second.saved = (2, None)

@@ -6,6 +6,7 @@ import socket
 import urllib.error
 import urllib.request
 
+import prometheus_client
 import pytest
 from hypothesis import HealthCheck, given, settings
 from prometheus_client import CollectorRegistry, generate_latest
@@ -160,15 +161,13 @@ def test_other_machines_may_ask_only_if_that_was_said():
 
 
 def test_a_name_that_means_another_address_than_it_seems_is_found_out(monkeypatch):
-    from siag.live.monitor import metrics as module
+    listen, made = prometheus_client.start_http_server, []
 
-    listen, made = module._listen, []
-
-    def elsewhere(host, port, registry):
-        made.append(listen("0.0.0.0", port, registry))
+    def elsewhere(port, host, registry):
+        made.append(listen(port, "0.0.0.0", registry))
         return made[0]
 
-    monkeypatch.setattr(module, "_listen", elsewhere)
+    monkeypatch.setattr(prometheus_client, "start_http_server", elsewhere)
     with pytest.raises(BadInput, match="loopback"):
         Metrics("localhost")
     assert made[0][0].fileno() == -1  # closed

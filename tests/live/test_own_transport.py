@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import siag
+from siag.live.reasons import Failure, WorkerFailure
 
 sys.path.append(str(Path(__file__).parents[2] / "examples"))  # worker processes get the `sys.path` of this one
 from own_transport import Pipes
@@ -56,14 +57,15 @@ def test_a_worker_that_is_killed_does_not_stop_the_others(tmp_path):
     kill, leave = jobs.send("b", signal.SIGKILL), jobs.touch(enough)
     notes = jobs.Notes((jobs.reported(), kill), (jobs.in_state("b", "away"), leave))
     run = train(partial(jobs.until_there, enough, 1.0), partial(jobs.endless, 3.0), progress=notes)
-    assert run.about["failed"] == ["worker b is gone: its connection was lost"]
+    failure = WorkerFailure(1, "b", Failure.GONE, notes.last("b").reason, notes.last("b").reports)
+    assert run.about["failed"] == [failure.text]
 
 
 def test_streams_end_and_code_fails_one_worker_at_a_time():
     run = train([1.0] * 5, ["1.0", "bad"], gradient=jobs.fragile)
     assert run.samples[0, -1] == 6
     assert len(run.about["failed"]) == 1
-    assert "worker b failed: KeyError" in run.about["failed"][0]
+    assert "KeyError" in run.about["failed"][0]
 
 
 def test_a_process_that_ends_before_it_joins_is_a_failure():

@@ -11,6 +11,7 @@ from clusters import LIMIT, PATIENCE, STEP, exactly_replayed, train
 from jobs import Notes
 
 import siag
+from siag.live.reasons import Ending, Failure, WorkerFailure
 from siag.runtimes import Ray
 
 pytestmark = [pytest.mark.ray, pytest.mark.filterwarnings("ignore::DeprecationWarning")]  # Ray Data's own
@@ -43,10 +44,10 @@ def test_a_run_at_a_url_outlives_a_worker_a_shard_and_the_lead_and_ctrl_c_ends_i
     places = {"trace": (tmp_path / "trace.csv").as_uri(), "folder": (tmp_path / "state").as_uri()}
     run = train(n=2, runtime=Ray(shards=2, tls=True, start_timeout=PATIENCE), **places, progress=notes)
     assert not notes.plan
-    assert notes.heard("worker 0 is gone", "its row stays")
+    assert notes.heard(WorkerFailure(0, "0", Failure.GONE, "", 0).text)
     assert notes.heard("problem", "shard 1")
-    assert notes.heard("problem: the server is gone; Ray restarts it, from its last save")
-    assert run.about["ended"] == "interrupted"
+    assert notes.heard("problem", "the server is gone")
+    assert run.about["ending"] == Ending.INTERRUPTED
     assert run.about["activity"] == "live, 2 workers on Ray, 1 node"
     assert exactly_replayed(run, tmp_path / "trace.csv")
 
@@ -65,7 +66,7 @@ def test_a_dataset_is_split_among_the_workers_and_read_meanwhile():
         runtime=Ray(workers=2, start_timeout=PATIENCE),
         until=LIMIT,
     )
-    assert run.about["ended"] == "all workers have left"
+    assert run.about["ending"] == Ending.ALL_LEFT
     assert run.samples[0, -1] == 32
     assert run.error[0, 0] == target**2
     assert clusters.all_gone()

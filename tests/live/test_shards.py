@@ -14,6 +14,7 @@ from siag.activity import EveryArrivals, Tick
 from siag.foundations.errors import BadFile, DivergenceWarning, SiagError
 from siag.live.protocol import wire
 from siag.live.protocol.welcome import make_method
+from siag.live.reasons import Ending
 from siag.live.sharding.client import ShardedConnection, connect
 from siag.live.task import FromProblem, FromStream, StreamEnded
 from siag.live.until import Until
@@ -41,7 +42,7 @@ def test_the_trace_of_a_split_run_leads_to_the_same_w_with_one_server(method, st
     path = tmp_path / "run.trace"
     with Split(3, method=method, step=step, server=server, trace=path) as split:
         run = finish(split, workers := hands(split, method=method))
-        assert [worker.outcome for worker in workers] == ["as many iterations or reports as asked"] * PROBLEM.n
+        assert [worker.outcome for worker in workers] == [Ending.REACHED.sentence] * PROBLEM.n
     assert run.reads[0, -1] == 400
     assert same(path, split, run)
 
@@ -69,7 +70,7 @@ def test_large_slices_and_a_loss_that_looks_at_the_whole_model(tmp_path):
     assert np.allclose(run.w[0], target, atol=0.05)
 
 
-class Ending(FromProblem):
+class Exhausted(FromProblem):
     """A worker whose stream ends."""
 
     def compute(self, w, out):
@@ -84,7 +85,7 @@ def test_a_row_that_fades_does_so_in_all_shards(half_life, tmp_path):
     departed = Departed(half_life=half_life)
     with Split(3, step=DelayAdaptive(0.01), departed=departed, trace=path) as split:
         leaver = Working(
-            split.addresses, lambda description, w0: Ending(PROBLEM, SIAG(), 0, w0), name="0", connect=connect
+            split.addresses, lambda description, w0: Exhausted(PROBLEM, SIAG(), 0, w0), name="0", connect=connect
         )
         with leaver:
             run = finish(split, [of_problem(split.addresses, name, pause=0.001) for name in "123"])
@@ -138,7 +139,7 @@ def test_a_w_that_leaves_the_range_of_numbers_in_a_follower_ends_the_run():
         with split, Working(split.addresses, make, name="a", connect=connect):
             split.wait()
     assert split.run.diverged[0] > 0
-    assert "range of numbers" in split.session.why
+    assert split.session.ended.ending is Ending.DIVERGED
     assert abs(split.run.w[0, 3]) > 1e15
     assert not split.run.w[0, :3].any()
 

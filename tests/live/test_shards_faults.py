@@ -7,7 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from peers import Client, Proxy, wait_until
+from peers import Client, wait_until
+from proxy import Proxy
 from smoothed import Smoothed
 from splits import PROBLEM, Process, Split, finish, hands, of_problem, same
 from tests.specs import spec_of
@@ -16,13 +17,13 @@ from siag.foundations.errors import BadFile, SiagError
 from siag.live.certificates import make_certificates
 from siag.live.protocol import wire
 from siag.live.protocol.welcome import Dismissed
+from siag.live.reasons import Ending
 from siag.live.security import Tokens, client_context, server_context
 from siag.live.sharding import ShardLost
 from siag.live.sharding.slices import Shard, ShardStore
 from siag.live.until import Until
 from siag.methods import SIAG
 from siag.storage.saved_model import read_model
-from siag.storage.store import Store
 
 
 def test_a_worker_whose_line_to_one_shard_is_cut_joins_again_everywhere(tmp_path):
@@ -84,7 +85,7 @@ def test_tokens_are_asked_for_by_all_servers_and_bind_rows():
             assert (kind, content["final"]) == (wire.REFUSAL, True)
         workers = [of_problem(split.addresses, name, token=words[int(name)]) for name in split.names]
         finish(split, workers)
-    assert [worker.outcome for worker in workers] == ["as many iterations or reports as asked"] * PROBLEM.n
+    assert [worker.outcome for worker in workers] == [Ending.REACHED.sentence] * PROBLEM.n
 
 
 def test_over_tls_too(tmp_path):
@@ -186,7 +187,7 @@ def test_without_a_folder_a_new_lead_begins_at_the_beginning(tmp_path):
 def test_a_follower_without_the_folder_is_refused(tmp_path):
     with (
         Split(2) as first,
-        pytest.raises(SiagError, match=r"run is \w+ here, \w+ at the lead"),
+        pytest.raises(SiagError, match="at the lead"),
     ):
         Split(2, folder=tmp_path, followers=first.followers)
 
@@ -201,7 +202,7 @@ class Shards:
 
     def open(self):
         spec = spec_of(folder=self._folder)
-        self.stores = [ShardStore(self._folder, Shard(spec, k, 2)) for k in range(2)]
+        self.stores = [ShardStore(self._folder, Shard(spec, k, 2), spare=200) for k in range(2)]
 
     def crash(self):
         for store in self.stores:
@@ -212,9 +213,8 @@ class Shards:
         self.open()
 
 
-def test_all_shards_go_back_to_the_newest_save_that_all_have_whatever_failed(tmp_path, monkeypatch):
+def test_all_shards_go_back_to_the_newest_save_that_all_have_whatever_failed(tmp_path):
     chance = np.random.default_rng(2)
-    monkeypatch.setattr(Store.__init__, "__kwdefaults__", Store.__init__.__kwdefaults__ | {"spare": 200})
     shards, common, number, value, kept = Shards(tmp_path), 0, 0, 0, 0
     for _ in range(150):
         number, value = number + 1, value + 1

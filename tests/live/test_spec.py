@@ -133,7 +133,7 @@ class Counting(Instant):
 
 
 def test_a_runtime_may_refuse_workers_and_is_asked_about_all_that_is_sent():
-    with pytest.raises(siag.BadInput, match=r"^workers = 2: must be at most 1$"):
+    with pytest.raises(siag.BadInput, match=r"^workers = 2: .* 1$"):
         siag.train(**STREAMS, runtime=Counting(1))
     runtime = Counting(2)
     siag.train(**STREAMS, runtime=runtime, progress=False)

@@ -10,6 +10,7 @@ import siag
 from siag.foundations.errors import BadInput, Missing
 from siag.live.protocol import wire
 from siag.live.protocol.reception import Limits
+from siag.live.reasons import Ending
 from siag.live.security import check_binding
 from siag.live.serve import parse_address, serve
 from siag.live.transports.tcp.client import ClientConnection
@@ -39,7 +40,7 @@ def test_serve_and_work_are_two_calls():
         thread.join()
         assert outcome[0].reports > 0
     assert result[0].t[-1] == 300
-    assert result[0].about["ended"] == "as many iterations or reports as asked"
+    assert result[0].about["ending"] == Ending.REACHED
 
 
 def test_a_worker_of_a_problem_draws_its_own_samples():
@@ -90,11 +91,11 @@ def test_a_worker_whose_stream_ends_leaves_and_all_leaving_ends_the_run():
             wait_until(lambda: a.outcome == "the stream ended")
             assert a.machine.reports == 7
             wait_until(lambda: served.states() == ["left", "expected"])
-            assert served.notes.told("worker a left: its stream ended")
+            assert served.notes.told("worker a left: ")
         with Noting(served.port, stream=[np.ones(D)] * 3, name="b") as b:
             wait_until(lambda: b.outcome == "the stream ended")
         served.wait()
-        assert served.session.why == "all workers have left"
+        assert served.session.ended.ending is Ending.ALL_LEFT
         assert served.server.reports == 10
 
 

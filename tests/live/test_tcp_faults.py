@@ -12,11 +12,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from peers import Client, D, Noting, Proxy, Served, memory, wait_until
+from peers import Client, D, Noting, Served, memory, wait_until
+from proxy import Proxy
 
-from siag.live.protocol import reception as server_connection
 from siag.live.protocol import wire
 from siag.live.protocol.reception import Limits
+from siag.live.reasons import Ending
 from siag.live.transports.tcp.client import ClientConnection
 from siag.server.guard import Guard
 
@@ -88,7 +89,7 @@ def test_a_server_killed_at_random_instants_goes_on_each_time(durable, tmp_path)
             a.more(), b.more()
             nursery.kill(signal.SIGTERM)
             ended = nursery.said()
-            assert ended["ended"] == "stopped by SIGTERM"
+            assert ended["ending"] == Ending.STOPPED
             assert ended["gap"] < 1e-9
             found = nursery.start(port=port, **given)
             assert (found["version"], found["reports"]) == (ended["version"], ended["reports"])
@@ -107,7 +108,7 @@ def test_a_signal_saves_and_workers_keep_trying(number, tmp_path):
             a.more()
             nursery.kill(number)
             ended = nursery.said()
-            assert ended["ended"] == f"stopped by {signal.Signals(number).name}"
+            assert (ended["ending"], ended["detail"]) == (Ending.STOPPED, signal.Signals(number).name)
             assert ended["version"] >= a.seen
             wait_until(lambda: any("stopped by" in remark for remark in a.remarks))
             assert a.outcome is None
@@ -186,10 +187,9 @@ def test_three_hundred_idle_connections_cost_little_and_slow_nobody_down():
         wait_until(lambda: len(served.connections.connections) == 1)
 
 
-def test_a_worker_that_stops_reading_does_not_fill_the_servers_memory(monkeypatch):
+def test_a_worker_that_stops_reading_does_not_fill_the_servers_memory():
     d = 50_000
-    monkeypatch.setattr(server_connection, "SLOWEST", 1 << 30)
-    options = {"limits": Limits(frame=0.5), "guard": Guard(strikes=10**9)}
+    options = {"limits": Limits(frame=0.5, slowest=1 << 30), "guard": Guard(strikes=10**9)}
     with Served(2, d, **options) as served, Client(served.port) as deaf, Client(served.port) as good:
         deaf.join(), good.join()
         deaf.socket.settimeout(0.2)

@@ -12,6 +12,7 @@ from splits import Split, finish, hands, of_problem, same
 
 import siag
 from siag.live.protocol import wire
+from siag.live.reasons import Ending
 from siag.live.transports.tcp import memory as tcp_memory
 from siag.live.until import Until
 from siag.problems import LeastSquares
@@ -78,7 +79,7 @@ def test_a_run_through_shared_memory_is_its_replay_bit_for_bit(tmp_path, monkeyp
         workers = [of_problem(("127.0.0.1", served.port), name, problem=PROBLEM, share=True) for name in ("0", "1")]
         for worker in workers:
             worker.thread.join(20)
-            assert worker.outcome == "as many iterations or reports as asked"
+            assert worker.outcome == Ending.REACHED.sentence
     again = siag.replay(path, PROBLEM, siag.methods.SIAG(), STEP, seed=0, w0=np.zeros(LARGE))
     assert served.run.w.any()
     assert served.run.w.tobytes() == again.w.tobytes()

@@ -197,9 +197,9 @@ def test_no_more_is_tried_than_the_run_has_room_for():
 
 @pytest.mark.parametrize("problem", [None, PROBLEM], ids=["streams", "problem"])
 def test_a_live_run_is_refused_before_it_starts_what_a_simulation_is(problem):
-    with pytest.raises(siag.SiagError, match="`receive` for `Leaky` reaches beyond an array"):
+    with pytest.raises(siag.SiagError, match="Leaky"):
         check_method(leak(IN_RECEIVE), problem, np.zeros(3), 5)
-    with pytest.raises(siag.Unsuitable, match="init must copy w0"):
+    with pytest.raises(siag.Unsuitable, match="Sharing"):
         check_method(Sharing(), problem, np.zeros(3), 5)
 
 

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import siag
+from refusals import refused
 from siag.activity import EveryArrivals, Tick
-from siag.foundations.errors import BadInput, Unsuitable
+from siag.foundations.errors import Unsuitable
 from siag.methods import LAG, SCAFFOLD, SGD, SIAG, Averaged, CurvatureIAG, Fresh, advance, receive, shown
 from siag.server import Departed, Guard, ParameterServer, Refused, Verdict
 from siag.steps import Constant, DelayAdaptive, Step, heard, size
@@ -294,5 +295,5 @@ def below(rule, t):
 
 
 def test_a_size_that_is_no_step_is_refused():
-    with pytest.raises(BadInput, match="mend what `size` means"):
+    with refused("step"):
         served(SIAG(), Wild()).push(0, 0, np.ones(D), 0, 0.0)

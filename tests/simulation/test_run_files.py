@@ -1,5 +1,6 @@
 """A run on disk and on paper: whole or not there, and read-only."""
 
+import errno
 import gc
 import io
 import json
@@ -11,6 +12,7 @@ import pytest
 from matplotlib.figure import Figure
 
 import siag
+from refusals import failing
 from siag.simulation import run as run_module
 from siag.simulation.run import ARRAYS, FORMAT
 
@@ -66,10 +68,10 @@ def test_a_save_that_fails_leaves_the_old_file_as_it_was(run, path, monkeypatch)
 
     def disk_full(stream, **arrays):
         stream.write(b"half of it")
-        raise OSError("no space left")
+        raise OSError(errno.ENOSPC, "full")
 
     monkeypatch.setattr(run_module.np, "savez_compressed", disk_full)
-    with pytest.raises(OSError, match="no space left"):
+    with failing(errno.ENOSPC):
         run.save(path)
     assert path.read_bytes() == before
     assert [found.name for found in path.parent.iterdir()] == ["run.npz"]
@@ -86,7 +88,7 @@ def refused(path):
 
 
 def test_a_missing_file_is_refused(tmp_path):
-    assert "no such file" in refused(tmp_path / "nothing.npz")
+    assert "nothing.npz" in refused(tmp_path / "nothing.npz")
 
 
 @pytest.mark.parametrize("content", [b"", b"t,error\n0,1\n", b"PK\x03\x04", b"\x80\x04K\x01.", bytes(1000)])
@@ -96,14 +98,14 @@ def test_a_file_of_something_else_is_refused(tmp_path, content):
 
 
 def test_a_folder_is_refused(tmp_path):
-    assert "not a run" in refused(tmp_path)
+    assert str(tmp_path) in refused(tmp_path)
 
 
 def test_arrays_of_another_program_are_refused(tmp_path):
     np.save(tmp_path / "one.npy", np.arange(3))
     np.savez(tmp_path / "some.npz", a=np.arange(3))
-    assert "not a run" in refused(tmp_path / "one.npy")
-    assert "not a run" in refused(tmp_path / "some.npz")
+    assert "one.npy" in refused(tmp_path / "one.npy")
+    assert "some.npz" in refused(tmp_path / "some.npz")
 
 
 @pytest.mark.parametrize("about", [{"format": "siag-run-99"}, {}, [], "text", 1])

@@ -66,7 +66,7 @@ def test_the_mended_term_takes_over_close_to_four_over_mu_and_only_there():
 def test_beta_up_to_four_over_mu_is_refused(values, fraction):
     # The paper says β > 2/μ, but its γ has √(…/(μβ − 4)).
     beta = 4 / values["mu"] * fraction
-    with pytest.raises(BadInput, match=r"^beta = .*: must be a finite number above .*; Theorem 1 needs beta > 4/mu$"):
+    with pytest.raises(BadInput, match=r"^beta = .*; Theorem 1 needs beta > 4/mu$"):
         theorem(**(values | {"beta": beta}))
 
 

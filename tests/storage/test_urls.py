@@ -16,13 +16,11 @@ from systems import KINDS, Files, Objects
 
 from siag.activity import Trace
 from siag.foundations.errors import BadFile, BadInput, SiagError
-from siag.live import assembly as module
 from siag.live.assembly import Assembly
-from siag.storage import lease as leases
-from siag.storage import remote_disk
+from siag.storage import remote_disk, urls
+from siag.storage.lease import TAKEN_OVER, Lease
 from siag.storage.remote_disk import EVERY, RemoteDisk
 from siag.storage.saved_model import read_model
-from siag.storage.store import Store
 from siag.storage.trace_writer import TraceWriter
 from siag.storage.urls import check_url, is_url
 from specs import spec_of
@@ -38,24 +36,26 @@ def _systems():
         fsspec.register_implementation(name, kind, clobber=True)
         kind.renew()
     MemoryFileSystem.store.clear()
-    with pulse(NEVER):  # nobody seems alive, unless a test says so
-        yield
 
 
-def pulse(seconds):
-    """How often those who take a lease from now on show that they are alive."""
-    return mock.patch.object(leases, "PULSE", seconds)
+class Small(Assembly):
+    """Its generations follow each other soon."""
+
+    def make_store(self, folder, **writing):
+        return super().make_store(folder, spare=0, **writing)
 
 
 class Training:
-    """A server with a store and a trace at a URL, and what its model was after each report."""
+    """A server with a store and a trace at a URL, and what its model was after each report.
 
-    def __init__(self, url, history=None, run="one", trace="trace.csv"):
+    Its lease shows no sign of life, unless a test asks for it; what else is `given` is for its disks.
+    """
+
+    def __init__(self, url, history=None, run="one", trace="trace.csv", period=NEVER, **given):
         self.history = {} if history is None else history
-        small = functools.partial(Store, spare=0)  # generations follow each other soon
-        with mock.patch.object(module, "Store", small):
-            spec = spec_of(list("abc"), D, folder=f"{url}/state", trace=trace and f"{url}/{trace}")
-            self.assembly = Assembly(spec, run=run)
+        spec = spec_of(list("abc"), D, folder=f"{url}/state", trace=trace and f"{url}/{trace}")
+        with mock.patch.object(urls, "RemoteDisk", functools.partial(RemoteDisk, period=period, **given)):
+            self.assembly = Small(spec, run=run)
         self.session, self.server = self.assembly.session, self.assembly.server
         self.session.begin(0.0)
         for row in range(N):
@@ -169,14 +169,14 @@ def test_a_problem_is_told_and_gone_when_the_url_can_be_written_again():
 def test_a_run_whose_end_could_not_be_sent_says_so():
     run = Training("objects://run")
     run.report()
-    Objects.reason = "the network is down"
-    with pytest.warns(RuntimeWarning, match="the network is down") as told:
+    Objects.reason = "unplugged"
+    with pytest.warns(RuntimeWarning, match="unplugged") as told:
         run.close()
     assert sorted(str(each.message).partition(":")[0] for each in told) == ["saving", "the trace"]
 
 
 def test_what_makes_no_progress_is_given_up_and_not_overtaken():
-    with training("files://run", trace=None) as run, mock.patch.object(remote_disk, "PATIENCE", 0.05):
+    with training("files://run", trace=None, patience=0.05) as run:
         Files.gate = threading.Event()
         for _ in range(2):
             assert [problem.reason for problem in run.save()] == ["no progress within 0.05 seconds"]
@@ -185,32 +185,32 @@ def test_what_makes_no_progress_is_given_up_and_not_overtaken():
         wait_until(lambda: not any(thread.name == "siag-url" for thread in threading.enumerate()))
         assert Files.calls > calls
         Files.heal()
-    with training("files://run", trace=None) as run, mock.patch.object(remote_disk, "PATIENCE", PATIENCE):
+    with training("files://run", trace=None, patience=PATIENCE) as run:
         assert not run.save()
 
 
 def test_nothing_waits_for_an_upload_and_it_takes_at_most_a_tenth_of_the_time():
-    with training("files://run") as run, mock.patch.object(remote_disk, "time") as clock:
+    clock = mock.Mock(return_value=0.0)
+    with training("files://run", clock=clock) as run:
         checkpoints, disk = run.session._saves, run.session.store._disk
-        clock.monotonic.return_value = 1000.0
-        disk._due = 0.0
+        clock.return_value = 1000.0
         Files.gate = threading.Event()
         run.report()
         assert not run.save(wait=False)
         wait_until(lambda: not disk.rested)
-        clock.monotonic.return_value += 3.0
+        clock.return_value += 3.0
         Files.gate.set()
         run.session.store.wait()
         assert run.session.store.problem is None
         assert not checkpoints.due(1e9)  # however long ago the last save was
-        clock.monotonic.return_value += 26.9
+        clock.return_value += 26.9
         assert not disk.rested
-        clock.monotonic.return_value += 0.2
+        clock.return_value += 0.2
         assert disk.rested
         before = Files.calls
         run.save(wait=True)
         assert Files.calls > before
-        clock.monotonic.return_value += EVERY - 0.1
+        clock.return_value += EVERY - 0.1
         assert not disk.rested
 
 
@@ -232,59 +232,60 @@ def test_a_state_carries_the_lines_that_its_trace_lacks_at_the_url():
 @pytest.mark.parametrize("what", ["folder", "trace"])
 def test_a_run_that_is_alive_keeps_its_url(kind, what):
     url = f"{kind}://run"
-    with pulse(0.25), training(url) as first:
+    with training(url, period=0.25) as first:
         first.save()
         if what == "folder":
-            with pytest.raises(BadFile, match=rf"^{url}/state: in use by another server; stop that one, or choose"):
-                Training(url, run="two")
+            with pytest.raises(BadFile, match=rf"^{url}/state: "):
+                Training(url, run="two", period=0.25)
         else:
             with pytest.raises(BadInput, match=rf"^trace = '{url}/trace.csv': must be a file that no other run writes"):
-                TraceWriter(f"{url}/trace.csv", {"run": "two"}, keep=0, disk=RemoteDisk())
+                TraceWriter(f"{url}/trace.csv", {"run": "two"}, keep=0, disk=RemoteDisk(period=0.25))
         first.report()
         assert not first.save()
         first.close()
     assert [name for name in names_at(url) if "owner" in name] == []
 
 
-def waited(take):
+def a_lease(run="two", period=NEVER, **given):
+    return Lease("files://run/lock.owner", run, period, **given)
+
+
+def waited(run, period=NEVER):
     """What taking a lease came to, and how long that slept."""
-    with mock.patch.object(leases.time, "sleep") as sleep, mock.patch.object(leases.time, "monotonic") as now:
-        now.side_effect = lambda: 100.0 + sum(call.args[0] for call in sleep.call_args_list)
-        return take(), now() - 100.0
-
-
-def a_lease(run="two", kind="files"):
-    return leases.Lease(f"{kind}://run/lock.owner", run)
+    slept = []
+    return a_lease(run, period, clock=lambda: 100.0 + sum(slept), sleep=slept.append).take(), sum(slept)
 
 
 def test_the_url_of_a_run_that_was_killed_is_free_after_a_while_and_to_itself_at_once():
-    assert waited(a_lease("one").take) == (True, 0.0)
-    assert waited(a_lease("one").take) == (True, 0.0)
-    with pulse(4.0):
-        assert waited(a_lease("two").take) == (True, 12.0)
+    assert waited("one") == (True, 0)
+    assert waited("one") == (True, 0)
+    assert waited("two", period=4.0) == (True, 12.0)
 
 
 def test_a_run_that_ends_while_it_is_watched_leaves_its_url_at_once():
-    first, other = a_lease("one"), a_lease("two")
+    first = a_lease("one")
+    other = a_lease("two", sleep=lambda _: first.release())
     assert first.take()
-    with mock.patch.object(leases.time, "sleep", side_effect=lambda _: first.release()):
-        assert other.take()
-    assert other._content(other._mark) == other._owner
+    assert other.take()
+    other.check()
 
 
 def test_of_two_that_start_at_once_one_goes_on():
     first, other = a_lease("one"), a_lease("two")
-    write = Files.pipe_file
+    write, marks = Files.pipe_file, []
 
     def both(system, path, content):
-        write(system, path, content)
-        if content == first._owner:
-            assert other.take()
+        marks.append(content)
+        if len(marks) == 1:
+            assert other.take()  # it sees nobody, and marks the URL a moment after the first
+        else:
+            for mark in marks:
+                write(system, path, mark)
 
-    with mock.patch.object(Files, "pipe_file", both), mock.patch.object(other, "_look", return_value=None):
+    with mock.patch.object(Files, "pipe_file", both):
         assert not first.take()
     other.check()
-    with pytest.raises(OSError, match="another run has taken this URL over"):
+    with pytest.raises(OSError, match=TAKEN_OVER):
         first.check()
 
 
@@ -295,8 +296,8 @@ def test_a_run_that_was_taken_over_writes_no_more_and_says_so():
         with training("files://run", trace=None, run="one") as second:  # as if the first one's machine had slept
             before = dict(Files.store)
             first.report()
-            assert [problem.reason for problem in first.save()] == [leases.TAKEN_OVER]
-            with pytest.raises(OSError, match=leases.TAKEN_OVER):
+            assert [problem.reason for problem in first.save()] == [TAKEN_OVER]
+            with pytest.raises(OSError, match=TAKEN_OVER):
                 first.session.store._disk.remove("files://run/state/state-000001.siag")
             assert Files.store == before
             second.report()
@@ -304,8 +305,7 @@ def test_a_run_that_was_taken_over_writes_no_more_and_says_so():
 
 
 def test_signs_of_life_that_fail_do_not_end_them():
-    with pulse(0.01):
-        lease = a_lease()
+    lease = a_lease(period=0.01)
     assert lease.take()
     Files.reason, before = "the network is down", set(Files.store)
     lease._ended.wait(0.05)

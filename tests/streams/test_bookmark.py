@@ -4,7 +4,7 @@ import json
 import os
 
 import pytest
-from test_follow import Script, append
+from scripted import Script, append
 
 from siag.foundations.errors import BadFile, BadInput
 from siag.streams import Buffered, Follow

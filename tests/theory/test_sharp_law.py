@@ -111,7 +111,7 @@ def test_there_is_no_speedup_when_workers_take_turns():
 
 def test_the_law_is_refused_where_it_is_not_known():
     logistic = siag.problems.LogisticRegression.random(n=3, d=2, m=5)
-    with pytest.raises(siag.Unsuitable, match="LeastSquares, not for LogisticRegression"):
+    with pytest.raises(siag.Unsuitable, match="LogisticRegression"):
         sharp_law(logistic, Cyclic(), STEP)
     with pytest.raises(siag.Unsuitable, match="needs a Harmonic step"):
         sharp_law(drawn(3), Cyclic(), siag.steps.Constant(0.1))

@@ -34,7 +34,7 @@ _LABEL = re.compile(r"(?!-)[a-z0-9_-]{1,63}(?<!-)")
 
 
 def make_certificates(
-    folder: Path, *, hosts: Sequence[str], workers: int | Sequence[str], days: int = 365
+    folder: Path, *, hosts: Sequence[str], workers: int | Sequence[str], days: int = 365, now: datetime | None = None
 ) -> list[Path]:
     """Make all a server and its workers need to trust each other; nothing that exists is overwritten.
 
@@ -47,6 +47,7 @@ def make_certificates(
         hosts: the names and addresses workers reach the server by; localhost and 127.0.0.1 are always among them.
         workers: how many there are, or their names.
         days: how long the certificates are valid.
+        now: from when on; by default from now on.
 
     Returns:
         The files written.
@@ -54,7 +55,7 @@ def make_certificates(
     if isinstance(hosts, str):
         raise BadInput("hosts", hosts, "a list of names and addresses", f"write [{hosts!r}]")
     days = check.integer("days", days, high=MOST_DAYS)
-    return _place(folder, _certificates(hosts, days) | _tokens(workers))
+    return _place(folder, _certificates(hosts, days, now or datetime.now(UTC)) | _tokens(workers))
 
 
 def certify_run() -> tuple[bytes, bytes, bytes]:
@@ -62,15 +63,11 @@ def certify_run() -> tuple[bytes, bytes, bytes]:
 
     Workers that trust this authority alone need not look at the server's name, which they may not know beforehand.
     """
-    made = _certificates([], MOST_DAYS)
+    made = _certificates([], MOST_DAYS, datetime.now(UTC))
     return made["ca.pem"], made["server.pem"], made["server.key"]
 
 
-def _now() -> datetime:
-    return datetime.now(UTC)
-
-
-def _certificates(hosts: Sequence[str], days: int) -> dict[str, bytes]:
+def _certificates(hosts: Sequence[str], days: int, now: datetime) -> dict[str, bytes]:
     """A new authority, the one server it certifies, and the server's key, by the names of their files."""
     try:
         from cryptography import x509
@@ -98,7 +95,7 @@ def _certificates(hosts: Sequence[str], days: int) -> dict[str, bytes]:
         return builder.sign(authority, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
 
     names = list(dict.fromkeys(map(_alternative, ("localhost", "127.0.0.1", *hosts))))
-    authority, server, now = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1()), _now()
+    authority, server = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
     own_authority = (x509.BasicConstraints(ca=True, path_length=0), _usage("key_cert_sign", "crl_sign"))
     own_server = (
         x509.BasicConstraints(ca=False, path_length=None),

@@ -12,7 +12,11 @@ import errno
 import secrets
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
+
+Clock = Callable[[], float]
+Sleep = Callable[[float], object]
 
 PULSE = 4.0  # seconds between two signs of life
 PULSES = 3  # how many of them must be missing before a run counts as dead
@@ -27,23 +31,26 @@ class Lease:
         mark: the URL of the mark.
         run: a name that no other run has; the mark of the same name, left by the same run's server before it was
             started again, is taken over without a look whether it is alive.
+        period, clock, sleep: seconds between two signs of life; what time it is; how to wait.
     """
 
-    def __init__(self, mark: str, run: str) -> None:
+    def __init__(
+        self, mark: str, run: str, period: float = PULSE, clock: Clock = time.monotonic, sleep: Sleep = time.sleep
+    ) -> None:
         from fsspec.core import url_to_fs
 
         self._system, self._mark = url_to_fs(mark)
         self._pulse, self._run = f"{self._mark}.alive", run
         self._owner = f"{run} {secrets.token_hex(16)}".encode()
-        self._period = PULSE
+        self._period, self._clock, self._sleep = period, clock, sleep
         self._lost, self._ended = False, threading.Event()
         self._heart = threading.Thread(target=self._live, name="siag-pulse", daemon=True)
 
     def take(self) -> bool:
         """Mark the URL, once nobody else is seen to be alive there; False if somebody is."""
-        seen, since = self._look(), time.monotonic()
-        while seen is not None and time.monotonic() < since + PULSES * self._period:
-            time.sleep(self._period / 4)
+        seen, since = self._look(), self._clock()
+        while seen is not None and self._clock() < since + PULSES * self._period:
+            self._sleep(self._period / 4)
             now = self._look()
             if now not in (None, seen) and self._look() is not None:  # else it has just ended
                 return False

@@ -26,14 +26,13 @@ from typing import Any, TypeVar
 
 from siag.foundations.errors import reason_of
 from siag.storage.disk import DRAFT, Place, Stat
-from siag.storage.lease import Lease
+from siag.storage.lease import PULSE, Clock, Lease
 
 Answer = TypeVar("Answer")
 
 OBJECT_STORES = {"s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "oss", "oci", "ocilake", "tos", "tosfs"}
 PART = 1 << 20  # bytes written or fetched at a time
 BLOCK = 5 << 20  # bytes that an object store is sent at a time; not all take less
-PATIENCE = 60.0  # seconds without progress after which a call is given up
 EVERY = 5.0  # seconds from one upload to the next, at least
 REST = 9.0  # how much longer than an upload the pause after it is
 
@@ -102,10 +101,14 @@ class RemoteDisk:
     Args:
         run: a name that no other run has, by which a server that was started again knows its own lease; by default
             each disk has its own.
+        patience: seconds without progress after which a call is given up.
+        period, clock: seconds between two signs of life of its lease; what time it is.
     """
 
-    def __init__(self, run: str | None = None) -> None:
-        self._run = run or secrets.token_hex(16)
+    def __init__(
+        self, run: str | None = None, *, patience: float = 60.0, period: float = PULSE, clock: Clock = time.monotonic
+    ) -> None:
+        self._run, self._patience, self._period, self._clock = run or secrets.token_hex(16), patience, period, clock
         self._drafts: dict[str, RemoteFile] = {}
         self._lease: Lease | None = None
         self._holders = 0  # open files that rely on it
@@ -115,7 +118,7 @@ class RemoteDisk:
     @property
     def rested(self) -> bool:
         """Whether the pause after the last upload is over."""
-        return time.monotonic() >= self._due
+        return self._clock() >= self._due
 
     def names(self, folder: Place) -> list[str]:
         """The names in a folder; none if there is no such folder, since object stores have none."""
@@ -165,18 +168,18 @@ class RemoteDisk:
 
     def upload(self, file: RemoteFile, url: str) -> None:
         """Put what is in a file at a URL."""
-        began, self._due, pause = time.monotonic(), math.inf, EVERY
+        began, self._due, pause = self._clock(), math.inf, EVERY
         try:
             self._call(url, partial(self._send, file))
-            pause = max(EVERY, REST * (time.monotonic() - began))
+            pause = max(EVERY, REST * (self._clock() - began))
         finally:
-            self._due = time.monotonic() + pause
+            self._due = self._clock() + pause
 
     def hold(self, mark: str) -> bool:
         """Take the lease, or share the one that this disk has; False if another run has it."""
         if self._lease is None:
             self.make_folder(mark.rpartition("/")[0])
-            lease = Lease(mark, self._run)
+            lease = Lease(mark, self._run, self._period)
             if not self._call(mark, lambda *_: lease.take()):
                 return False
             self._lease = lease
@@ -198,7 +201,7 @@ class RemoteDisk:
         try:
             for part in file.parts():
                 there.write(part)
-                self._moved = time.monotonic()
+                self._moved = self._clock()
         except BaseException:
             with suppress(Exception):
                 there.discard()
@@ -215,7 +218,7 @@ class RemoteDisk:
         with system.open(path, "rb") as stream:
             while part := stream.read(PART):
                 kept.write(part)
-                self._moved = time.monotonic()
+                self._moved = self._clock()
         kept.seek(0)
         return kept
 
@@ -231,12 +234,12 @@ class RemoteDisk:
         """Call a function with the file system of a URL and the path there; what fails raises `OSError`."""
         answer: Future[Answer] = Future()
         threading.Thread(target=self._answer, args=(url, function, answer), name="siag-url", daemon=True).start()
-        self._moved = time.monotonic()
-        while (left := self._moved + PATIENCE - time.monotonic()) > 0:
+        self._moved = self._clock()
+        while (left := self._moved + self._patience - self._clock()) > 0:
             if wait([answer], left).done:
                 return answer.result()
         answer.cancel()
-        raise TimeoutError(errno.ETIMEDOUT, f"no progress within {PATIENCE:g} seconds")
+        raise TimeoutError(errno.ETIMEDOUT, f"no progress within {self._patience:g} seconds")
 
     def _answer(self, url: Place, function: Callable[[Any, str], Answer], answer: Future[Answer]) -> None:
         from fsspec.core import url_to_fs

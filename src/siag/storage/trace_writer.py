@@ -25,9 +25,6 @@ from siag.storage.disk import DRAFT, LOCAL, Disk, File, Place
 from siag.storage.records import put
 from siag.storage.trace_file import check_new, kept_lines
 
-TAIL = 16 << 20  # bytes that a save of the state may carry for a trace
-ROOM = 64 << 20  # bytes kept for a disk that does not take them; with more, the trace is given up
-
 
 class TraceLines:
     """The lines of a trace, kept as `lines`."""
@@ -60,6 +57,8 @@ class TraceWriter(TraceLines):
         tail: the last lines of the run that goes on, as far as they are known; the file may lack them.
         disk: where the file is.
         background: who forces it to disk; by default a thread.
+        room: bytes kept for a disk that does not take them; with more, the trace is given up.
+        carried: bytes that a save of the state may carry for a trace.
     """
 
     def __init__(
@@ -71,9 +70,11 @@ class TraceWriter(TraceLines):
         *,
         disk: Disk = LOCAL,
         background: Executor | None = None,
+        room: int = 64 << 20,
+        carried: int = 16 << 20,
     ) -> None:
         super().__init__()
-        self._path, self._disk = os.fspath(path), disk
+        self._path, self._disk, self.room, self._carried = os.fspath(path), disk, room, carried
         facts = json.dumps(dict(about), default=_plain)
         packed = self._path.endswith(".gz")
         self._pack = zlib.compressobj(wbits=GZIP) if packed else None
@@ -101,7 +102,7 @@ class TraceWriter(TraceLines):
         if self._given_up:
             return None
         text = self._text.decode() + "".join(self.lines)
-        return text if len(text) <= TAIL else ""
+        return text if len(text) <= self._carried else ""
 
     @property
     def settled(self) -> bool:
@@ -188,14 +189,14 @@ class TraceWriter(TraceLines):
             if self._pack is not None:
                 content = self._pack.compress(content) + self._pack.flush(zlib.Z_SYNC_FLUSH)
             self._doubtful += content
-        if len(self._text) > ROOM:
-            self._abandon(f"with {ROOM >> 20} MB waiting for the disk")
+        if len(self._text) > self.room:
+            self._abandon(f"with {self.room >> 20} MB waiting for the disk")
         try:
             while self._written < len(self._doubtful):
                 self._written += self._file.write(self._doubtful[self._written : self._written + BLOCK])
         except OSError as error:
             self._trouble = error
-        if len(self._text) > TAIL:
+        if len(self._text) > self._carried:
             self._force()
 
     def _force(self) -> None:

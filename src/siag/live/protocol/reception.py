@@ -18,7 +18,6 @@ from siag.live.protocol import wire
 from siag.live.protocol.frame_reader import FrameReader
 
 GRACE = 1.0  # seconds in which the other end may hang up before this one insists
-SLOWEST = 1 << 16  # bytes per second; a frame may take longer, the larger it is
 UNREAD = 1 << 16  # bytes a worker need not have read; and two models, if that is more
 TAKEN_OVER = "another connection has taken over this worker's row"
 BEFORE: wire.Expected = {wire.HELLO: wire.JSON_FROM_WORKER}  # the frames that a new connection may send
@@ -31,12 +30,14 @@ class Limits:
     Args:
         connections: how many at a time, at most; one without a hello makes room for a newer one.
         hello: seconds from the connection to a complete hello.
-        frame: seconds from the first byte of a frame to its last; large ones have longer, as if over a slow network.
+        frame: seconds from the first byte of a frame to its last; large ones have longer.
+        slowest: bytes per second that a large frame must have, after that.
     """
 
     connections: int = 2000
     hello: float = 10.0
     frame: float = 30.0
+    slowest: float = 1 << 16
 
     @classmethod
     def for_workers(cls, n: int, **given: Any) -> Self:
@@ -45,7 +46,7 @@ class Limits:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "connections", check.integer("connections", self.connections))
-        for name in ("hello", "frame"):
+        for name in ("hello", "frame", "slowest"):
             object.__setattr__(self, name, check.real(name, getattr(self, name), above=0))
 
 
@@ -215,7 +216,7 @@ class Reception(ABC):
 
     def deadline(self, size: int, now: float) -> float:
         """When `size` bytes that begin to travel now must have arrived."""
-        return now + self.limits.frame + size / SLOWEST
+        return now + self.limits.frame + size / self.limits.slowest
 
     def unread(self) -> int:
         """How many bytes a worker may be sent that it has not read."""

@@ -109,7 +109,7 @@ def test_over_tls_nothing_is_waiting_when_only_tls_has_spoken(secure, client):
         assert not connection.waiting()
         connection.send(wire.text(wire.HELLO, {"protocol": 1, "token": client["token"]}))
         wait_until(connection.waiting)
-        _, payload = connection.receive({wire.WELCOME: wire.TOLD})
+        _, payload = connection.receive({wire.WELCOME: wire.JSON_FROM_SERVER})
         assert wire.parse_text(payload)["row"] == 0
         head, _ = connection.receive({wire.MODEL: (8 * D, 8 * D)}, np.empty(D))
         assert head.kind == wire.MODEL

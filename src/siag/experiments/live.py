@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -98,9 +99,9 @@ def _for_real(problem: LeastSquares, method: Method, scale: Scale) -> tuple[Run,
 
 
 def _spread(pattern: Recorded) -> float:
-    """How many times as often the fastest worker reports as the slowest."""
+    """How many times as often the fastest worker reports as the slowest; infinite if that one has not yet."""
     parts: Floats = shares(pattern, N)
-    return float(parts.max() / parts.min())
+    return float(parts.max() / parts.min()) if parts.all() else math.inf
 
 
 def _draw(runs: dict[str, Run], again: dict[str, Run]) -> Figure:

@@ -69,7 +69,6 @@ def test_an_end_that_was_reached_before_is_reached_at_once(assembled, tmp_path):
 @pytest.mark.parametrize(
     ("change", "what"),
     [
-        ({"step": siag.steps.Constant(0.2)}, "step"),
         ({"workers": ("a", "b", "c")}, "n"),
         ({"problem": POSED}, "problem"),
         ({"problem": POSED, "seed": 1}, "seed"),

@@ -157,7 +157,7 @@ def test_a_lead_of_another_run_is_refused():
         with pytest.raises(SiagError, match=r"shards is 2 here, 3 at the lead"):
             Split(3, method=SGD(), followers=2 * split.followers)
         with pytest.raises(SiagError, match=r"run is \w+ here, \w+ at the lead"):
-            Split(2, method=SGD(), step=Constant(0.1), followers=split.followers)
+            Split(2, followers=split.followers)
 
 
 @pytest.mark.parametrize("place", [str, Path.as_uri])

@@ -51,7 +51,7 @@ from siag.foundations.errors import BadFile, BadInput, Missing, SiagError
 from siag.methods import Method, check_fit
 from siag.problems import LeastSquares, LogisticRegression, Problem, Ridge
 from siag.simulation import MOST, Run, Sweep, simulate, sweep
-from siag.steps import Constant, DelayAdaptive, Harmonic, Step, theorem
+from siag.steps import Constant, DelayAdaptive, Harmonic, Step, Switched, theorem
 
 METHODS: dict[str, type[Method]] = {
     name: kind for name, kind in vars(methods).items() if isinstance(kind, type) and Method in kind.__mro__[1:]
@@ -74,7 +74,13 @@ KINDS: dict[str, dict[str, Callable[..., Any]]] = {
         "Clock": Clock,
         "Trace": Trace.read,
     },
-    "step": {"Constant": Constant, "Harmonic": Harmonic, "DelayAdaptive": DelayAdaptive, "theorem": theorem},
+    "step": {
+        "Constant": Constant,
+        "Harmonic": Harmonic,
+        "DelayAdaptive": DelayAdaptive,
+        "Switched": Switched,
+        "theorem": theorem,
+    },
 }
 PIECES: dict[str, Callable[..., Any]] = {
     kind.__name__: kind
@@ -300,8 +306,9 @@ def part_of(role: str, table: Mapping[str, Any], folder: Path) -> Any:
         raise Missing(f"{role}.kind", f'write kind = "…", one of {", ".join(KINDS[role])}')
     make = _maker(role, arguments.pop("kind"), folder)
     for name, value in arguments.items():
-        if isinstance(value, dict):  # a method around another has that as a table of its own
-            arguments[name] = part_of(role, value, folder) if name == role else piece(f"{role}.{name}", value)
+        if isinstance(value, dict):  # a method around another has that as a table of its own, so have steps
+            own_kind = role in (name, "step")
+            arguments[name] = part_of(role, value, folder) if own_kind else piece(f"{role}.{name}", value)
     part = make_part(role, table["kind"], make, arguments)
     if not isinstance(part, BASES[role]):
         raise BadInput(f"{role}.kind", table["kind"], f"the name of a {BASES[role].__name__}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import ExitStack, suppress
 from typing import Any
@@ -76,6 +76,7 @@ class Assembly:
             self.session.recover(clock())
             if not self.session.recovered:
                 self._look_at_start()
+            self._about["step"] = steps_in_words(self.session.steps)
             if self._trace is not None:
                 self.session.trace_to(self._tracer(self._trace))
                 stack.callback(self.session.give_up)
@@ -206,6 +207,18 @@ class Assembly:
             warnings.warn(f"from {first:.3g} to {last:.3g}; use a smaller step", DivergenceWarning, stacklevel=level)
         for problem in session.problems:
             warnings.warn(problem.warning, RuntimeWarning, stacklevel=level)
+
+
+def steps_in_words(steps: Sequence[tuple[int, str]]) -> str:
+    """The steps of a run that went on with others, as `siag.steps.Switched` prints.
+
+    >>> steps_in_words([(0, "Constant(eta=0.1)"), (50, "Constant(eta=0.01)")])
+    'Switched(before=Constant(eta=0.1), at=50, after=Constant(eta=0.01))'
+    """
+    (_, whole), *others = steps
+    for at, step in others:
+        whole = f"Switched(before={whole}, at={at}, after={step})"
+    return whole
 
 
 def _place(parameter: str, place: AnyPath | None, disk: Disk, run: str | None) -> tuple[Disk, str | None]:

@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 
 from siag.activity import Tick
+from siag.foundations.errors import BadInput
 from siag.foundations.types import Floats, Integers
 from siag.live.announcer import Announcer
 from siag.live.checkpoints import Checkpoints
@@ -22,6 +23,7 @@ from siag.server.guard import Refused
 from siag.server.ledger import HERE
 from siag.server.parameter_server import Diverged, ParameterServer, Ticket
 from siag.server.status import Snapshot, State
+from siag.steps import from_text
 from siag.storage.store import Store
 from siag.storage.trace_writer import TraceWriter
 
@@ -67,6 +69,7 @@ class Session:
         self.run_id = run_id  # "" of a run that had no trace
         self.tail: list[str] | None = []  # last lines of its trace; `None` if it went on without one
         self.before = 0  # reports there were when it began
+        self.steps: list[tuple[int, str]] = [(0, repr(server.step))]  # each in words, and from which version on
         self.over, self.life = False, life
         self._announcer = Announcer(watcher)
         self.event, self.alarm = self._announcer.event, self._announcer.alarm  # a remark, a problem
@@ -116,10 +119,29 @@ class Session:
             return
         self.recovered, self.run_id = True, found.meta.get("run", "")
         traced = found.meta.get("trace", "")
-        lines, remarks = go_on(self.server, self.curve, self.store, found, now)
+        self.steps = [(int(at), str(step)) for at, step in found.meta["steps"]]
+        with self._its_own_step(bool(found.entries)):
+            lines, remarks = go_on(self.server, self.curve, self.store, found, now)
         self.tail = None if traced is None else traced.splitlines(keepends=True) + lines
         self.remark(*found.remarks, *remarks)
         self.remark(f"went on from version {self.server.version}, {self.server.reports} reports")
+
+    @contextmanager
+    def _its_own_step(self, logged: bool) -> Iterator[None]:
+        """Let what was logged be done again with the step it was done with; the run goes on with the one given."""
+        server, new, old = self.server, self.server.step, self.steps[-1][1]
+        if repr(new) == old:
+            yield
+            return
+        if logged:
+            step = from_text(old)
+            if step is None:
+                raise BadInput("step", new, f"{old}, with which the reports of the log were taken")
+            server.take_steps(step)
+        yield
+        server.take_steps(new)
+        self.steps = [each for each in self.steps if each[0] < server.version] + [(server.version, repr(new))]
+        self.remark(f"the step is {new!r} from version {server.version} on")
 
     def remark(self, *texts: str) -> None:
         """Have something told when it begins."""
@@ -208,7 +230,7 @@ class Session:
     def save(self, now: float, wait: bool = False) -> None:
         """Save what has changed; if w has overflowed, the last good checkpoint is kept."""
         if self.store is not None and not self.diverged():
-            self._saves.save(now, {"curve": self.curve.saved(), "run": self.run_id}, wait)
+            self._saves.save(now, {"curve": self.curve.saved(), "run": self.run_id, "steps": self.steps}, wait)
 
     def diverged(self) -> bool:
         """Whether w has left the range of numbers; the session is over if so."""

@@ -117,6 +117,7 @@ class Spec:
         if self.described is not None:
             return self.described[1]
         fixed = self._fixed | {"n": self.n, "d": int(self.w0.size)}
+        del fixed["step"]  # a run may go on with another
         fixed |= {"server": repr(self.server), "workers": list(self.names)}
         if self.problem is not None and not prints_alike(self.problem):
             del fixed["problem"]

@@ -152,6 +152,10 @@ class ParameterServer:
         self._admit, self._admit_all = warm_up(self.method, self.guard.bounds)
         self.sizes.warm_up()
 
+    def take_steps(self, step: Step) -> None:
+        """Have the sizes of steps from another rule from now on."""
+        self.step, self.sizes = step, Sizes(step, self.n)
+
     def begin(self, now: float) -> None:
         """Start the clock from which seconds are counted."""
         self._started = now

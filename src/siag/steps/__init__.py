@@ -3,7 +3,9 @@
 from siag.steps.constant import Constant
 from siag.steps.delay_adaptive import DelayAdaptive
 from siag.steps.harmonic import Harmonic
+from siag.steps.printed import from_text
 from siag.steps.step import Step, heard, left, size
+from siag.steps.switched import Switched
 from siag.steps.theorem import check_beta, check_constants, lemma_constant, rho_bar, theorem
 
 __all__ = [
@@ -11,8 +13,10 @@ __all__ = [
     "DelayAdaptive",
     "Harmonic",
     "Step",
+    "Switched",
     "check_beta",
     "check_constants",
+    "from_text",
     "heard",
     "left",
     "lemma_constant",

@@ -17,6 +17,7 @@ from siag.foundations.types import Floats
 from siag.live.monitor.watch import Watcher
 from siag.live.task import Gradient, Source, Task, check_method, check_stream
 from siag.live.until import Until, until_of
+from siag.losses import Loss
 from siag.methods import SIAG, Method
 from siag.problems import Problem
 from siag.server.guard import Guard
@@ -129,7 +130,8 @@ class Spec:
         if self.problem is not None:
             subject = repr(self.problem)
         elif self.streams is not None:
-            subject = f"{getattr(self.gradient, '__name__', 'gradient')} on streams"
+            ready = repr(self.gradient) if isinstance(self.gradient, Loss) else "gradient"
+            subject = f"{getattr(self.gradient, '__name__', ready)} on streams"
         else:  # nobody here knows them
             subject, seed = "streams of the workers", None
         return {"method": repr(self.method), "step": repr(self.step), "problem": subject, "seed": seed}

@@ -283,6 +283,30 @@ def test_a_bad_line_is_an_error_of_one_line_that_names_it(path, format, line, re
     assert str(pickle.loads(pickle.dumps(caught.value))) == message
 
 
+@pytest.mark.parametrize("first", ["price,area", "price", '"price",area', "\ufeffprice,area"])
+def test_a_header_is_met_with_the_advice_to_say_so(path, first):
+    path.write_text(f"{first}\n1,2\n")
+    with pytest.raises(
+        BadFile, match=r"line 1: .* not a finite number; if this line names the columns, give header=True$"
+    ):
+        list(Follow(path, wait=False))
+    assert [sample.tolist() for sample in Follow(path, wait=False, header=True)] == [[1.0, 2.0]]
+
+
+def test_a_first_line_with_a_number_is_no_header(path):
+    path.write_text("1,price\n1,2\n")
+    with pytest.raises(BadFile, match="line 1: 'price' is not a finite number; mend it, or leave such lines out"):
+        list(Follow(path, wait=False))
+
+
+def test_fields_are_the_texts_between_the_commas(path):
+    path.write_text('a,"b, c",1\n\n"half\n')
+    samples = iter(Follow(path, "fields", wait=False))
+    assert next(samples) == ["a", "b, c", "1"]
+    with pytest.raises(BadFile, match="line 3: not CSV, unexpected end of data: "):
+        next(samples)
+
+
 @pytest.mark.parametrize(("format", "line", "reason"), BAD)
 def test_a_bad_line_can_be_skipped_and_is_counted(path, format, line, reason):
     path.write_bytes(b"1\n" + line + b"\n3\n" + line + b"\n")
@@ -349,7 +373,7 @@ def test_nothing_is_open_before_the_loop_nor_after_it(path):
         ({"path": ""}, "path = '': must be the path of a file or folder, as str or Path"),
         ({"path": "a\0b"}, "path = 'a\\x00b': must be the path of a file or folder, as str or Path"),
         ({"path": b"a"}, "path = b'a': must be the path of a file or folder, as str or Path"),
-        ({"format": "xml"}, "format = 'xml': must be one of 'csv', 'json', 'lines'"),
+        ({"format": "xml"}, "format = 'xml': must be one of 'csv', 'fields', 'json', 'lines'"),
         ({"parse": 3}, "parse = 3: must be a function of one sample, or None"),
         ({"wait": 1}, "wait = 1: must be True or False"),
         ({"poll": 0}, "poll = 0: must be a finite number above 0"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import copy
+import csv
 import json
 import os
 import stat
@@ -80,10 +81,12 @@ class LineStream(Stream[Any]):
                 continue
             try:
                 sample = self._sample(line)
-            except _Bad as error:
+            except BadLine as error:
                 if self.bad == "raise":
-                    message = f"{path}, line {number}: {error}; mend it, or leave such lines out with bad='skip'"
-                    raise BadFile(message) from error.__cause__
+                    remedy = "mend it, or leave such lines out with bad='skip'"
+                    if number == 1 and self.format == "csv" and names_columns(line.decode(errors="replace").split(",")):
+                        remedy = "if this line names the columns, give header=True"
+                    raise BadFile(f"{path}, line {number}: {error}; {remedy}") from error.__cause__
                 self.skipped += 1
                 if tally is not None and skip == 0 and tally.add():
                     others = f", as {tally.count - 1:,} before it" if tally.count > 1 else ""
@@ -108,7 +111,7 @@ class LineStream(Stream[Any]):
     def _is_good(self, line: bytes) -> bool:
         try:
             self._sample(line)
-        except _Bad:
+        except BadLine:
             return False
         return True
 
@@ -116,19 +119,21 @@ class LineStream(Stream[Any]):
         try:
             text = line.decode()
         except UnicodeDecodeError:
-            raise _Bad(f"not UTF-8: {shorten(line)}") from None
+            raise BadLine(f"not UTF-8: {shorten(line)}") from None
         sample = FORMATS[self.format](text)
         if self.parse is None:
             return sample
         try:
             return self.parse(sample)
+        except BadLine:
+            raise
         except Exception as error:
             reason = " ".join(f"{type(error).__name__}: {error}".split())
-            raise _Bad(f"parse fails on {shorten(text)} with {reason}") from error
+            raise BadLine(f"parse fails on {shorten(text)} with {reason}") from error
 
 
-class _Bad(Exception):  # what is wrong with a line
-    pass
+class BadLine(Exception):
+    """What is wrong with a line; a `parse` may raise it, too."""
 
 
 def split(blocks: Iterable[bytes]) -> Iterator[bytes]:
@@ -188,7 +193,13 @@ def check_path(path: object, parameter: str = "path") -> str:
     return text
 
 
-def _is_number(text: str) -> bool:
+def names_columns(fields: Iterable[str]) -> bool:
+    """Whether a first line is a header: none of its fields is a number."""
+    return not any(map(is_number, fields))
+
+
+def is_number(text: str) -> bool:
+    """Whether a field is a finite number, as `float` reads it but for Python's 1_000."""
     try:
         return "_" not in text and bool(np.isfinite(float(text)))
     except ValueError:
@@ -203,17 +214,24 @@ def _csv(text: str) -> Floats:
             return numbers
     except ValueError:
         pass
-    wrong = next(field for field in text.split(",") if not _is_number(field))
-    raise _Bad(f"{shorten(wrong)} is not a finite number")
+    wrong = next(field for field in text.split(",") if not is_number(field))
+    raise BadLine(f"{shorten(wrong)} is not a finite number")
 
 
 def _json(text: str) -> Any:
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:
-        raise _Bad(f"not JSON, {error.msg} at column {error.colno}: {shorten(text)}") from None
+        raise BadLine(f"not JSON, {error.msg} at column {error.colno}: {shorten(text)}") from None
     except (ValueError, RecursionError) as error:  # a number of thousands of digits; thousands of brackets
-        raise _Bad(f"JSON that Python cannot read ({error}): {shorten(text)}") from None
+        raise BadLine(f"JSON that Python cannot read ({error}): {shorten(text)}") from None
 
 
-FORMATS: dict[str, Callable[[str], Any]] = {"csv": _csv, "json": _json, "lines": str}
+def _fields(text: str) -> list[str]:
+    try:
+        return next(csv.reader([text], strict=True))
+    except csv.Error as error:
+        raise BadLine(f"not CSV, {error}: {shorten(text)}") from None
+
+
+FORMATS: dict[str, Callable[[str], Any]] = {"csv": _csv, "fields": _fields, "json": _json, "lines": str}

@@ -170,17 +170,17 @@ ROWS = np.ones((2, 2))
         (Squared(), ([1, 2], "cat"), "y = 'cat': must be a finite number"),
         (Squared(), ([1, 2], math.nan), "y = nan: must be a finite number; leave such samples out"),
         (Squared(), ([1, 2], np.ones(1)), "y = array([1.]): must be a finite number"),
-        (Squared(), (ROWS, [1, math.nan]), "y = np.float64(nan): must be a finite number"),
+        (Squared(), (ROWS, [1, math.nan]), "y = nan: must be a finite number"),
         (Squared(), (ROWS, [1, 2, 3]), "y = [1, 2, 3]: must be 2 labels, one for each row of X; its shape is (3,)"),
         (Squared(), (ROWS, np.ones((2, 1))), "y = array([[1.], [1.]]): must be 2 labels, one for each row of X"),
         (Huber(), (ROWS, ["a", "b"]), "y = ['a', 'b']: must be a finite number"),
         (Poisson(), ([1, 2], -1), "y = -1.0: must be a count, 0 or more"),
-        (Poisson(), (ROWS, [3, -1]), "y = np.float64(-1.0): must be a count, 0 or more"),
+        (Poisson(), (ROWS, [3, -1]), "y = -1.0: must be a count, 0 or more"),
         (Logistic(), ([1, 2], 2), "y = 2: must be 0 or 1, or −1 or 1, or a truth value; Softmax(classes=[…]) takes"),
         (Logistic(), ([1, 2], math.nan), "y = nan: must be 0 or 1"),
         (Logistic(), ([1, 2], "cat"), "y = 'cat': must be 0 or 1"),
-        (Logistic(), (ROWS, [1, 2]), "y = np.float64(2.0): must be 0 or 1"),
-        (Logistic(), (ROWS, [math.nan, 1]), "y = np.float64(nan): must be 0 or 1"),
+        (Logistic(), (ROWS, [1, 2]), "y = 2.0: must be 0 or 1"),
+        (Logistic(), (ROWS, [math.nan, 1]), "y = nan: must be 0 or 1"),
         (Logistic(), (ROWS, [0, -1]), "y = [0, -1]: must be 0 and 1, or −1 and 1, not both 0 and −1; Softmax"),
     ],
 )
@@ -199,9 +199,9 @@ def test_a_label_that_is_no_class_is_named(y):
         loss(w, ([1, 2], y))
     with pytest.raises(BadInput, match=message):
         loss(w, (ROWS, [y, y]))
-    with pytest.raises(BadInput, match=r"y = np.str_.'zebra'.: must be one of"):
+    with pytest.raises(BadInput, match="y = 'zebra': must be one of"):
         loss(w, (ROWS, ["cat", "zebra"]))
-    with pytest.raises(BadInput, match=r"y = np.int64\(4\): must be one of the classes 7, 3, 5"):
+    with pytest.raises(BadInput, match="y = 4: must be one of the classes 7, 3, 5"):
         Softmax([7, 3, 5])(w, (ROWS, [3, 4]))
 
 

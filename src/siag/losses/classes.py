@@ -60,7 +60,7 @@ class Logistic(Single):
         if (squares == 1.0).all():
             return labels
         for wrong in labels[(squares != labels) & (squares != 1.0)][:1]:
-            raise BadInput("y", wrong, TWO, OTHERS)
+            raise BadInput("y", wrong.item(), TWO, OTHERS)
         raise BadInput("y", y, "0 and 1, or −1 and 1, not both 0 and −1", OTHERS)
 
     def _values(self, u: Any, y: Any) -> Any:
@@ -151,7 +151,7 @@ class Softmax(Loss):
             raise self._unknown(y)
         found = self._order[np.searchsorted(self._listed, labels, sorter=self._order) % len(self.classes)]
         for wrong in labels[self._listed[found] != labels][:1]:
-            raise self._unknown(wrong)
+            raise self._unknown(wrong.item())
         return found
 
     def _unknown(self, y: Any) -> BadInput:

@@ -184,7 +184,7 @@ def finite(y: Any, u: Any, allowed: str) -> Any:
     labels = as_numbers(y, u, allowed)
     if isinstance(u, np.ndarray):
         right = np.isfinite(labels)
-        wrong = None if right.all() else labels[~right][0]
+        wrong = None if right.all() else labels[~right][0].item()
     else:
         wrong = None if math.isfinite(labels) else labels
     if wrong is not None:

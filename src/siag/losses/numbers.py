@@ -105,7 +105,7 @@ class Poisson(Single):
 
     def _labels(self, y: Any, u: Any) -> Any:
         counts = finite(y, u, "a count, 0 or more")
-        least = counts.min() if isinstance(u, np.ndarray) else counts
+        least = counts.min().item() if isinstance(u, np.ndarray) else counts
         if least < 0.0:
             raise BadInput("y", least, "a count, 0 or more")
         return counts

@@ -7,7 +7,7 @@ from siag.foundations.errors import BadFile, BadInput, DivergenceWarning, SiagEr
 from siag.foundations.version import __version__
 
 if TYPE_CHECKING:
-    from siag import activity, methods, problems, runtimes, server, steps, storage, streams, theory
+    from siag import activity, losses, methods, problems, runtimes, server, steps, storage, streams, theory
     from siag.experiments.comparison import compare
     from siag.experiments.replay import replay
     from siag.foundations import rng
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 # All but errors is imported when it is first asked for, so that the command line answers signals from the start.
 PARTS = (
     "activity",
+    "losses",
     "methods",
     "problems",
     "runtimes",
@@ -54,6 +55,7 @@ __all__ = [
     "compare",
     "compiled",
     "load",
+    "losses",
     "methods",
     "problems",
     "replay",

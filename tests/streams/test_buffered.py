@@ -9,61 +9,11 @@ import sys
 import threading
 
 import pytest
+from sources import LONG, OddError, Source, ends, none_is_left, threads  # noqa: F401  # a fixture for all
 
 from refusals import refused
 from siag.foundations.errors import BadInput
-from siag.streams import Buffered, Follow, Paced, Stop, Stream
-
-LONG = 30.0  # seconds until a test that hangs gives up; none that passes waits for it
-
-
-def threads():
-    return [thread for thread in threading.enumerate() if thread.name == "siag-buffered"]
-
-
-@pytest.fixture(autouse=True)
-def none_is_left():
-    """Every test must leave its loop, and with it its threads."""
-    assert threads() == []
-    yield
-    if threads():
-        gc.collect()  # which takes long where much is in memory
-    for thread in threads():
-        thread.join(LONG)
-    assert threads() == []
-
-
-class Source(Stream[int]):
-    """Counts up to `size`, then fails, waits or ends; tells how far it came, and waits for `go` in between."""
-
-    def __init__(self, size, failure=None, endless=False):
-        self.size, self.failure, self.endless = size, failure, endless
-        self.come, self.closed = threading.Semaphore(0), threading.Event()
-        self.given, self.go = 0, threading.Event()
-        self.go.set()
-
-    def samples(self, stop):
-        try:
-            for k in range(self.size):
-                self.given += 1
-                yield k
-                self.come.release()  # the sample was taken
-                self.go.wait(LONG)
-            if self.failure is not None:
-                raise self.failure
-            if self.endless:
-                stop.wait(1000.0)
-        finally:
-            self.closed.set()
-
-    def await_taken(self, count):
-        for _ in range(count):
-            assert self.come.acquire(timeout=LONG)
-
-
-class OddError(Exception):
-    pass
-
+from siag.streams import Buffered, Follow, Paced, Stop
 
 # -------------------------------------------------------------------------------------------- policies
 
@@ -162,13 +112,6 @@ def test_even_an_exit_in_the_thread_reaches_the_worker():
 
 
 # ------------------------------------------------------------------------------------------------- end
-
-
-def ends(source):
-    assert source.closed.wait(LONG)
-    for thread in threads():
-        thread.join(LONG)
-    return threads() == []
 
 
 def test_no_thread_runs_before_the_first_sample_is_asked_for():

@@ -12,11 +12,28 @@ def read(tmp_path, text, **options):
     return [row.tolist() for row in Follow(path, wait=False, **options)]
 
 
-def test_a_line_of_names_is_skipped_on_request_and_its_error_says_how(tmp_path):
-    text = "x,y\n1,2\n3,4\n"
-    with pytest.raises(BadFile, match=r"data\.csv, line 1: 'x' is not a finite number; .*header=True"):
+@pytest.mark.parametrize("first", ["price,area", "price", '"price",area', "\ufeffprice,area"])
+def test_a_header_is_met_with_the_advice_to_say_so(tmp_path, first):
+    text = f"{first}\n1,2\n"
+    with pytest.raises(
+        BadFile, match=r"line 1: .* not a finite number; if this line names the columns, .*header=True$"
+    ):
         read(tmp_path, text)
-    assert read(tmp_path, text, header=True) == [[1, 2], [3, 4]]
+    assert read(tmp_path, text, header=True) == [[1, 2]]
+
+
+def test_a_first_line_with_a_number_is_no_header(tmp_path):
+    with pytest.raises(BadFile, match="line 1: 'price' is not a finite number; mend it, or leave such lines out"):
+        read(tmp_path, "1,price\n1,2\n")
+
+
+def test_fields_are_the_texts_between_the_commas(tmp_path):
+    path = tmp_path / "data.csv"
+    path.write_text('a,"b, c",1\n\n"half\n')
+    samples = iter(Follow(path, "fields", wait=False))
+    assert next(samples) == ["a", "b, c", "1"]
+    with pytest.raises(BadFile, match="line 3: not CSV, unexpected end of data: "):
+        next(samples)
 
 
 @pytest.mark.parametrize(("line", "columns"), [("3", 1), ("3,4,5", 3)])

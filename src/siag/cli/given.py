@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 HERE = Path()
 MERGED = ("until", "guard", "ray", "simulated")  # tables of a file of which options override single keys
 MISSING = {  # what to type, where something is missing
-    "gradient": ("gradient", "give --gradient and --stream, or --problem"),
+    "gradient": ("gradient", "give --gradient and --stream, or --loss Logistic and --stream, or --problem"),
     "streams": ("stream", "give --stream for each worker, or --problem"),
     "w0": ("dimension", "give --dimension D, or --w0 FILE.npy, or --problem"),
     "names": ("workers", "give --workers N, or --name A --name B …, or --problem"),
@@ -28,7 +28,10 @@ MISSING = {  # what to type, where something is missing
     "until": ("iterations", "say when to end, with --iterations, --seconds or --reports"),
 }
 IN_FILE = {  # what to write, where something is missing from a file
-    "gradient": ("gradient", 'write gradient = "module:function", and streams; or a table [problem]'),
+    "gradient": (
+        "gradient",
+        'write gradient = "module:function", and streams; or a loss by its name; or [problem]',
+    ),
     "streams": ("streams", 'write streams = ["module:attribute", …], or a table [problem]'),
     "w0": ("dimension", 'write dimension = D, or w0 = "FILE.npy", or a table [problem]'),
     "names": ("workers", 'write workers = N, or names = ["A", "B", …], or a table [problem]'),
@@ -96,11 +99,16 @@ class Described:
     @property
     def spec(self) -> Spec:
         """What to run."""
+        from siag.experiments.from_files import Named, with_files
         from siag.live.serve import LINGER
         from siag.live.spec import Spec
 
         file, typed = self._runs
-        return Spec(**({"linger": LINGER} if self._serving else {}) | file.spec | typed.spec)
+        fields = ({"linger": LINGER} if self._serving else {}) | file.spec | typed.spec
+        if self._serving and isinstance(fields.get("loss"), Named):
+            remedy = "a loss by its name is for siag train, which has the data"
+            raise BadInput("loss", fields["loss"].written, 'of the form "module:attribute"', remedy)
+        return Spec(**with_files(fields))
 
     def network(self, workers: int) -> Network:
         """Where to listen, and whom to trust."""

@@ -62,6 +62,10 @@ PARTS: dict[str, list[Part]] = {  # options that are a part of a table; they are
     ],
     "simulated": [("--simulated-seed", "seed", int, "Simulated: seed of its times and faults.  [default: 0]")],
 }
+OF_FILES = [  # what is said of files as streams
+    ("--label", str, "Of files: the label's column, by name or number from 1.  [default: the last]"),
+    ("--follow", bool, "Of files: wait for more lines at their end."),
+]
 SHOWN = (
     click.Option(["--out"], type=FILE, help="Folder for w.npy, run.npz, run.csv, run.png and run.svg."),
     click.Option(["--metrics"], help="PORT or HOST:PORT for Prometheus metrics; only this machine, unless --insecure."),
@@ -129,6 +133,8 @@ def options_of(owner: type, names: Sequence[str]) -> list[click.Parameter]:
         made += _parts(name)
         if get_origin(hints[name]) is Annotated:  # a field without words has no option of its own
             made.append(_own(name, hints[name]))
+        if name == "streams":
+            made += [_option(*each) for each in OF_FILES]
     return made
 
 

@@ -139,13 +139,13 @@ def read_problem(path: str | os.PathLike[str]) -> tuple[Problem, int]:
     return found[0], check.integer("run.seed", seed, low=0, high=check.LARGEST_SEED)
 
 
-def written(role: str, text: str) -> Any:
+def written(role: str, text: str, kinds: Mapping[str, Callable[..., Any]] | None = None) -> Any:
     """A part from how it prints, such as "SIAG(wait=1.0)": known names, called with literals; nothing else is run.
 
     Methods around others are calls within calls: "Prox(SIAG(), l1=0.1)".
     """
     # A problem only if it was drawn at random: given numbers are not in how it prints.
-    makers = {make.__qualname__: (kind, make) for kind, make in KINDS[role].items()}
+    makers = {getattr(make, "__qualname__", kind): (kind, make) for kind, make in (kinds or KINDS[role]).items()}
     return _called(role, _parsed(role, text, text, makers, f"one of {', '.join(makers)}"))
 
 

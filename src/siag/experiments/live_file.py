@@ -34,6 +34,7 @@ from siag.experiments.config import (
     read_tables,
     written,
 )
+from siag.experiments.from_files import KEYS, Named, is_ready_made, stream_named
 from siag.experiments.references import Loss, look_in, problem_named, reference
 from siag.foundations import check
 from siag.foundations.errors import BadFile, BadInput, Missing, reason_of
@@ -63,7 +64,7 @@ class LiveRun:
 
 def known_keys(serving: bool) -> tuple[str, ...]:
     """The keys and tables that `siag serve` takes, or `siag train`."""
-    return (*(name for name in fields_of(serving) if name not in HIDDEN), *(SERVE if serving else TRAIN))
+    return (*(name for name in fields_of(serving) if name not in HIDDEN), *(SERVE if serving else (*TRAIN, *KEYS)))
 
 
 def read_live(path: str | os.PathLike[str], serving: bool = False) -> dict[str, Any]:
@@ -133,7 +134,11 @@ def _part(role: str, value: Any, folder: Path) -> Any:
 def _streams(value: Any, folder: Path) -> list[Any]:
     if not isinstance(value, list):
         raise BadInput("streams", value, 'a list such as ["job:north", "job:south"]')
-    return [reference(f"streams[{k}]", text, folder) for k, text in enumerate(value)]
+    return [stream_named(f"streams[{k}]", text, folder) for k, text in enumerate(value)]
+
+
+def _loss(value: Any, folder: Path) -> Any:
+    return Named(value) if is_ready_made(value) else Loss(str(value), reference("loss", value, folder))
 
 
 def _server(value: Any, folder: Path) -> Any:
@@ -236,7 +241,7 @@ MAKERS: dict[str, Callable[[Any, Path], Any]] = {
     "server": _server,
     "guard": lambda value, folder: make_part("guard", "Guard", Guard, _table("guard", value)),
     "departed": _departed,
-    "loss": lambda value, folder: Loss(str(value), reference("loss", value, folder)),
+    "loss": _loss,
     "folder": lambda value, folder: _place("folder", value, folder),
     "trace": lambda value, folder: _place("trace", value, folder),
 }

@@ -17,6 +17,7 @@ from siag.foundations.types import Floats
 from siag.live.monitor.watch import Watcher
 from siag.live.task import Gradient, Source, Task, check_method, check_stream
 from siag.live.until import Until, until_of
+from siag.losses import Loss
 from siag.methods import SIAG, Method
 from siag.problems import Problem
 from siag.server.guard import Guard
@@ -28,6 +29,7 @@ from siag.storage.urls import is_url
 AnyPath = str | os.PathLike[str]
 LEFT_OUT: Any = None  # filled in, or refused, by `validate`
 AS_IN_PYTHON = "As in Python, or yours as module:attribute:"
+READY_MADE = "The loss: Squared, Huber, Logistic, Softmax, Poisson, instead of --gradient, as in Python;"
 
 DEFINED = "define it without open files, locks or generators"
 MADE_THERE = "give the function that makes it instead of a generator or an open file"
@@ -43,7 +45,7 @@ class Spec:
 
     # What is trained
     gradient: Annotated[Gradient | None, "module:function, called with w and a sample."] = None
-    streams: Annotated[Sequence[Any] | None, "module:attribute: a worker's samples; repeat it for each."] = None
+    streams: Annotated[Sequence[Any] | None, "A worker's samples, module:attribute or a file; repeat it."] = None
     problem: Annotated[Problem | None, "A TOML file with a table [problem], or module:attribute."] = None
     seed: Annotated[int, "Seed of the problem's samples.  [default: of the file's [run], or 0]"] = 0
     pauses: Sequence[float] = LEFT_OUT
@@ -59,7 +61,7 @@ class Spec:
     guard: Guard | None = None
     departed: Annotated[Departed, "Rows of workers that left: keep, drop, or a half-life.  [default: keep]"] = KEEP
     # What is kept
-    loss: Annotated[Callable[[Floats], float] | None, "module:function, the loss of w to show and record."] = None
+    loss: Annotated[Callable[[Floats], float] | None, f"{READY_MADE} or module:function, to show and record."] = None
     record: Annotated[int, "Points of the curve to keep, about.  [default: 200]"] = 200
     folder: Annotated[AnyPath | None, "Where the state is saved; the same command goes on from there."] = None
     durable: Annotated[bool, "No acknowledged report is ever lost."] = False
@@ -130,7 +132,8 @@ class Spec:
         if self.problem is not None:
             subject = repr(self.problem)
         elif self.streams is not None:
-            subject = f"{getattr(self.gradient, '__name__', 'gradient')} on streams"
+            ready = repr(self.gradient) if isinstance(self.gradient, Loss) else "gradient"
+            subject = f"{getattr(self.gradient, '__name__', ready)} on streams"
         else:  # nobody here knows them
             subject, seed = "streams of the workers", None
         return {"method": repr(self.method), "step": repr(self.step), "problem": subject, "seed": seed}

@@ -2,7 +2,9 @@
 
 - `Follow`: the lines of a file that grows.
 - `Directory`: the lines of files that appear in a folder.
+- `labelled`: the rows of files as pairs (x, y) of features and label.
 - `Buffered`: any stream, read ahead by a thread, for a worker that is slower than its data.
+- `Batched`: samples of any stream put together, by number, by time, or all that have come.
 - `Rows`: the rows of a Ray Dataset; `split` deals those of one out to many workers, a `Part` each.
 - `Paced`: any stream, slowed down, to try out unequal workers.
 - `Stream`: what they have in common, and the class to derive your own from; `Stop` ends one from another thread.
@@ -16,12 +18,14 @@ Example:
     [10, 20, 30]
 """
 
+from siag.streams.batched import Batched
 from siag.streams.buffered import Buffered
 from siag.streams.directory import Directory
 from siag.streams.follow import Follow
+from siag.streams.labelled import labelled
 from siag.streams.paced import Paced
 from siag.streams.parts import Part, split
 from siag.streams.rows import Rows
 from siag.streams.stream import Stop, Stream
 
-__all__ = ["Buffered", "Directory", "Follow", "Paced", "Part", "Rows", "Stop", "Stream", "split"]
+__all__ = ["Batched", "Buffered", "Directory", "Follow", "Paced", "Part", "Rows", "Stop", "Stream", "labelled", "split"]

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextvars
 import threading
+import time
 from collections import deque
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
@@ -60,27 +62,36 @@ class Buffered(Stream[T]):
 
     def samples(self, stop: Stop) -> Generator[T, None, None]:
         """The samples of the stream that were not dropped, until `stop` is set."""
-        with Tally("{} samples were dropped in all") as tally:
-            queue: _Queue[T] = _Queue(self, Stop(stop), tally)
-            fill = contextvars.copy_context().run  # what the stream says is heard by those who hear this one
-            arguments = _fill, self.stream, queue
-            threading.Thread(target=fill, args=arguments, name="siag-buffered", daemon=True).start()
-            try:
-                while sample := queue.take():
-                    yield sample[0]
-            finally:
-                queue.stop.set()
+        with reading_ahead(self, stop) as queue:
+            while sample := queue.take():
+                yield sample[0]
 
 
-class _Queue(Generic[T]):
+@contextmanager
+def reading_ahead(buffered: Buffered[T], stop: Stop) -> Iterator[Queue[T]]:
+    """Have a thread read the stream, until this is left or `stop` is set; what it reads is in the queue."""
+    with Tally("{} samples were dropped in all") as tally:
+        queue: Queue[T] = Queue(buffered, Stop(stop), tally)
+        fill = contextvars.copy_context().run  # what the stream says is heard by those who hear this one
+        arguments = _fill, buffered.stream, queue
+        threading.Thread(target=fill, args=arguments, name="siag-buffered", daemon=True).start()
+        try:
+            yield queue
+        finally:
+            queue.stop.set()
+
+
+class Queue(Generic[T]):
     """Samples on their way from the one thread that reads them to the one that asks for them.
 
-    Each of the two sleeps only at an empty or a full queue, so only the first sample and the first gap are news.
+    Each of the two sleeps only at an empty or a full queue, or until it is full, so only the first sample, the last
+    that there is room for and the first gap are news.
     """
 
     def __init__(self, buffered: Buffered[T], stop: Stop, tally: Tally) -> None:
         self.buffered, self.stop, self.changed, self.tally = buffered, stop, stop.changed, tally
         self.samples: deque[T] = deque()
+        self.since = 0.0  # when the first sample came into the empty queue
         self.ended = False
         self.failure: BaseException | None = None
 
@@ -97,6 +108,8 @@ class _Queue(Generic[T]):
                 self.buffered.dropped += 1
             self.samples.append(sample)
             if len(self.samples) == 1:
+                self.since = time.monotonic()
+            if len(self.samples) == 1 or (self._is_full() and not full):
                 self.changed.notify_all()
         if full and self.tally.add():
             count = f"{self.tally.count:,} samples were" if self.tally.count > 1 else "a sample was"
@@ -119,13 +132,32 @@ class _Queue(Generic[T]):
                 if self._is_full():
                     self.changed.notify_all()
                 return (self.samples.popleft(),)
-            failure, self.failure = self.failure, None
+        self._raise_failure()
+        return ()
+
+    def take_all(self, seconds: float) -> list[T]:
+        """All samples, `seconds` after the first of them came, or when the queue is full; at the end as by `take`."""
+        with self.changed:
+            self.changed.wait_for(lambda: self.samples or self.ended or self.stop.is_set())
+            rest = min(self.since + seconds - time.monotonic(), threading.TIMEOUT_MAX)
+            self.changed.wait_for(lambda: self._is_full() or self.ended or self.stop.is_set(), max(0.0, rest))
+            if self.stop.is_set():
+                return []
+            samples = list(self.samples)
+            if samples:
+                self.samples.clear()
+                self.changed.notify_all()
+                return samples
+        self._raise_failure()
+        return []
+
+    def _raise_failure(self) -> None:
+        failure, self.failure = self.failure, None
         if failure is not None:
             try:
                 raise failure
             finally:
                 del failure  # its traceback refers to this frame
-        return ()
 
     def _room(self) -> str:
         return f"and {self.buffered.capacity:,} are kept"
@@ -134,7 +166,7 @@ class _Queue(Generic[T]):
         return len(self.samples) >= self.buffered.capacity
 
 
-def _fill(stream: Iterable[T], queue: _Queue[T]) -> None:
+def _fill(stream: Iterable[T], queue: Queue[T]) -> None:
     """What the thread does. It must not hold the loop's iterator, which is to be collected when the loop is left."""
     try:
         with opened(stream, queue.stop) as source:

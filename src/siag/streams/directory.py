@@ -31,8 +31,8 @@ class Directory(LineStream):
     Args:
         path: the folder. It need not exist yet if `wait` is true. Folders in it are left alone.
         pattern: which names to read, as in the shell: "*.csv".
-        format: "csv", "json" or "lines", and the other arguments, as for `Follow`. The last line of a file needs no
-            line break.
+        format: "csv", "fields", "json" or "lines", and the other arguments, as for `Follow`. The last line of a file
+            needs no line break.
         parse: what to make of a sample.
         wait: wait for more files; if false, the stream ends when all that are there were read.
         poll: how many seconds to wait between two looks at the folder.

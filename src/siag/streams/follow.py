@@ -40,8 +40,9 @@ class Follow(LineStream):
 
     Args:
         path: the file, UTF-8. It need not exist yet if `wait` is true.
-        format: "csv", the numbers of the line, separated by commas, as a float64 array, all finite; "json", what
-            `json.loads` makes of the line; or "lines", the line as it is. Blank lines are left out, except of "lines".
+        format: "csv", the numbers of the line, separated by commas, as a float64 array, all finite; "fields", the
+            texts between the commas, as a list; "json", what `json.loads` makes of the line; or "lines", the line as it
+            is. Blank lines are left out, except of "lines".
         parse: what to make of that, a function of one sample; one a module defines, if the stream is to be pickled.
         wait: wait for more at the end of the file; if false, the stream ends there.
         poll: how many seconds to wait between two looks at the file.

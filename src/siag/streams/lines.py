@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import copy
+import csv
 import json
 import os
 import stat
@@ -21,7 +22,6 @@ from siag.streams.remarks import Tally
 from siag.streams.stream import Stop, Stream
 
 BLOCK = 1 << 16  # bytes read at a time
-LEAVE_OUT = "mend it, or leave such lines out with bad='skip'"
 
 
 @dataclass(eq=False)
@@ -82,10 +82,11 @@ class LineStream(Stream[Any]):
                 continue
             try:
                 sample = self._sample(line, width)
-            except _Bad as error:
+            except BadLine as error:
                 if self.bad == "raise":
-                    names = number == 1 and self.format == "csv"  # of columns, most likely
-                    remedy = "skip a first line of names with header=True" if names else LEAVE_OUT
+                    remedy = "mend it, or leave such lines out with bad='skip'"
+                    if number == 1 and self.format == "csv" and names_columns(line.decode(errors="replace").split(",")):
+                        remedy = "if this line names the columns, give header=True"
                     raise BadFile(f"{path}, line {number}: {error}; {remedy}") from error.__cause__
                 self.skipped += 1
                 if tally is not None and skip == 0 and tally.add():
@@ -111,7 +112,7 @@ class LineStream(Stream[Any]):
     def _is_good(self, line: bytes, width: Width) -> bool:
         try:
             self._sample(line, width)
-        except _Bad:
+        except BadLine:
             return False
         return True
 
@@ -119,20 +120,22 @@ class LineStream(Stream[Any]):
         try:
             text = line.decode()
         except UnicodeDecodeError:
-            raise _Bad(f"not UTF-8: {shorten(line)}") from None
+            raise BadLine(f"not UTF-8: {shorten(line)}") from None
         sample = FORMATS[self.format](text)
         width.check(line)
         if self.parse is None:
             return sample
         try:
             return self.parse(sample)
+        except BadLine:
+            raise
         except Exception as error:
             reason = " ".join(f"{type(error).__name__}: {error}".split())
-            raise _Bad(f"parse fails on {shorten(text)} with {reason}") from error
+            raise BadLine(f"parse fails on {shorten(text)} with {reason}") from error
 
 
-class _Bad(Exception):  # what is wrong with a line
-    pass
+class BadLine(Exception):
+    """What is wrong with a line; a `parse` may raise it, too."""
 
 
 class Width:
@@ -149,7 +152,7 @@ class Width:
         """Refuse a line of another width."""
         columns = line.count(b",") + 1 if self._table else 0
         if self._columns and columns != self._columns:
-            raise _Bad(f"{columns} columns where the lines before have {self._columns}")
+            raise BadLine(f"{columns} columns where the lines before have {self._columns}")
         self._columns = columns
 
 
@@ -210,7 +213,13 @@ def check_path(path: object, parameter: str = "path") -> str:
     return text
 
 
-def _is_number(text: str) -> bool:
+def names_columns(fields: Iterable[str]) -> bool:
+    """Whether a first line is a header: none of its fields is a number."""
+    return not any(map(is_number, fields))
+
+
+def is_number(text: str) -> bool:
+    """Whether a field is a finite number, as `float` reads it but for Python's 1_000."""
     try:
         return "_" not in text and bool(np.isfinite(float(text)))
     except ValueError:
@@ -225,17 +234,24 @@ def _csv(text: str) -> Floats:
             return numbers
     except ValueError:
         pass
-    wrong = next(field for field in text.split(",") if not _is_number(field))
-    raise _Bad(f"{shorten(wrong)} is not a finite number")
+    wrong = next(field for field in text.split(",") if not is_number(field))
+    raise BadLine(f"{shorten(wrong)} is not a finite number")
 
 
 def _json(text: str) -> Any:
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:
-        raise _Bad(f"not JSON, {error.msg} at column {error.colno}: {shorten(text)}") from None
+        raise BadLine(f"not JSON, {error.msg} at column {error.colno}: {shorten(text)}") from None
     except (ValueError, RecursionError) as error:  # a number of thousands of digits; thousands of brackets
-        raise _Bad(f"JSON that Python cannot read ({error}): {shorten(text)}") from None
+        raise BadLine(f"JSON that Python cannot read ({error}): {shorten(text)}") from None
 
 
-FORMATS: dict[str, Callable[[str], Any]] = {"csv": _csv, "json": _json, "lines": str}
+def _fields(text: str) -> list[str]:
+    try:
+        return next(csv.reader([text], strict=True))
+    except csv.Error as error:
+        raise BadLine(f"not CSV, {error}: {shorten(text)}") from None
+
+
+FORMATS: dict[str, Callable[[str], Any]] = {"csv": _csv, "fields": _fields, "json": _json, "lines": str}

@@ -1,0 +1,158 @@
+"""Files with a row of features and a label in each line, as pairs (x, y) for `siag.losses`."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from glob import escape
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from siag.foundations import check
+from siag.foundations.errors import BadFile, BadInput, shorten
+from siag.foundations.types import Floats
+from siag.streams.directory import Directory
+from siag.streams.follow import Follow
+from siag.streams.lines import BadLine, LineStream, check_path, names_columns
+
+JSON = (".json", ".jsonl", ".ndjson")
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Makes a pair (x, y) of a row, the fields of a CSV line or what a line of JSON holds.
+
+    Args:
+        names: of all columns of a row, in its order; their numbers, from 1, if they have no names.
+        features: which of them x has, in the order of x.
+        label: which of them y is.
+    """
+
+    names: tuple[str, ...]
+    features: tuple[str, ...]
+    label: str
+
+    def __call__(self, row: Any) -> tuple[Floats, Any]:
+        """The pair; a `BadLine` says what is wrong with the row."""
+        if isinstance(row, list):
+            if len(row) != len(self.names):
+                raise BadLine(f"{len(row)} fields, where the first line has {len(self.names)}")
+            row = dict(zip(self.names, row, strict=True))
+        elif not isinstance(row, dict):
+            raise BadLine(f"{shorten(row)} is neither an object nor a list")
+        try:
+            values, y = [row[name] for name in self.features], row[self.label]
+        except KeyError as error:
+            raise BadLine(f"there is no {error.args[0]!r}") from None
+        for name, value in zip(self.features, values, strict=True) if _bad(values) else ():
+            if _bad([value]):
+                raise BadLine(f"{shorten(value)} in column {name} is not a finite number")
+        if not _bad([y]):
+            y = float(y)
+        elif not isinstance(y, str) or not y.strip():
+            raise BadLine(f"{shorten(y)} in column {self.label} is no label")
+        return np.array(list(map(float, values))), y.strip() if isinstance(y, str) else y
+
+
+def labelled(
+    paths: Sequence[str | os.PathLike[str]], label: str | int | None = None, *, wait: bool = False
+) -> list[LineStream]:
+    r"""A stream of pairs (x, y) for each file: one column is the label y, the others are the features x.
+
+    A file is CSV, or JSON lines if its name ends in .json, .jsonl or .ndjson: an object or a list in each line. A first
+    line of CSV without a number in it is a header. Files with names must all have the same; their order may differ.
+    Features are numbers; labels are numbers or texts.
+
+    Args:
+        paths: the files, which must have a row already.
+        label: the name of the label's column, or its number, from 1; by default the last of the first file.
+        wait: wait for more lines at the end of a file, as `Follow` does.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = pathlib.Path(folder, "shop.csv")
+        ...     _ = path.write_text("price,sold,area\n2.5,yes,7\n3,no,8")
+        ...     [(x.tolist(), y) for x, y in labelled([path], label="sold")[0]]
+        [([2.5, 7.0], 'yes'), ([3.0, 8.0], 'no')]
+    """
+    check.truth("wait", wait)
+    if isinstance(paths, str | bytes | os.PathLike) or not paths:
+        raise BadInput("paths", paths, "a list of files")
+    found = [_File.seen(check_path(path, "paths")) for path in paths]
+    first = found[0]
+    y = first.named(label)
+    features = tuple(name for name in first.names if name != y)
+    if not features:
+        raise BadFile(f"{first.path}: has no column but the label; give files with features, separated by commas")
+    for each in found:
+        if set(each.names) != set(first.names):
+            columns = f"{', '.join(each.names)}; those of {first.path} are {', '.join(first.names)}"
+            raise BadFile(f"{each.path}: its columns are {columns}; they must be the same")
+    return [each.stream(Columns(each.names, features, y), wait) for each in found]
+
+
+@dataclass(frozen=True)
+class _File:
+    """What was seen at the beginning of a file."""
+
+    path: str
+    names: tuple[str, ...]
+    header: bool
+
+    @classmethod
+    def seen(cls, path: str) -> _File:
+        """Look at the first lines."""
+        if not os.path.isfile(path):
+            raise BadFile(f"{path}: there is no such file")
+        rows = list(islice(cls(path, (), False).stream(None, False), 2))
+        if not rows:
+            raise BadFile(f"{path}: has no rows; a run needs one to begin with")
+        if isinstance(rows[0], dict):
+            return cls(path, tuple(rows[0]), False)
+        if not isinstance(rows[0], list):
+            raise BadFile(f"{path}, line 1: {shorten(rows[0])} is neither an object nor a list")
+        if path.endswith(JSON) or not names_columns(rows[0]):
+            return cls(path, tuple(str(k) for k in range(1, len(rows[0]) + 1)), False)
+        if len(rows) < 2:
+            raise BadFile(f"{path}: has no rows below its header; a run needs one to begin with")
+        names = tuple(name.strip() for name in rows[0])
+        for number, name in enumerate(names, 1):
+            if not name:
+                raise BadFile(f"{path}: column {number} has no name; if it counts the rows, write the file without it")
+            if name in names[: number - 1]:
+                raise BadFile(f"{path}: two columns have the name {name}; rename one")
+        return cls(path, names, True)
+
+    def named(self, label: str | int | None) -> str:
+        """The name of the label's column."""
+        known = f"one of the columns {', '.join(self.names)}" if self.header else "a column"
+        if label is None:
+            return self.names[-1]
+        if isinstance(label, str) and label in self.names:
+            return label
+        number = int(label) if isinstance(label, str) and label.isdecimal() else label
+        if not isinstance(number, int) or isinstance(number, bool) or not 1 <= number <= len(self.names):
+            raise BadInput("label", label, f"{known}, by name or as a number from 1 to {len(self.names)}")
+        return self.names[number - 1]
+
+    def stream(self, parse: Columns | None, wait: bool) -> LineStream:
+        """The rows; of a file that is not to grow, the last line needs no line break."""
+        format = "json" if self.path.endswith(JSON) else "fields"
+        if wait:
+            return Follow(self.path, format, parse=parse, header=self.header)
+        folder, name = os.path.split(self.path)
+        return Directory(folder or ".", escape(name), format=format, parse=parse, header=self.header, wait=False)
+
+
+def _bad(values: list[Any]) -> bool:
+    """Whether one of them is not a finite number."""
+    try:
+        numbers = list(map(float, values))
+    except (TypeError, ValueError, OverflowError):
+        return True
+    return not all(map(math.isfinite, numbers)) or any(isinstance(each, str) and "_" in each for each in values)

@@ -1,0 +1,143 @@
+"""`siag train` on files with a loss by its name: a model without a line of Python."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import siag
+from siag.losses import Logistic, Softmax
+from terminals import Desk, Shell
+
+INSTANT = "--runtime instant:Instant"
+TRAIN = "train --stream north.csv --stream south.csv --label late --eta 0.2 --json"
+
+
+@pytest.fixture
+def shell(tmp_path, monkeypatch, capsys):
+    """In a folder with two files: late where wind − 2 rain + noise > 0.5, the columns in unequal order."""
+    rng = np.random.default_rng(5)
+    for name, rows, order in (("north", 400, (0, 1, 2)), ("south", 300, (2, 1, 0))):
+        X = rng.standard_normal((rows, 2))
+        late = X @ [1.0, -2.0] + 0.3 * rng.standard_normal(rows) > 0.5
+        table = np.column_stack([X, late])[:, order].tolist()
+        lines = [[("wind", "rain", "late")[k] for k in order], *table]
+        text = "\n".join(",".join(map(str, line)) for line in lines)
+        (tmp_path / f"{name}.csv").write_text(text)
+    with Desk(tmp_path) as desk:
+        yield Shell(desk, monkeypatch, capsys)
+
+
+def accuracy(w):
+    """On points without noise."""
+    X = np.random.default_rng(6).standard_normal((1000, 2))
+    return float((Logistic().predict(w, X) == (X @ [1.0, -2.0] > 0.5)).mean())
+
+
+def test_a_model_is_trained_from_files_by_the_command_of_the_docs(shell):
+    text = (Path(__file__).parent.parent / "docs" / "live.md").read_text().replace("\\\n", "")
+    (words,) = (line for line in text.splitlines() if line.startswith("siag train --loss"))
+    trained = shell.desk.siag(*words.replace('"', "").split()[1:], "--json")
+    assert trained.end() == 0, trained.err
+    result = trained.documents()[-1]
+    assert (result["t"][-1], result["problem"]) == (500, "Logistic(ridge=0.01, intercept=True) on streams")
+    assert result["error"][0] == pytest.approx(np.log(2))
+    assert result["error"][-1] < 0.35
+    assert accuracy(np.load("out/w.npy")) > 0.9
+
+
+def test_without_an_end_every_row_of_every_file_is_used_once(shell):
+    ended = shell(f"{TRAIN} --loss logistic {INSTANT}")
+    assert (ended.status, ended.err, ended.result["t"][-1]) == (0, [], 700)
+    assert accuracy(np.array(ended.result["w"])) > 0.9
+
+
+def test_it_is_the_run_of_python(shell):
+    ended = shell(f"{TRAIN} --loss Logistic(ridge=0.1) --runtime simulated --iterations 300")
+    loss, streams = Logistic(ridge=0.1), siag.streams.labelled(["north.csv", "south.csv"], "late")
+    step = siag.steps.Constant(0.2)
+    run = siag.train(loss, streams, np.zeros(3), step=step, until=300, runtime=siag.Simulated())
+    assert ended.result["w"] == run.w[0].tolist()
+
+
+@pytest.mark.parametrize("loss", ['loss = "Logistic(ridge=0.1)"', '[loss]\nkind = "logistic"\nridge = 0.1'])
+def test_a_file_says_the_same_and_looks_for_the_data_beside_it(shell, loss):
+    typed = shell(f"{TRAIN} --loss Logistic(ridge=0.1) --iterations 300 {INSTANT}")
+    (shell.folder / "runs").mkdir()
+    for name in ("north.csv", "south.csv"):
+        (shell.folder / name).rename(shell.folder / "runs" / name)
+    keys = 'streams = ["north.csv", "south.csv"]\nlabel = "late"\nuntil = 300\nstep = "Constant(0.2)"\n'
+    Path("runs/run.toml").write_text(keys + loss)
+    read = shell(f"train runs/run.toml --json {INSTANT}")
+    assert (read.err, read.result["w"]) == ([], typed.result["w"])
+    other = shell(f"train runs/run.toml --loss squared --label wind --json {INSTANT}")
+    assert other.result["problem"] == "Squared(ridge=0.0, intercept=True) on streams"
+
+
+def test_classes_are_found_in_the_files(shell):
+    rows = [{"size": float(k), "kind": kind} for k in range(50) for kind in ("cat", "dog")]
+    Path("a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    Path("b.jsonl").write_text('{"size": 1, "kind": "owl"}\n')
+    words = f"train --stream a.jsonl --stream b.jsonl --eta 0.001 --json {INSTANT} --loss"
+    found = shell(f"{words} softmax(ridge=0.5)")
+    assert found.result["problem"] == f"{Softmax(['cat', 'dog', 'owl'], ridge=0.5)} on streams"
+    assert len(found.result["w"]) == 6
+    given = shell(f"{words} Softmax(classes=['owl','dog','cat','ape'])")
+    assert len(given.result["w"]) == 8
+
+
+def test_a_gradient_of_ones_own_takes_the_rows_of_files_too(shell):
+    with open("job.py", "a") as file:
+        file.write("\n\ndef fit(w, sample):\n    x, y = sample\n    return (x @ w - y) * x\n")
+    assert shell(f"{TRAIN} --gradient job:fit --dimension 2 --reports 20 {INSTANT}").status == 0
+
+
+def test_files_that_grow_are_followed(shell):
+    ended = shell(f"{TRAIN} --loss logistic --follow --reports 100 {INSTANT}")
+    assert (ended.status, ended.result["samples"][-1]) == (0, 100)
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        ("--loss logistc", "loss = 'logistc': must be one of Squared, Huber, Logistic, Softmax, Poisson, or yours as"),
+        ("--loss logistic(rige=1)", "loss.rige = 1: must be one of ridge, intercept; did you mean ridge?"),
+        ("--loss logistic(ridge=-1)", "loss.ridge = -1: must be a finite number at least 0"),
+        (
+            "--loss logistic(",
+            "loss = 'Logistic(': must be one of Squared, Huber, Logistic, Softmax, Poisson, with a",
+        ),
+        ("--loss logistic --label lat", "label = 'lat': must be one of the columns wind, rain, late, by name or as"),
+        ("--loss logistic --label wind", "north.csv: y = "),
+        ("--loss poisson --label wind", "north.csv: y = -"),
+        ("--loss softmax(classes=[0,2])", "north.csv: y = 1.0: must be one of the classes 0, 2; name all"),
+        ("--loss logistic --dimension 4", "dimension = array([0., 0., 0., 0.]): must be 3 numbers for 2 features; or"),
+        ("--loss logistic --gradient job:gradient", "gradient = "),
+        ("--loss logistic --stream nort.csv", "streams[2] = 'nort.csv': must be a file that exists, or of the form"),
+        ("--gradient job:gradient", "dimension is missing; give --dimension D, or --w0 FILE.npy"),
+    ],
+)
+def test_mistakes_get_one_line(shell, words, line):
+    assert shell.mistake(f"{TRAIN} {INSTANT} {words}").startswith(line)
+
+
+def test_what_is_said_of_files_is_refused_where_there_are_none(shell):
+    words = f"train --gradient job:gradient --stream job:ones --dimension 3 --eta 1 {INSTANT}"
+    assert shell.mistake(f"{words} --label y") == "label = 'y': must be given with files as streams"
+    assert shell.mistake(f"{words} --follow") == "follow = True: must be given with files as streams"
+
+
+def test_a_server_has_no_data_to_fit_a_loss_to(shell):
+    remedy = "a loss by its name is for siag train, which has the data"
+    line = f"loss = 'logistic': must be of the form \"module:attribute\"; {remedy}"
+    assert shell.mistake("serve --loss logistic --dimension 3 --workers 2 --eta 1") == line
+
+
+def test_a_loss_by_its_name_is_a_gradient_on_streams_of_ones_own(shell):
+    with open("job.py", "a") as file:
+        file.write("\n\npairs = [([1.0, 2.0], 1), ([2.0, 1.0], 0)] * 20\n")
+    words = f"train --stream job:pairs --eta 0.1 --json {INSTANT} --loss"
+    assert shell(f"{words} logistic --dimension 3").result["t"][-1] == 40
+    assert shell.mistake(f"{words} logistic").startswith("dimension is missing")
+    assert shell.mistake(f"{words} softmax") == "loss.classes is missing; write Softmax(classes=…)"

@@ -200,7 +200,7 @@ def test_nothing_is_open_before_the_loop_nor_after_it(path):
         ({"path": ""}, "path = '': must be the path of a file or folder, as str or Path"),
         ({"path": "a\0b"}, "path = 'a\\x00b': must be the path of a file or folder, as str or Path"),
         ({"path": b"a"}, "path = b'a': must be the path of a file or folder, as str or Path"),
-        ({"format": "xml"}, "format = 'xml': must be one of 'csv', 'json', 'lines'"),
+        ({"format": "xml"}, "format = 'xml': must be one of 'csv', 'fields', 'json', 'lines'"),
         ({"parse": 3}, "parse = 3: must be a function of one sample, or None"),
         ({"wait": 1}, "wait = 1: must be True or False"),
         ({"poll": 0}, "poll = 0: must be a finite number above 0"),

@@ -107,8 +107,8 @@ class Loss(ABC):
             x, y = sample
         except (TypeError, ValueError):
             raise BadInput("sample", sample, SAMPLE) from None
-        arrays = type(x) is type(w) is np.ndarray and x.dtype is w.dtype is FLOAT and x.ndim == 1 == w.ndim
-        if arrays and x.size and self._size(x.size) == w.size:
+        arrays = type(x) is type(w) is np.ndarray and x.dtype is w.dtype is FLOAT and 1 == w.ndim <= x.ndim <= 2
+        if arrays and x.size and self._size(x.shape[-1]) == w.size:
             return w, x, y  # the usual case, at once
         return *self._fitting(w, x), y
 
@@ -182,13 +182,9 @@ def refuse_what_is_not_finite(x: Floats) -> None:
 def finite(y: Any, u: Any, allowed: str) -> Any:
     """Labels as finite numbers: one, or an array with one for each output of a batch."""
     labels = as_numbers(y, u, allowed)
-    if isinstance(u, np.ndarray):
-        right = np.isfinite(labels)
-        wrong = None if right.all() else labels[~right][0].item()
-    else:
-        wrong = None if math.isfinite(labels) else labels
-    if wrong is not None:
-        raise BadInput("y", wrong, allowed, "leave such samples out, or fill in what is missing")
+    if not math.isfinite(labels @ labels if isinstance(u, np.ndarray) else labels):
+        for wrong in np.ravel(labels)[~np.isfinite(np.ravel(labels))][:1].tolist():
+            raise BadInput("y", wrong, allowed, "leave such samples out, or fill in what is missing")
     return labels
 
 

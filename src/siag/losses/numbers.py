@@ -101,7 +101,7 @@ class Poisson(Single):
 
     def predict(self, w: Floats, X: Any) -> Any:
         """The expected count, for a row of features or for several."""
-        return np.exp(np.minimum(super().predict(w, X), STEEPEST))
+        return np.exp(_near(super().predict(w, X)))
 
     def _labels(self, y: Any, u: Any) -> Any:
         counts = finite(y, u, "a count, 0 or more")
@@ -111,8 +111,13 @@ class Poisson(Single):
         return counts
 
     def _values(self, u: Any, y: Any) -> Any:
-        near = np.minimum(u, STEEPEST)
+        near = _near(u)
         return np.exp(near) * (1.0 + (u - near)) - y * u
 
     def _slopes(self, u: Any, y: Any) -> Any:
-        return np.exp(np.minimum(u, STEEPEST)) - y
+        return np.exp(_near(u)) - y
+
+
+def _near(u: Any) -> Any:
+    """The least of u and 30; for a number alone NumPy takes ten times as long."""
+    return np.minimum(u, STEEPEST) if isinstance(u, np.ndarray) else min(u, STEEPEST)

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from siag.foundations.dispatch import compiled
-from siag.methods import SGD, SIAG, advance, arrive, receive
+from siag.methods import SGD, SIAG, advance, arrive, fade, receive
 
 
 @compiled
@@ -20,15 +20,27 @@ def one_by_one(state, i, message, age, eta):
     advance(state, eta)
 
 
+@compiled
+def faded(state, i, factor):
+    fade(state, i, factor)
+
+
 METHODS = [SIAG(), SIAG(resum=1), SIAG(resum=0), SIAG(wait=1.0), SIAG(rows="float32"), SGD()]
 
 
 @settings(deadline=None, max_examples=40)
-@given(st.sampled_from(METHODS), st.lists(st.integers(0, 3), min_size=1, max_size=40), st.integers(0, 2**32 - 1))
+@given(st.sampled_from(METHODS), st.lists(st.integers(-4, 3), min_size=1, max_size=40), st.integers(0, 2**32 - 1))
 def test_a_report_and_a_step_at_once_equal_both_in_turn(method, workers, seed):
+    """Of worker i; −1 − i: it has left, and nothing is left of its row, or half."""
     rng = np.random.default_rng(seed)
     fused, parted, plain = (method.init(np.ones(5), 4) for _ in range(3))
     for i in workers:
+        if i < 0:
+            factor = float(rng.choice([0.0, 0.5]))
+            faded(fused, -1 - i, factor)
+            faded(parted, -1 - i, factor)
+            fade(plain, -1 - i, factor)
+            continue
         message, eta = rng.standard_normal(5), float(rng.random())
         at_once(fused, i, message, 0, eta)
         one_by_one(parted, i, message, 0, eta)

@@ -95,7 +95,7 @@ def test_a_model_that_has_faded_counts_no_more():
     assert ready(state)
     fade(state, 0, 0.0)
     advance(state, 0.5)
-    expected = np.ones(2) - 0.25 * (kept[:2] + kept[2:].reshape(2, 2) @ np.ones(2))
+    expected = np.ones(2) - 0.5 * (kept[:2] + kept[2:].reshape(2, 2) @ np.ones(2))
     np.testing.assert_allclose(state.w, expected, rtol=1e-14)
 
 

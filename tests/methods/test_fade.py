@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import siag
-from siag.methods import Method, advance, fade, receive, table
+from siag.methods import Method, advance, fade, receive, rows_left, table
 
 quick = settings(deadline=None, max_examples=60)
 
@@ -61,6 +61,31 @@ def test_nothing_is_left_of_a_row_that_is_dropped():
     fade(state, 2, 0.0)
     assert not state.rows[2].any()
     np.testing.assert_allclose(state.total, np.delete(state.rows, 2, 0).sum(axis=0), rtol=1e-14)
+
+
+def test_the_average_is_over_the_rows_that_are_not_gone_and_a_worker_that_is_back_counts_again():
+    state = filled()
+    for i, left in ((2, 3), (2, 3), (0, 2)):
+        fade(state, i, 0.0)
+        assert rows_left(state) == left
+    fade(state, 1, 0.5)  # it counts for less, but it counts
+    w, mean = state.w.copy(), state.rows[[1, 3]].mean(axis=0)
+    advance(state, 0.5)
+    np.testing.assert_allclose(state.w, w - 0.5 * mean, rtol=1e-12)
+    receive(state, 2, np.ones(3), 0)
+    assert (rows_left(state), state.gone.tolist()) == (3, [True, False, False, False])
+    w, mean = state.w.copy(), state.rows[[1, 2, 3]].mean(axis=0)
+    advance(state, 0.5)
+    np.testing.assert_allclose(state.w, w - 0.5 * mean, rtol=1e-12)
+
+
+def test_if_all_rows_are_gone_w_stays():
+    state = filled(resum=0)
+    for i in range(4):
+        fade(state, i, 0.0)
+    w = state.w.copy()
+    advance(state, 0.5)
+    np.testing.assert_allclose(state.w, w, rtol=0, atol=1e-14)
 
 
 def test_fading_neither_moves_w_nor_counts_as_a_report_of_the_worker():

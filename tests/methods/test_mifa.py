@@ -77,7 +77,7 @@ def test_a_worker_that_left_for_good_can_be_forgotten():
     receive(state, 1, np.full(3, 5.0), 0)
     fade(state, 1, 0.0)
     advance(state, 1.0)
-    assert np.array_equal(state.w, np.full(3, -0.5))
+    assert np.array_equal(state.w, np.full(3, -1.0))  # the average is over the row that is left
 
 
 def test_it_can_wait_for_everybody():

@@ -75,7 +75,7 @@ def test_the_example_of_contributing_obeys_when_departed_workers_are_dropped():
     server.leave(1, 1.0)
     before = server.w.copy()
     server.push(0, server.version, np.array([3.0, 6.0]), 1, 2.0)
-    assert np.array_equal(server.w, before - np.array([1.0, 2.0]))
+    assert np.array_equal(server.w, before - np.array([1.5, 3.0]))  # two rows are left of three
 
 
 class Wrapped(NamedTuple):

@@ -6,11 +6,25 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from servers import CENTERS, CURVATURE, GUARD_OFF, POLICIES, N, make, moves, ones, play, quick, rounds
+from servers import (
+    CENTERS,
+    CURVATURE,
+    GUARD_OFF,
+    POLICIES,
+    N,
+    gradient,
+    make,
+    moves,
+    ones,
+    play,
+    quick,
+    rounds,
+    second_life,
+)
 
 import siag
 from siag.activity import Tick
-from siag.server import DROP, KEEP, Departed
+from siag.server import DROP, KEEP, Departed, ParameterServer
 
 
 @pytest.mark.parametrize("rows", ["float64", "float32"])
@@ -96,6 +110,38 @@ def test_once_a_row_is_dropped_the_model_is_that_of_those_who_are_left():
     server, _ = depart(DROP)
     rounds(server, [0, 1], 3000)
     np.testing.assert_allclose(server.w, minimiser([0, 1]), atol=1e-12)
+
+
+def test_those_who_are_left_go_on_at_the_same_speed():
+    """One of three has left: w moves as in a run of the other two alone."""
+    server, _ = depart(DROP)
+    alone = ParameterServer(siag.methods.SIAG(), siag.steps.Constant(0.05), server.w.copy(), 2, guard=GUARD_OFF)
+    alone.state.rows[:] = server.state.rows[:2]
+    alone.state.total[:] = server.state.total
+    for i in (0, 1):
+        alone.join(i, 0.0)
+    for k in range(50):
+        for one in (server, alone):
+            row, samples = k % 2, one.members[k % 2].samples
+            one.push(row, one.version, gradient(row, one.w), samples, now=0.0)
+        np.testing.assert_allclose(server.w, alone.w, rtol=1e-12)
+
+
+def test_dropping_is_the_default_and_the_last_row_stays_until_another_worker_reports():
+    server = ParameterServer(siag.methods.SIAG(), siag.steps.Constant(0.1), np.zeros(1), 3)
+    for i in range(3):
+        server.join(i, 0.0)
+        server.push(i, server.version, np.ones(1), 0, now=0.0)
+    for i, rows in ((0, [0, 1, 1]), (2, [0, 1, 0]), (1, [0, 1, 0])):
+        server.leave(i, now=1.0)
+        assert server.state.rows[:, 0].tolist() == rows
+    assert (server.gone, server.fading) == ({0, 2}, {1: 0})
+    again = second_life(server, 1.0)
+    assert (again.gone, again.fading) == ({0, 2}, {1: 0})
+    server.join(2, 2.0)
+    server.push(2, server.version, np.full(1, 5.0), 1, now=2.0)
+    assert server.state.rows[:, 0].tolist() == [0, 0, 5]
+    assert (server.gone, server.fading) == ({0, 1}, {})
 
 
 def test_a_row_that_decays_leads_slowly_from_the_one_to_the_other():

@@ -39,7 +39,7 @@ from siag.methods.scaffnew import Scaffnew
 from siag.methods.scaffold import SCAFFOLD
 from siag.methods.sgd import NORMALIZATIONS, SGD, Fresh
 from siag.methods.siag import SIAG
-from siag.methods.table import Table, table
+from siag.methods.table import Table, rows_left, table
 from siag.methods.trial import check_parts, try_method, try_out, try_problem
 
 __all__ = [
@@ -83,6 +83,7 @@ __all__ = [
     "needs",
     "ready",
     "receive",
+    "rows_left",
     "shown",
     "table",
     "try_method",

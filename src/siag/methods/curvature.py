@@ -12,7 +12,7 @@ from siag.foundations.errors import Unsuitable
 from siag.foundations.memory import check_fits
 from siag.foundations.types import Floats, Record, Rng
 from siag.methods.method import Exact, advance, compute, receive
-from siag.methods.table import SEEN, Aggregated, Table
+from siag.methods.table import SEEN, Aggregated, Table, rows_left
 from siag.problems import Problem, hessian
 
 
@@ -109,7 +109,7 @@ def step_along_models(state: Bent, eta: float) -> None:
     w, table, slope = state.w, state.table, state.slope
     advance(table, 0.0)  # moves nothing, but sums anew if that is due
     if table.tally[SEEN] >= table.quorum:
-        n, d = table.rows.shape[0], w.size
+        n, d = rows_left(table), w.size
         for j in range(d):
             slope[j] = table.total[j]
             for k in range(d):

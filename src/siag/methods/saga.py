@@ -10,7 +10,7 @@ import numpy as np
 from siag.foundations.types import Floats, Integers, Record
 from siag.methods.by_sample import BySample
 from siag.methods.method import advance, receive
-from siag.methods.table import SEEN, Table
+from siag.methods.table import SEEN, Table, rows_left
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,7 +68,7 @@ def step_unbiased(state: Jump, eta: float) -> None:
     """w ← w − η [change/|A| + (g − change)/n]: g − change is the sum of the table before this iteration."""
     table, change = state.table, state.change
     advance(table, 0.0)  # moves nothing, but sums anew if that is due
-    n, arrived = table.rows.shape[0], state.arrived[0]
+    n, arrived = rows_left(table), state.arrived[0]
     if arrived > 0:
         for j in range(state.w.size):
             if table.tally[SEEN] >= table.quorum:

@@ -9,11 +9,12 @@ from typing import NamedTuple
 import numpy as np
 
 from siag.foundations import check
+from siag.foundations.dispatch import part
 from siag.foundations.types import Booleans, Floats, Integers, Record
 from siag.methods.method import Method, advance, arrive, fade, ready, receive
 
 PRECISIONS = ("float64", "float32")
-SINCE, SEEN = 0, 1  # the entries of `tally`
+SINCE, SEEN, GONE = 0, 1, 2  # the entries of `tally`
 
 
 class Table(NamedTuple):
@@ -23,7 +24,8 @@ class Table(NamedTuple):
     rows: Floats  # (n, d) g_i, zero until worker i first reports; may be float32
     total: Floats  # (d,) g = Σ g_i
     seen: Booleans  # (n,) whether worker i has reported
-    tally: Integers  # (2,) reports since the last exact sum, workers that have reported
+    gone: Booleans  # (n,) whether nothing is left of row i, its worker having left
+    tally: Integers  # (3,) reports since the last exact sum, workers that have reported, rows that are gone
     resum: int  # reports per worker after which the rows are summed anew; 0: never
     quorum: int  # how many workers must have reported before the first step
 
@@ -57,10 +59,15 @@ def table(w0: Floats, n: int, resum: int, wait: float, precision: str = "float64
     """A table in which no worker has reported yet; its rows may be wider than w."""
     width = w0.size if width is None else width
     rows, total = np.zeros((n, width), precision), np.zeros(width)
-    seen, tally = np.zeros(n, np.bool_), np.zeros(2, np.int64)
-    return Table(
-        w0.copy(), rows, total, seen, tally, resum, math.ceil(wait * n * (1.0 - 1e-12))
-    )  # 0.07 of 100 is 7, rounding or not
+    seen, gone, tally = np.zeros(n, np.bool_), np.zeros(n, np.bool_), np.zeros(3, np.int64)
+    quorum = math.ceil(wait * n * (1.0 - 1e-12))  # 0.07 of 100 is 7, rounding or not
+    return Table(w0.copy(), rows, total, seen, gone, tally, resum, quorum)
+
+
+@part
+def rows_left(state: Table) -> int:
+    """How many rows the average is over: n, less those that are gone; 1 if all are, whose sum is 0."""
+    return int(max(1, state.rows.shape[0] - state.tally[GONE]))
 
 
 @receive.when(Table)
@@ -75,11 +82,14 @@ def replace_row(state: Table, i: int, message: Floats, age: int) -> None:
     if not state.seen[i]:
         state.seen[i] = True
         state.tally[SEEN] += 1
+    if state.gone[i]:
+        state.gone[i] = False
+        state.tally[GONE] -= 1
 
 
 @advance.when(Table)
 def step_along_total(state: Table, eta: float) -> None:
-    """w ← w − (η/n) g, eq. (siag), after summing anew if that is due."""
+    """w ← w − (η/n) g, eq. (siag), after summing anew if that is due; n counts the rows that are not gone."""
     n = state.rows.shape[0]
     if state.resum > 0 and state.tally[SINCE] >= state.resum * n:
         state.tally[SINCE] = 0
@@ -88,8 +98,9 @@ def step_along_total(state: Table, eta: float) -> None:
             for j in range(state.total.size):
                 state.total[j] += np.float64(state.rows[i, j])
     if state.tally[SEEN] >= state.quorum:
+        left = rows_left(state)
         for j in range(state.w.size):
-            state.w[j] -= eta / n * state.total[j]
+            state.w[j] -= eta / left * state.total[j]
 
 
 @ready.when(Table)
@@ -103,26 +114,30 @@ def replace_and_step(state: Table, i: int, message: Floats, age: int, eta: float
     """Both in one pass over memory, unless a sum anew or a quorum is in the way; the same numbers to the bit."""
     n = state.rows.shape[0]
     due = state.resum > 0 and state.tally[SINCE] + 1 >= state.resum * n
-    if due or not state.seen[i] or state.tally[SEEN] < state.quorum:
+    if due or not state.seen[i] or state.gone[i] or state.tally[SEEN] < state.quorum:
         receive(state, i, message, age)
         advance(state, eta)
         return
     state.tally[SINCE] += 1
+    left = rows_left(state)
     w, row, total = state.w, state.rows[i], state.total
     for j in range(message.size):
         before = np.float64(row[j])
         row[j] = message[j]
         sum_j = total[j] + (np.float64(row[j]) - before)
         total[j] = sum_j
-        w[j] -= eta / n * sum_j
+        w[j] -= eta / left * sum_j
 
 
 @fade.when(Table)
 def fade_row(state: Table, i: int, factor: float) -> None:
-    """g_i ← factor · g_i, and the sum with it."""
+    """g_i ← factor · g_i, and the sum with it; a row of which nothing is left does not count in the average."""
     row, total = state.rows[i], state.total
     for j in range(total.size):
         before = np.float64(row[j])
         row[j] = factor * before
         total[j] += np.float64(row[j]) - before
     state.tally[SINCE] += 1  # it rounds as a report does
+    if factor == 0.0 and not state.gone[i]:
+        state.gone[i] = True
+        state.tally[GONE] += 1

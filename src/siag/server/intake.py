@@ -61,8 +61,9 @@ def admit_all(
     """Take the reports of these rows, as `admit` does, up to the first that is not accepted; return how many.
 
     `rows` says whose reports have come, in order; what is no row ends it. Of the workers, by row, there are `messages`
-    (n, their length), `notes` (n, 2), which are stamps and samples, and `squares` (n,), the squared norms. The server
-    steps after `k` reports, `arrived` of which have come before, and `sizes[first]` is the size of its next step.
+    (n, their length), `notes` (n, 2 or more), which begin with stamps and samples, and `squares` (n,), the squared
+    norms. The server steps after `k` reports, `arrived` of which have come before, and `sizes[first]` is the size of
+    its next step.
     """
     taken = 0
     for i in rows:

@@ -25,13 +25,16 @@ USUAL, LONGEST = 10.0, 2.0  # times its usual and its longest time between repor
 
 @dataclass(frozen=True)
 class Departed:
-    """What becomes of the row of a worker that has left for good.
+    """What becomes of the row of a worker that has left for good: its stream ended, or it was away for too long.
 
-    `Departed()` keeps it as it is: the model goes on to minimise the average over all workers, with the departed one's
-    gradient frozen where it last was, a constant pull that is right only near the w it was computed at.
-    `Departed(half_life=0)` drops it at once: the model minimises the average over those that are left.
-    `Departed(half_life=h)` leads from the first to the second: the row counts for half after h iterations, and for
-    nothing after 64 h. A worker that returns ends this with its next report.
+    `Departed(half_life=0)`, `DROP`, drops it at once, which is the default of all runs: the model minimises the average
+    over the workers that are left, with steps as large as before, since the average is over their rows alone. The last
+    row that is there stays.
+    `Departed()`, `KEEP`, keeps it as it is: the model goes on to minimise the average over all workers, with the
+    departed one's gradient frozen where it last was, a constant pull that is right only near the w it was computed at.
+    `Departed(half_life=h)` leads from the second to the first: the row counts for half after h iterations, and for
+    nothing after 64 h; only then is the average over fewer. A worker that returns ends this with its next report, and
+    counts as before.
 
     Args:
         half_life: in iterations; 0 for none, infinity for ever.

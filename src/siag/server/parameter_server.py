@@ -22,7 +22,7 @@ from siag.methods import Method, answer, forget
 from siag.server.guard import ACCEPTED, NOT_HERE, Bounds, Guard, Refused, judge, refusal_for, square_norm
 from siag.server.intake import admit, admit_all, warm_up
 from siag.server.ledger import CHANGED
-from siag.server.members import KEEP, Departed, Roster
+from siag.server.members import DROP, Departed, Roster
 from siag.server.method_state import GO, HOLD, SILENT, arrays_of, arrays_within, fade_away, move, shown_by
 from siag.server.recorder import Recorder
 from siag.server.status import Rate, Snapshot, State
@@ -84,7 +84,7 @@ class ParameterServer:
         *,
         server: EveryArrivals | Tick = STEP_AT_ONCE,
         guard: Guard | None = None,
-        departed: Departed = KEEP,
+        departed: Departed = DROP,
         trace: Recorder | None = None,
         patience: float | None = None,
     ) -> None:
@@ -103,6 +103,7 @@ class ParameterServer:
         self.remembers = forget.reaches(method.recruit(w0, self.n))  # whether workers do, between reports
         self.sizes = Sizes(step, self.n)
         self.fading: dict[int, int] = {}  # the rows of departed workers that fade, and how often each was faded
+        self.gone: set[int] = set()  # the rows of departed workers of which nothing is left
         self._book: tuple[Floats, Integers, Bounds] = self.ledger, self.roster.ages, self.guard.bounds
         self._k = server.k if isinstance(server, EveryArrivals) else sys.maxsize
         self._limit = limit_of(w0)
@@ -248,6 +249,7 @@ class ParameterServer:
             self.reports += taken
             steps, self.arrived = divmod(self.arrived + taken, self._k)
             self.version += steps
+            self.gone.difference_update(rows[:taken].tolist() if self.gone else ())
             if steps and self.version % self._look == 0:
                 self.look_at_w()
         return taken
@@ -276,10 +278,13 @@ class ParameterServer:
             self.fades += 1
 
     def leave(self, row: int, now: float, reason: str = "") -> None:
-        """A worker leaves for good; one that was refused for good stays so."""
+        """A worker leaves for good; one that was refused for good stays so.
+
+        If its row is to be dropped, and is the last one there, that waits for the next step: nobody is left to fit.
+        """
         if self.members[row].leave(now, reason) and self.departed.times > 0:
             self.fading[row] = 0
-            if self.departed.half_life == 0:
+            if self.departed.half_life == 0 and len(self.gone | self.fading.keys()) < self.n:
                 self._fade_on(row, now)
 
     def arrays(self) -> dict[str, np.ndarray[Any, Any]]:
@@ -296,6 +301,7 @@ class ParameterServer:
             "started": self._started is not None,
             "seconds": self.seconds(now),
             "fading": sorted(self.fading.items()),
+            "gone": sorted(self.gone),
             **self.roster.saved(),
         }
 
@@ -304,6 +310,7 @@ class ParameterServer:
         for count in COUNTS:
             setattr(self, count, int(meta[count]))
         self.fading = {int(row): int(times) for row, times in meta["fading"] if self.departed.times > 0}
+        self.gone = set(map(int, meta["gone"]))
         self._started = now - float(meta["seconds"]) if meta["started"] else None
         self.roster.restore(meta)
         self.count_from(now)
@@ -354,8 +361,9 @@ class ParameterServer:
             self.trace.report(self.version, row, stamp, sample, self.seconds(now))
         self.reports += 1
         self.arrived += 1
-        if self.fading:
+        if self.fading or self.gone:
             self.fading.pop(row, None)
+            self.gone.discard(row)
 
     def _taken(self, row: int, stamp: int, sample: int, go: bool, eta: float) -> None:
         """A report was received, and a step of η taken if `go`; for servers that have others do the same."""
@@ -386,7 +394,9 @@ class ParameterServer:
         if self.trace is not None:
             self.trace.fade(self.version, row, factor, self.seconds(now))
         fade_away(self.state, row, factor)
-        if factor == 0.0 and self.sizes.rule is not None:
-            miss(self.sizes.rule, row)
+        if factor == 0.0:
+            self.gone.add(row)
+            if self.sizes.rule is not None:
+                miss(self.sizes.rule, row)
         self.fades += 1
         self.changed[row] = True

@@ -14,7 +14,7 @@ from tests.torture.observed import FOLDER
 from tests.torture.shadow import Broken, require
 from tests.torture.world import LOOK
 
-from siag.live.protocol.reception import Action, Actions, Connection, Limits
+from siag.live.protocol.reception import TOO_SLOW, Action, Actions, Connection, Limits
 from siag.live.security import Tokens
 from siag.live.sharding.follower import LEAD, FollowerConnections
 from siag.live.sharding.orders import Order, SliceServer, Take
@@ -61,8 +61,8 @@ class Strict(FollowerConnections):
         return super()._report(connection, row, *given)
 
     def handle_garbage(self, connection: Connection, reason: str, now: float) -> Actions:
-        """Garbage."""
-        require(connection.row != LEAD, f"a follower does not understand its lead: {reason}")
+        """Garbage, or half a frame for too long: a clock that jumps forward makes it so."""
+        require(connection.row != LEAD or reason == TOO_SLOW, f"a follower does not understand its lead: {reason}")
         return super().handle_garbage(connection, reason, now)
 
 

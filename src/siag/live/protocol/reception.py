@@ -19,6 +19,7 @@ from siag.live.protocol.frame_reader import FrameReader
 
 GRACE = 1.0  # seconds in which the other end may hang up before this one insists
 UNREAD = 1 << 16  # bytes a worker need not have read; and two models, if that is more
+TOO_SLOW = "no complete frame in time"
 TAKEN_OVER = "another connection has taken over this worker's row"
 BEFORE: wire.Expected = {wire.HELLO: wire.JSON_FROM_WORKER}  # the frames that a new connection may send
 
@@ -230,7 +231,7 @@ class Reception(ABC):
             if connection.closing or now > connection.read_by:
                 cut.append(connection)
             else:
-                actions += self.handle_garbage(connection, "no complete frame in time", now)
+                actions += self.handle_garbage(connection, TOO_SLOW, now)
         return cut, actions
 
     def refuse(self, connection: Connection, reason: str, now: float, *, final: bool) -> Actions:

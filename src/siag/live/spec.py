@@ -21,7 +21,7 @@ from siag.losses import Loss
 from siag.methods import SIAG, Method
 from siag.problems import Problem
 from siag.server.guard import Guard
-from siag.server.members import KEEP, Departed
+from siag.server.members import DROP, Departed
 from siag.server.parameter_server import STEP_AT_ONCE
 from siag.steps import Step
 from siag.storage.urls import is_url
@@ -59,7 +59,7 @@ class Spec:
     # How
     server: EveryArrivals | Tick = STEP_AT_ONCE
     guard: Guard | None = None
-    departed: Annotated[Departed, "Rows of workers that left: keep, drop, or a half-life.  [default: keep]"] = KEEP
+    departed: Annotated[Departed, "Rows of workers that left: keep, drop, or a half-life.  [default: drop]"] = DROP
     # What is kept
     loss: Annotated[Callable[[Floats], float] | None, f"{READY_MADE} or module:function, to show and record."] = None
     record: Annotated[int, "Points of the curve to keep, about.  [default: 200]"] = 200

@@ -60,7 +60,7 @@ def test_the_error_bar_of_the_bias_covers_it():
 def test_memory_is_that_of_the_arrays_each_counted_once():
     n, d = PROBLEM.n, PROBLEM.d
     server, worker = memory(Contender("x", SIAG()), PROBLEM)
-    assert server == 8 * (d + n * d + d + 2) + n
+    assert server == 8 * (d + n * d + d + 3) + 2 * n
     assert worker == 0
     for square in (PROBLEM, siag.problems.LeastSquares.random(n=3, d=3, p=4, noise=0.1)):  # n = d must not matter
         _, worker = memory(Contender("x", SCAFFOLD(steps=2, size=0.1)), square)

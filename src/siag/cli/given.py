@@ -24,7 +24,7 @@ MISSING = {  # what to type, where something is missing
     "streams": ("stream", "give --stream for each worker, or --problem"),
     "w0": ("dimension", "give --dimension D, or --w0 FILE.npy, or --problem"),
     "names": ("workers", "give --workers N, or --name A --name B …, or --problem"),
-    "step": ("eta", "give --eta for a constant step, --beta and --gamma for β/(t+γ), or --step"),
+    "step": ("eta", "this method needs one: --eta, --beta and --gamma for β/(t+γ), or --step; or leave out --method"),
     "until": ("iterations", "say when to end, with --iterations, --seconds or --reports"),
 }
 IN_FILE = {  # what to write, where something is missing from a file
@@ -35,7 +35,7 @@ IN_FILE = {  # what to write, where something is missing from a file
     "streams": ("streams", 'write streams = ["module:attribute", …], or a table [problem]'),
     "w0": ("dimension", 'write dimension = D, or w0 = "FILE.npy", or a table [problem]'),
     "names": ("workers", 'write workers = N, or names = ["A", "B", …], or a table [problem]'),
-    "step": ("step", "add the table [step]"),
+    "step": ("step", "this method needs one: add the table [step], or leave out [method]"),
     "until": ("until", "add the table [until], with iterations, seconds or reports"),
 }
 

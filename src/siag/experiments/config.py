@@ -48,7 +48,7 @@ from siag.activity import (
 )
 from siag.foundations import check
 from siag.foundations.errors import BadFile, BadInput, Missing, SiagError
-from siag.methods import Method, check_fit
+from siag.methods import Method, check_fit, step_of
 from siag.problems import LeastSquares, LogisticRegression, Problem, Ridge
 from siag.simulation import MOST, Run, Sweep, simulate, sweep
 from siag.steps import Constant, DelayAdaptive, Harmonic, Step, Switched, theorem
@@ -99,7 +99,7 @@ class Experiment:
     problem: Sequence[Problem]
     method: Sequence[Method]
     activity: Sequence[Activity]
-    step: Sequence[Step]
+    step: Sequence[Step | None]  # `None`: the method's own
     options: Mapping[str, Any]
 
     @property
@@ -239,20 +239,15 @@ def read_tables(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 def build(tables: Mapping[str, Any], folder: Path = Path()) -> Experiment:
     """Turn parsed tables into an experiment; `folder` is where modules of the user's are looked for first."""
-    check_names("file", tables, (*KINDS, "run"), needed=(*KINDS, "run"))
+    check_names("file", tables, (*KINDS, "run"), needed=("problem", "method", "activity", "run"))
     options = _options(tables["run"])
     problems = _parts("problem", tables["problem"], folder)
-    steps = [
-        part
-        for table in _grid("step", tables["step"])
-        for part in (
-            _steps(table, problems, folder) if table.get("kind") == "theorem" else [part_of("step", table, folder)]
-        )
-    ]
+    steps = [_step(table, problems, folder) for table in _grid("step", tables["step"])] if "step" in tables else [None]
     methods, activities = (_parts(role, tables[role], folder) for role in ("method", "activity"))
     made = Experiment(problems, methods, activities, steps, options)
     if made.single:
-        check_fit(problems[0], methods[0], activities[0], steps[0], options["iterations"])
+        step = step_of(methods[0], steps[0])
+        check_fit(problems[0], methods[0], activities[0], step, options["iterations"])
     return made
 
 
@@ -267,11 +262,13 @@ def _options(table: Any) -> dict[str, Any]:
     return dict(table)
 
 
-def _steps(table: Mapping[str, Any], problems: Sequence[Problem], folder: Path) -> list[Step]:
-    """Theorem 1's step takes its constants from the problem, so there can be only one."""
+def _step(table: Mapping[str, Any], problems: Sequence[Problem], folder: Path) -> Step:
+    """A step; Theorem 1's takes its constants from the problem, so there can be only one."""
+    if table.get("kind") != "theorem":
+        return part_of("step", table, folder)  # type: ignore[no-any-return]
     if len(problems) > 1 and not {"mu", "L", "sigma2", "n"} <= table.keys():
         raise BadInput("step.kind", "theorem", "another kind in a sweep over problems", "give mu, L, sigma2 and n")
-    return [part_of("step", {**constants_of(problems[0]), **table}, folder)]
+    return part_of("step", {**constants_of(problems[0]), **table}, folder)  # type: ignore[no-any-return]
 
 
 def _parts(role: str, tables: Any, folder: Path) -> list[Any]:

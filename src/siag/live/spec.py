@@ -18,7 +18,7 @@ from siag.live.monitor.watch import Watcher
 from siag.live.task import Gradient, Source, Task, check_method, check_stream
 from siag.live.until import Until, until_of
 from siag.losses import Loss
-from siag.methods import SIAG, Method
+from siag.methods import SIAG, Automatic, Method, step_of
 from siag.problems import Problem
 from siag.server.guard import Guard
 from siag.server.members import DROP, Departed
@@ -51,7 +51,7 @@ class Spec:
     pauses: Sequence[float] = LEFT_OUT
     names: Annotated[Sequence[str], "A worker's name; repeat it.  [default: 0, 1, …]"] = LEFT_OUT
     w0: Annotated[Floats, "A .npy file with the first parameters, instead of --dimension."] = LEFT_OUT
-    method: Annotated[Method, f"{AS_IN_PYTHON} SGD, SIAG(wait=1.0), Prox(SIAG(), l1=0.1), …  [default: SIAG]"] = (
+    method: Annotated[Method, f"{AS_IN_PYTHON} SGD, SIAG(wait=1.0), …  [default: Automatic, or SIAG with a step]"] = (
         LEFT_OUT
     )
     step: Annotated[Step, f"{AS_IN_PYTHON} DelayAdaptive(gamma=0.1), …; instead of --eta, --beta, --gamma."] = LEFT_OUT
@@ -146,9 +146,10 @@ class Spec:
         """
         method: Any = self.method
         if method is None:
-            return replace(self, method=SIAG()).validate(serving)
-        if self.step is None:
-            raise Missing("step", "give step=siag.steps.Harmonic(beta, gamma), or Constant(eta)")
+            return replace(self, method=Automatic() if self.step is None else SIAG()).validate(serving)
+        step = step_of(method, self.step)
+        if step is not self.step:
+            return replace(self, step=step).validate(serving)
         self._check_kinds()
         method.serve()  # before its step: another step would not help
         method.pair(self.step)

@@ -19,7 +19,8 @@ from siag.foundations.errors import BadInput, SiagError, Unsuitable, shorten
 from siag.foundations.rng import SAMPLES, blank, key, rewind
 from siag.foundations.types import Floats, Record, Rng
 from siag.methods import Exact, Method, Streaming, compute, forget, needs, try_out
-from siag.problems import Problem, sample
+from siag.problems import Problem, curvature, sample
+from siag.problems.problem import difference_along
 from siag.streams.stream import Stop, Stream, resumed
 
 Gradient = Callable[[Floats, Any], Any]
@@ -77,12 +78,26 @@ class Given(NamedTuple):
 
     gradient: Gradient
     pull: Callable[[], Any]  # the next sample; raises `StreamEnded`
+    last: Callable[[], Any]  # the one before it
 
 
 @sample.when(Given)
 def sample_given(oracle: Given, rng: Rng, i: int, w: Floats, out: Floats) -> None:
     """gradient(w, sample) on the next sample, checked."""
-    found = oracle.gradient(w, oracle.pull())
+    write_checked(oracle.gradient(w, oracle.pull()), out)
+
+
+@curvature.when(Given)
+def curvature_given(oracle: Given, rng: Rng, i: int, w: Floats, v: Floats, gradient: Floats, scratch: Floats) -> float:
+    """From the gradients of the last sample."""
+    v = v.view()
+    v.setflags(write=False)
+    write_checked(oracle.gradient(v, oracle.last()), scratch)
+    return difference_along(gradient, scratch, w, v)
+
+
+def write_checked(found: Any, out: Floats) -> None:
+    """Write what a user's gradient has returned to `out`, if it is one."""
     if type(found) is np.ndarray and found.dtype == np.float64 and found.shape == out.shape:
         out[:] = found
         return
@@ -155,16 +170,17 @@ class FromStream(Task):
             self._iterator: Iterator[Any] = made.samples(self._stop) if isinstance(made, Stream) else iter(made)
         except TypeError:
             raise BadInput("stream", made, "something to iterate over") from None
-        self._oracle = Given(self._gradient, self._pull)
+        self._item: Any = None
+        self._oracle = Given(self._gradient, self._pull, lambda: self._item)
 
     def _pull(self) -> Any:
         """The next sample."""
         try:
-            item = next(self._iterator)
+            self._item = next(self._iterator)
         except StopIteration:
             raise StreamEnded from None
         self._drawn += 1
-        return item
+        return self._item
 
     def stop(self) -> None:
         """One of `siag.streams` ends."""

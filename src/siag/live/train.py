@@ -50,16 +50,16 @@ def train(
 ) -> Run:
     """Train one model from many streams, each read by a worker process of its own on this machine.
 
-    Workers come and go at their own speeds, and nobody waits for anybody. With `SIAG` every stream counts the same,
-    however fast its worker is.
+    Workers come and go at their own speeds, and nobody waits for anybody. Every stream counts the same, however fast
+    its worker is, and nobody has to choose a step: that is so with the methods `Automatic` and `SIAG`.
 
     Args:
         gradient: gradient(w, sample) returns the d numbers of a stochastic gradient. It is sent to the workers, so it
             must be a function that can be pickled: one of a module, not a lambda.
         streams: one for each worker: anything to iterate over, or a function that makes it (see `siag.streams`).
         w0: (d,) where to start; 0 with a `problem`.
-        method: what workers send and the server does with it; `SIAG()` by default.
-        step: the sizes of the server's moves.
+        method: what workers send and the server does with it; by default `Automatic()`, or with a step `SIAG()`.
+        step: the sizes of the server's moves; `Automatic` finds them itself.
         until: how many iterations, or an `Until`; by default until all streams have ended.
         problem: instead of `gradient` and `streams`: a problem whose n workers draw samples of their own.
         seed: of the problem's samples.
@@ -98,7 +98,7 @@ def train(
     Example:
         >>> import siag
         >>> problem = siag.problems.LeastSquares.random(n=2, d=3, p=2, noise=0.1)
-        >>> run = train(problem=problem, step=siag.steps.Harmonic(1.0, 50), until=300)
+        >>> run = train(problem=problem, until=300)
         >>> int(run.t[-1]), bool(run.error[0, -1] < run.error[0, 0])
         (300, True)
     """

@@ -3,6 +3,7 @@
 from siag.methods.ace import ACE
 from siag.methods.adpsgd import ADPSGD
 from siag.methods.async_sgd import AsyncSGD
+from siag.methods.automatic import Automatic
 from siag.methods.averaged import Averaged
 from siag.methods.curvature import CurvatureIAG
 from siag.methods.dude import DuDe
@@ -10,7 +11,7 @@ from siag.methods.fedasync import FedAsync
 from siag.methods.fedavg import FedAvg
 from siag.methods.fedbuff import FedBuff
 from siag.methods.fedprox import FedProx
-from siag.methods.fit import check_fit
+from siag.methods.fit import check_fit, step_of
 from siag.methods.iag import IAG
 from siag.methods.incremental import Incremental
 from siag.methods.lag import LAG
@@ -56,6 +57,7 @@ __all__ = [
     "SGD",
     "SIAG",
     "AsyncSGD",
+    "Automatic",
     "Averaged",
     "CurvatureIAG",
     "DuDe",
@@ -85,6 +87,7 @@ __all__ = [
     "receive",
     "rows_left",
     "shown",
+    "step_of",
     "table",
     "try_method",
     "try_out",

@@ -12,7 +12,7 @@ from siag.foundations.errors import Unsuitable
 from siag.foundations.memory import check_fits
 from siag.foundations.types import Floats, Record, Rng
 from siag.methods.method import Exact, advance, compute, receive
-from siag.methods.table import SEEN, Aggregated, Table, rows_left
+from siag.methods.table import SEEN, Aggregated, Table, rows_left, sum_anew
 from siag.problems import Problem, hessian
 
 
@@ -107,7 +107,7 @@ def replace_model(state: Bent, i: int, message: Floats, age: int) -> None:
 def step_along_models(state: Bent, eta: float) -> None:
     """w ← w − (η/n) (b + H w), with the sums b and H."""
     w, table, slope = state.w, state.table, state.slope
-    advance(table, 0.0)  # moves nothing, but sums anew if that is due
+    sum_anew(table)
     if table.tally[SEEN] >= table.quorum:
         n, d = rows_left(table), w.size
         for j in range(d):

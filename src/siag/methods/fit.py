@@ -4,10 +4,20 @@ from __future__ import annotations
 
 from siag.activity import Activity, lasts
 from siag.foundations import check
-from siag.foundations.errors import Unsuitable
+from siag.foundations.errors import Missing, Unsuitable
 from siag.methods.method import Method
 from siag.problems import Problem
 from siag.steps import Step
+
+
+def step_of(method: Method, step: Step | None) -> Step:
+    """The step given, or the one that the method takes where none is."""
+    if step is not None or not isinstance(method, Method):
+        return step  # where it is none, neither is the method one, and `check_fit` says so
+    if method.default_step is None:
+        name = type(method).__name__
+        raise Missing("step", f"{name} needs one, such as siag.steps.Harmonic(beta, gamma); Automatic needs none")
+    return method.default_step
 
 
 def check_fit(problem: Problem, method: Method, activity: Activity, step: Step, iterations: int) -> None:

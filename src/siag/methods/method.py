@@ -56,6 +56,8 @@ class Method(ABC):
 
     NO_PROX: ClassVar[str] = ""  # why `Prox` cannot stand around it, and what to do instead
 
+    default_step: ClassVar[Step | None] = None  # where none is given; `None`: one must be
+
     split: ClassVar[bool] = False
     """Whether the server half can be split over several servers, each with some of the coordinates.
 

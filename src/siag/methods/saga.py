@@ -10,7 +10,7 @@ import numpy as np
 from siag.foundations.types import Floats, Integers, Record
 from siag.methods.by_sample import BySample
 from siag.methods.method import advance, receive
-from siag.methods.table import SEEN, Table, rows_left
+from siag.methods.table import SEEN, Table, rows_left, sum_anew
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +67,7 @@ def replace_and_compare(state: Jump, i: int, message: Floats, age: int) -> None:
 def step_unbiased(state: Jump, eta: float) -> None:
     """w ← w − η [change/|A| + (g − change)/n]: g − change is the sum of the table before this iteration."""
     table, change = state.table, state.change
-    advance(table, 0.0)  # moves nothing, but sums anew if that is due
+    sum_anew(table)
     n, arrived = rows_left(table), state.arrived[0]
     if arrived > 0:
         for j in range(state.w.size):

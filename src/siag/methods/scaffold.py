@@ -12,7 +12,7 @@ from siag.foundations.types import Floats, Record, Rng
 from siag.methods.local import Local, check_local, descend, local, tuned_local
 from siag.methods.method import Method, advance, compute, cost, forget, ready, receive, shown
 from siag.methods.sgd import Fresh
-from siag.methods.table import Table, rows_left, table
+from siag.methods.table import Table, rows_left, sum_anew, table
 from siag.steps import Step
 
 
@@ -109,7 +109,7 @@ def take_both(state: Controlled, i: int, message: Floats, age: int) -> None:
 def move_both(state: Controlled, eta: float) -> None:
     """Step x ← x − (η/|S|) Σ (x − y_i), and c ← (1/n) Σ c_i."""
     advance(state.fresh, eta)
-    advance(state.table, 0.0)  # moves nothing, but sums the rows anew if that is due
+    sum_anew(state.table)
     n = rows_left(state.table)
     for j in range(state.w.size):
         state.table.w[j] = state.table.total[j] / n

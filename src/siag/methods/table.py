@@ -87,9 +87,9 @@ def replace_row(state: Table, i: int, message: Floats, age: int) -> None:
         state.tally[GONE] -= 1
 
 
-@advance.when(Table)
-def step_along_total(state: Table, eta: float) -> None:
-    """w ← w − (η/n) g, eq. (siag), after summing anew if that is due; n counts the rows that are not gone."""
+@part
+def sum_anew(state: Table) -> None:
+    """g ← Σ g_i, summed row by row, if that is due."""
     n = state.rows.shape[0]
     if state.resum > 0 and state.tally[SINCE] >= state.resum * n:
         state.tally[SINCE] = 0
@@ -97,6 +97,12 @@ def step_along_total(state: Table, eta: float) -> None:
         for i in range(n):
             for j in range(state.total.size):
                 state.total[j] += np.float64(state.rows[i, j])
+
+
+@advance.when(Table)
+def step_along_total(state: Table, eta: float) -> None:
+    """w ← w − (η/n) g, eq. (siag), after summing anew if that is due; n counts the rows that are not gone."""
+    sum_anew(state)
     if state.tally[SEEN] >= state.quorum:
         left = rows_left(state)
         for j in range(state.w.size):

@@ -2,7 +2,17 @@
 
 from siag.problems.least_squares import LeastSquares
 from siag.problems.logistic_regression import LogisticRegression
-from siag.problems.problem import Constants, Problem, exact, hessian, sample
+from siag.problems.problem import Constants, Problem, curvature, exact, hessian, sample
 from siag.problems.ridge import Ridge
 
-__all__ = ["Constants", "LeastSquares", "LogisticRegression", "Problem", "Ridge", "exact", "hessian", "sample"]
+__all__ = [
+    "Constants",
+    "LeastSquares",
+    "LogisticRegression",
+    "Problem",
+    "Ridge",
+    "curvature",
+    "exact",
+    "hessian",
+    "sample",
+]

@@ -11,9 +11,9 @@ import numpy as np
 
 from siag.foundations import check
 from siag.foundations.dispatch import compiled
-from siag.foundations.rng import chi_square_from, normals
+from siag.foundations.rng import chi_square, chi_square_from, normals
 from siag.foundations.types import Floats, Record, Rng
-from siag.problems.problem import Constants, Problem, exact, hessian, sample
+from siag.problems.problem import Constants, Problem, curvature, exact, hessian, sample
 
 SAMPLERS = ("exact", "literal")
 U1, U2, U3 = (np.uint64(k) for k in (1, 2, 3))
@@ -190,6 +190,14 @@ def sample_projected(oracle: Projected, rng: Rng, i: int, w: Floats, out: Floats
     back = (zr - r * inner(out, zeta) * inverse) * inverse
     for j in range(d):
         out[j] = r * zeta[j] + back * out[j]
+
+
+@curvature.when(Projected)
+def curvature_projected(
+    oracle: Projected, rng: Rng, i: int, w: Floats, v: Floats, gradient: Floats, scratch: Floats
+) -> float:
+    """‖A(w − v)‖² has the law of ‖w − v‖² χ²_p. There is no A to keep, so it is independent of the gradient."""
+    return apart(w, v, scratch) * chi_square(rng, oracle.p)
 
 
 @sample.when(Literal)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from siag.foundations import check
-from siag.foundations.dispatch import verb
+from siag.foundations.dispatch import compiled, optional_verb, verb
 from siag.foundations.errors import Unsuitable
 from siag.foundations.types import Floats, Record, Rng
 
@@ -93,3 +93,22 @@ def exact(oracle: Record, i: int, w: Floats, out: Floats) -> None:
 @verb
 def hessian(oracle: Record, i: int, w: Floats, out: Floats) -> None:
     """Worker: write ∇²F_i(w) to `out`, (d, d). Must not write to w."""
+
+
+@compiled
+def difference_along(x: Floats, y: Floats, w: Floats, v: Floats) -> float:
+    """(x − y)·(w − v)."""
+    total = 0.0
+    for j in range(w.size):
+        total += (x[j] - y[j]) * (w[j] - v[j])
+    return total
+
+
+@optional_verb
+def curvature(oracle: Record, rng: Rng, i: int, w: Floats, v: Floats, gradient: Floats, scratch: Floats) -> float:
+    """Worker: (∇f_i(w; ξ) − ∇f_i(v; ξ))·(w − v), where `gradient` is ∇f_i(w; ξ) and `rng` as before ξ was drawn.
+
+    By default the same ξ is drawn again. An oracle that does not make gradients of samples draws it from its law.
+    """
+    sample(oracle, rng, i, v, scratch)
+    return difference_along(gradient, scratch, w, v)

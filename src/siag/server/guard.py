@@ -185,14 +185,14 @@ def refusal_for(
 
 
 @compiled
-def square_norm(message: Floats) -> float:
-    """‖message‖²; NaN or infinite if one of its numbers is.
+def square_norm(message: Floats, d: int) -> float:
+    """The squared norm of the first d numbers, the gradient; NaN or infinite if any number of the message is.
 
     Written by hand because NumPy's `dot` spreads long arrays over all cores, which the workers need. Eight sums at a
     time, and indices without sign, as in `siag.problems.least_squares.apart`.
     """
     s0 = s1 = s2 = s3 = s4 = s5 = s6 = s7 = 0.0
-    for k in range(message.size // 8):
+    for k in range(d // 8):
         j = np.uint64(8 * k)
         s0 += message[j] * message[j]
         s1 += message[j + U1] * message[j + U1]
@@ -202,6 +202,8 @@ def square_norm(message: Floats) -> float:
         s5 += message[j + U5] * message[j + U5]
         s6 += message[j + U6] * message[j + U6]
         s7 += message[j + U7] * message[j + U7]
-    for rest in range(message.size - message.size % 8, message.size):
+    for rest in range(d - d % 8, d):
         s0 += message[rest] * message[rest]
+    for beyond in range(d, message.size):
+        s0 += 0.0 * message[beyond]
     return ((s0 + s1) + (s2 + s3)) + ((s4 + s5) + (s6 + s7))

@@ -95,5 +95,5 @@ def warm_up(method: Method, bounds: Bounds) -> tuple[Callable[..., int], Callabl
     admit(*one_report)
     admit_all(*several)
     move(state, 0.0)
-    square_norm(message)
+    square_norm(message, 1)
     return admit.settled(*one_report), admit_all.settled(*several)

@@ -194,7 +194,7 @@ class ParameterServer:
         if message.dtype != FLOAT or message.shape != (self.message_size,):
             self._refuse(row, Refused.malformed(message, self.message_size), now)
         if square is None:
-            square = square_norm(message)
+            square = square_norm(message, self.d)
         go = self.arrived + 1 >= self._k
         if self.sizes.rule is not None:  # it must hear of the report before it is asked for the size
             self._settle(row, stamp, sample, square, now)

@@ -20,7 +20,7 @@ from siag.foundations.rng import SAMPLES, blank, key
 from siag.foundations.schedule import points
 from siag.foundations.types import Floats, Integers, Record
 from siag.foundations.version import __version__
-from siag.methods import Method, answer, check_fit, check_parts, shown, try_method, try_problem
+from siag.methods import Method, answer, check_fit, check_parts, shown, step_of, try_method, try_problem
 from siag.problems import Problem, sample
 from siag.simulation.aged import aged_events, aged_schedule
 from siag.simulation.in_flight import Flight, follow_events
@@ -39,7 +39,7 @@ def simulate(
     problem: Problem,
     method: Method,
     activity: Activity,
-    step: Step,
+    step: Step | None = None,
     *,
     iterations: int,
     repeats: int = 1,
@@ -59,7 +59,7 @@ def simulate(
         problem: what to minimise.
         method: what workers send and the server does with it.
         activity: who reports when.
-        step: the sizes of the server's moves.
+        step: the sizes of the server's moves; left out for a method that finds them itself, as `Automatic` does.
         iterations: how many moves.
         repeats: independent runs; they run in parallel.
         seed: of all randomness of the runs (a problem drawn at random has a seed of its own).
@@ -82,6 +82,7 @@ def simulate(
         True
     """
     iterations, repeats = check.integer("iterations", iterations), check.integer("repeats", repeats, high=MOST)
+    step = step_of(method, step)
     check_fit(problem, method, activity, step, iterations)
     start = np.zeros(problem.d) if w0 is None else check.floats("w0", w0, (problem.d,))
     job = Job(problem, method, activity, step, iterations, check.seed(seed), start, check.truth("compiled", compiled))

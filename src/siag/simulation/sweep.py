@@ -22,7 +22,7 @@ from siag.foundations.files import writable_folder
 from siag.foundations.parallel import Progress, Watch, cores, run_all
 from siag.foundations.schedule import points
 from siag.foundations.types import Floats, Integers
-from siag.methods import Method, check_fit
+from siag.methods import Method, check_fit, step_of
 from siag.problems import Problem
 from siag.simulation.iterate import Track
 from siag.simulation.run import Run, load
@@ -57,7 +57,7 @@ def sweep(
     problem: Problem | Sequence[Problem],
     method: Method | Sequence[Method],
     activity: Activity | Sequence[Activity],
-    step: Step | Sequence[Step],
+    step: Step | Sequence[Step | None] | None = None,
     *,
     iterations: int,
     repeats: int = 1,
@@ -76,7 +76,7 @@ def sweep(
         problem: one, or several.
         method: one, or several.
         activity: one, or several.
-        step: one, or several.
+        step: one, or several; left out for methods that find their own.
         iterations: as in `simulate`.
         repeats: as in `simulate`.
         seed: as in `simulate`.
@@ -139,6 +139,7 @@ def _axis(name: str, values: Any) -> list[Any]:
 def _job(combination: tuple[Any, ...], iterations: int, seed: int, threads: int) -> Job:
     """One combination, if its parts fit together, and into memory as often as there are threads."""
     problem, method, activity, step = combination
+    step = step_of(method, step)
     try:
         check_fit(problem, method, activity, step, iterations)
         job = Job(problem, method, activity, step, iterations, seed, np.zeros(problem.d), True)

@@ -3,6 +3,7 @@
 - `Follow`: the lines of a file that grows.
 - `Directory`: the lines of files that appear in a folder.
 - `labelled`: the rows of files as pairs (x, y) of features and label.
+- `Repeated`: finite data, such as a list or a DataFrame, pass after pass; workers read these so by themselves.
 - `Buffered`: any stream, read ahead by a thread, for a worker that is slower than its data.
 - `Batched`: samples of any stream put together, by number, by time, or all that have come.
 - `Rows`: the rows of a Ray Dataset; `split` deals those of one out to many workers, a `Part` each.
@@ -25,7 +26,21 @@ from siag.streams.follow import Follow
 from siag.streams.labelled import labelled
 from siag.streams.paced import Paced
 from siag.streams.parts import Part, split
+from siag.streams.repeated import Repeated
 from siag.streams.rows import Rows
 from siag.streams.stream import Stop, Stream
 
-__all__ = ["Batched", "Buffered", "Directory", "Follow", "Paced", "Part", "Rows", "Stop", "Stream", "labelled", "split"]
+__all__ = [
+    "Batched",
+    "Buffered",
+    "Directory",
+    "Follow",
+    "Paced",
+    "Part",
+    "Repeated",
+    "Rows",
+    "Stop",
+    "Stream",
+    "labelled",
+    "split",
+]

@@ -25,6 +25,7 @@ from siag.methods import (
     SGD,
     SIAG,
     AsyncSGD,
+    Automatic,
     Averaged,
     CurvatureIAG,
     DuDe,
@@ -101,6 +102,7 @@ class Contender:
 
 CONTENDERS: Sequence[Contender] = (
     Contender("sIAG", SIAG(), TABLE),
+    Contender("automatic sIAG", Automatic(), TABLE, "none"),
     Contender("delay-adaptive sIAG", SIAG(wait=1.0), TABLE, "DelayAdaptive", DelayAdaptive),
     Contender("DuDe-ASGD", DuDe(), TABLE),
     Contender("ACE", ACE(), TABLE),

@@ -39,6 +39,8 @@ class Tuned:
     @property
     def edge(self) -> bool:
         """Whether the best was the largest or smallest tried, so that a wider search might find a better one."""
+        if not self.tries:
+            return False
         etas = [eta for eta, _ in self.tries]
         return self.eta in (min(etas), max(etas))
 
@@ -89,7 +91,9 @@ class Trial:
         return self._run(eta, repeats, self.seed, record, longer, threads)
 
     def tune(self, unit: float) -> Tuned:
-        """Search for the best η."""
+        """Search for the best η; a method that finds its steps itself has nothing to search for."""
+        if self.contender.method.default_step is not None:
+            return Tuned(1.0, ())
 
         def attempt(eta: float, repeats: int) -> float:
             run = self._run(eta, repeats, (self.seed + SEEDS) % 2**64, 1, 1, 1)

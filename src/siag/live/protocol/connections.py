@@ -84,8 +84,8 @@ class Connections(Reception):
         self._method = described(self.server.method)
         self._outbox: Outbox[Reply] = Outbox(session)
         self._scratch = np.zeros(self.server.message_size)
-        square_norm(self._scratch)
-        self._square = square_norm.settled(self._scratch)
+        square_norm(self._scratch, self.server.d)
+        self._square = square_norm.settled(self._scratch, self.server.d)
         self._small = sent + wire.HEADER.size <= wire.STAGE
         self._remarked = -math.inf
 
@@ -240,7 +240,7 @@ class Connections(Reception):
         if self._small:  # on the stage it may lie anywhere; compiled code wants it aligned
             self._scratch[:] = message
             message = self._scratch
-        return self._take(connection, row, head, now, message, self._square(message))
+        return self._take(connection, row, head, now, message, self._square(message, self.server.d))
 
     def _take(self, connection: Connection, row: int, head: wire.Head, now: float, *report: Any) -> Actions:
         """Have the session take a report, its numbers and squared norm, or that there is nothing to send; answer."""

@@ -175,7 +175,7 @@ class FollowerConnections(Reception):
         connection.reader.expected = SILENT  # nothing may come to where a large array lies until it was taken
         self.server.pending[row] = head.sample, message
         note = wire.head(wire.NOTE, NOTE.size, self._visits[row], head.sample)
-        return self._tell(note + NOTE.pack(row, square_norm(message)))
+        return self._tell(note + NOTE.pack(row, square_norm(message, message.size)))
 
     def _follow(self, orders: memoryview, now: float) -> Iterator[Action]:
         """Do what the lead has done, each order when what the one before has to be sent was sent."""

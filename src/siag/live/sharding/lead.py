@@ -260,7 +260,7 @@ class LeadConnections(Connections):
         for link in self._links:
             del self._notes[link.k, row]
         try:
-            return self._take(connection, row, head, now, message, sum([self._square(message), *squares]))
+            return self._take(connection, row, head, now, message, sum([self._square(message, message.size), *squares]))
         except wire.BadFrame as error:
             return self.handle_garbage(connection, str(error), now)
 

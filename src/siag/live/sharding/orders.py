@@ -141,7 +141,7 @@ class SliceServer:
         take(small, 0, one, 0, 1, 0.0)
         move(small, 0.0)
         fade_away(small, 0, 0.0)
-        square_norm(one)
+        square_norm(one, 1)
 
     @property
     def arrays(self) -> dict[str, np.ndarray[Any, Any]]:

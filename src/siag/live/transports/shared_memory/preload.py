@@ -5,6 +5,6 @@ import numpy as np
 from siag.live.transports.shared_memory import worker
 from siag.server.guard import square_norm
 
-square_norm(np.zeros(1))
+square_norm(np.zeros(1), 1)
 
 __all__ = ["worker"]

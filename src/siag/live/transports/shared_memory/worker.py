@@ -60,13 +60,13 @@ def work(memory: Memory, row: int, d: int, task: Task, bell: Connection, answers
         if os.read(answer, 1) != GO:
             return
         task.begin(row, len(squares), d, int(notes[SAMPLE]))
-        square_norm(out)
-        square, compute, read, write = square_norm.settled(out), task.compute, os.read, os.write
+        square_norm(out, d)
+        square, compute, read, write = square_norm.settled(out, d), task.compute, os.read, os.write
         spin = Waiter(answer).spin
         while True:
             send = compute(w, out)
             notes[SAMPLE] = task.sample
-            squares[row] = square(out)  # here, where it costs the server nothing
+            squares[row] = square(out, d)  # here, where it costs the server nothing
             write(ring, report if send else skip)
             spin()
             reply = read(answer, 1)

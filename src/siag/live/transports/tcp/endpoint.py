@@ -45,7 +45,9 @@ class Endpoint:
         self._near = 0  # connections from this machine
         self._scheduled = False
         self._at_once = reception.shown.nbytes + wire.HEADER.size <= wire.STAGE and wire.NATIVE
-        self._model = (-1, -1, b"")  # an epoch, a version, and the frame with its w
+        self._frame = bytearray(wire.HEADER.size + reception.shown.nbytes)  # a MODEL, all of it …
+        self._sent = (-1, -1)  # … of this epoch and version …
+        self._borrowed = False  # … and whether a transport may still have to send it
         for source in reception.sources:
             self._loop.add_reader(source.fileno(), self._hear, source)
 
@@ -81,13 +83,16 @@ class Endpoint:
             return
         if peer.show(action):
             return
-        epoch = self.reception.epoch
-        if self._model[:2] != (epoch, version):  # one copy for all who get it: w moves on meanwhile
-            numbers = shown.astype("<f8", copy=False)
-            self._model = epoch, version, b"".join((wire.head(wire.MODEL, shown.nbytes, version), numbers.data))
+        if self._sent != (self.reception.epoch, version):  # one copy for all who get it: w moves on meanwhile
+            if self._borrowed:
+                self._frame, self._borrowed = bytearray(len(self._frame)), False
+            wire.HEADER.pack_into(self._frame, 0, shown.nbytes, wire.MODEL, wire.ZEROS, version, 0)
+            memoryview(self._frame)[wire.HEADER.size :] = shown.astype(wire.FLOAT, copy=False).data.cast("B")
+            self._sent = self.reception.epoch, version
         if before:
             write(before)
-        write(self._model[2])  # header and all: a worker is woken once
+        write(self._frame)  # header and all: a worker is woken once
+        self._borrowed |= peer.transport.get_write_buffer_size() > 0  # a transport may keep what it could not send
 
     def _hear(self, source: Any) -> None:
         """Something that is no worker has something to say."""

@@ -1,0 +1,319 @@
+"""sIAG with steps nobody has to choose: they follow from gradients, ages and curvatures that workers report."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from siag.foundations import check
+from siag.foundations.dispatch import compiled, part
+from siag.foundations.errors import Unsuitable
+from siag.foundations.types import Booleans, Floats, Integers, Record, Rng
+from siag.methods.method import Streaming, advance, answer, compute, cost, fade, forget, ready, receive
+from siag.methods.table import SINCE, Aggregated, Table, rows_left, sum_anew, table
+from siag.problems import curvature, sample
+from siag.steps import Constant, Step
+
+GROWTH = 1.5  # of r over S/‖w − w_0‖, which bounds the distance to the optimum from below
+FIRST = 0.3  # of ‖ḡ‖/L, which does too, on quadratics
+TIMES = 2.0  # the factor of r²/√V
+SCALE = Constant(1.0)  # the step it is given by default: its own, as they are
+
+REACH, PROGRESS, SQUARES, WEIGHTS, AGES2, BENT = range(6)  # the entries of `sums`: r, S, V, Σ weights, Σ a_i², Σ h_i
+NOW, HEARD, AGES, KNOWN, NEWS, STEPS = range(6)  # of `counts`: t, workers heard, Σ a_i, h's, whether a first came, k
+
+
+@dataclass(frozen=True, kw_only=True)
+class Automatic(Aggregated):
+    r"""sIAG whose steps need no constant of the problem, no horizon and no bound on ages.
+
+        w^{t+1} = w^t − η_t ḡ,    ḡ = (1/n) Σ_i g_i,    g_i = ∇f_i(v_i; ξ_i) the latest gradient of worker i
+
+    With its gradient a worker sends b_i = ⟨g_i, v_i⟩ and, measured anew with its reports 2, 3, 5, 9, 17, …, the
+    curvature of a sample between the points of its last two reports,
+
+        h_i = |⟨∇f_i(v; ξ) − ∇f_i(v′; ξ), v − v′⟩| / ‖v − v′‖²,
+
+    which takes one gradient more. Both gradients are of one sample, so however short the way is, h_i has no noise.
+    The server has heard m workers; a is the root mean square age of their rows, G = ‖Σ g_i‖/m, L the mean of the h_i:
+
+        r   ← max(r, 1.5 S/‖w − w_0‖),  and when a first h_i comes and half have sent one, r ← max(r, 0.3 ‖ḡ‖/L)
+        V   ← V + r² G² (1 + a)
+        η   = min(2 r²/√(V + r² G² (1 + a)²), 1/(L (1 + a))),  before there is an h_i 2 r²/√V
+        S   ← S + η (⟨ḡ, w_0⟩ − (1/n) Σ b_i)
+
+    r starts at `start` (1 + ‖w_0‖). S/‖w − w_0‖ bounds the distance to the optimum from below, up to what stale rows
+    and unlike workers make of it, so r grows to that distance and stops. There is no proof with stale rows; `make
+    bench` shows how far this is from the best `Harmonic`. The result is the mean of the w^{t+1}, the k-th step
+    counting k r²/G: later ones more, those along long gradients less. Workers read w.
+
+    A stream that drifts is not followed: steps shrink for good. Use `SIAG` with `Constant` there.
+
+    Args:
+        resum: as in `SIAG`.
+        wait: as in `SIAG`; moving from the first report on is what it was made for.
+        rows: as in `SIAG`.
+        start: what r starts from, far below the distance to go; it hardly matters.
+
+    Example:
+        >>> Automatic()
+        Automatic(resum=64, wait=0.0, rows='float64', start=1e-06)
+
+    References:
+        A. Defazio, K. Mishchenko, "Learning-rate-free learning by D-adaptation", ICML 2023: the bound S/‖w − w_0‖.
+        A. Khaled, K. Mishchenko, C. Jin, "DoWG unleashed: an efficient universal parameter-free gradient descent
+        method", NeurIPS 2023: squares weighted by r².
+        B. McMahan, M. Streeter, "Delay-tolerant algorithms for asynchronous distributed online learning", NeurIPS
+        2014: squares counted by age.
+    """
+
+    NO_PROX = "it measures how far w has come along gradients alone; use Prox(SIAG()) and a step"
+
+    default_step = SCALE
+
+    start: float = 1e-6
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "start", check.real("start", self.start, above=0))
+
+    def message(self, d: int, n: int) -> int:
+        """The gradient, ⟨g, v⟩ and the curvature."""
+        return d + 2
+
+    def init(self, w0: Floats, n: int) -> Record:
+        """An empty table, whose rows end with ⟨g, v⟩."""
+        rows = table(w0, n, self.resum, self.wait, self.rows, w0.size + 1)
+        sums, counts = np.zeros(6), np.zeros(6, np.int64)
+        sums[REACH] = self.start * (1.0 + float(np.linalg.norm(w0)))
+        stamps, bends, met = np.zeros(n, np.int64), np.zeros(n), np.zeros(n, np.bool_)
+        return Steered(rows.w, rows, w0.copy(), w0.copy(), stamps, bends, met, sums, counts)
+
+    def recruit(self, w0: Floats, n: int) -> Record:
+        """Workers that have reported nothing yet."""
+        zeros, due = np.zeros(n, np.int64), np.full(n, 2)
+        points, scratch = np.zeros((n, w0.size)), np.zeros(w0.size)
+        return Measuring(Streaming(), points, zeros, due, np.zeros(n), scratch, np.ones(1, np.int64))
+
+    def pair(self, step: Step) -> None:
+        """Refuse sizes of the user's own, but for a factor."""
+        if not isinstance(step, Constant):
+            raise Unsuitable(
+                f"Automatic chooses its steps itself and cannot take {step!r}; leave the step out, "
+                "or use SIAG with it; Constant(c) makes every step c times as long"
+            )
+
+    def tuned(self, eta: float, gamma: float) -> tuple[Automatic, Step]:
+        """As it is: there is nothing to search for."""
+        return self, SCALE
+
+
+class Measuring(NamedTuple):
+    """What workers remember to measure curvatures."""
+
+    source: Streaming
+    points: Floats  # (n, d) where the last report was computed, kept if the next is to measure
+    reports: Integers  # (n,) how many each has sent
+    due: Integers  # (n,) from which of them on to measure next
+    bends: Floats  # (n,) the curvature measured last, 0 before
+    scratch: Floats  # (d,)
+    work: Integers  # (1,) gradients the last message took
+
+
+@compiled
+def inner(x: Floats, y: Floats) -> float:
+    """x·y."""
+    total = 0.0
+    for j in range(x.size):
+        total += x[j] * y[j]
+    return total
+
+
+@compiled
+def apart(x: Floats, y: Floats) -> float:
+    """‖x − y‖²."""
+    total = 0.0
+    for j in range(x.size):
+        total += (x[j] - y[j]) * (x[j] - y[j])
+    return total
+
+
+@compute.when(Measuring)
+def send_curvature_too(memory: Measuring, oracle: Record, rng: Rng, i: int, w: Floats, out: Floats) -> bool:
+    """[g, ⟨g, w⟩, h], h being measured with reports 2, 3, 5, 9, …, or at the next that read another w."""
+    d = w.size
+    gradient, point = out[:d], memory.points[i]
+    before = rng[0]
+    sample(oracle, rng, i, w, gradient)
+    memory.reports[i] += 1
+    memory.work[0] = 1
+    number = memory.reports[i]
+    square = apart(w, point) if number >= memory.due[i] else 0.0
+    if square > 0.0:
+        rng[0] = before
+        bend = abs(curvature(oracle, rng, i, w, point, gradient, memory.scratch)) / square
+        memory.work[0] = 2
+        memory.due[i] = 2 * number - 1
+        if bend < np.inf:
+            memory.bends[i] = bend
+    if number + 1 >= memory.due[i]:
+        point[:] = w
+    out[d] = inner(gradient, w)
+    out[d + 1] = memory.bends[i]
+    return True
+
+
+@cost.when(Measuring)
+def gradients_taken(memory: Measuring) -> int:
+    """Two, if a curvature was measured."""
+    return int(memory.work[0])
+
+
+@forget.when(Measuring)
+def measure_anew(memory: Measuring, i: int) -> None:
+    """Nothing has been reported."""
+    memory.points[i] = 0.0
+    memory.reports[i] = 0
+    memory.due[i] = 2
+    memory.bends[i] = 0.0
+
+
+class Steered(NamedTuple):
+    """A table, and what its steps follow from."""
+
+    w: Floats  # (d,) the table's own
+    table: Table  # of rows (d + 1,): g_i, ⟨g_i, v_i⟩
+    origin: Floats  # (d,) w_0
+    mean: Floats  # (d,) the result
+    stamps: Integers  # (n,) the iteration whose w worker i's row was computed from
+    bends: Floats  # (n,) h_i, 0 where none has come
+    met: Booleans  # (n,) whether worker i has ever sent one
+    sums: Floats  # (6,) r, S, V and the sum of weights; Σ a_i² and Σ h_i over the workers heard
+    counts: Integers  # (6,) iterations, workers heard, Σ a_i, h's there are, whether a first one came, steps
+
+
+@part
+def leave_out(state: Steered, i: int) -> None:
+    """Row i is no longer among those heard."""
+    age = state.counts[NOW] - state.stamps[i]
+    state.counts[HEARD] -= 1
+    state.counts[AGES] -= age
+    state.sums[AGES2] -= float(age) * age
+
+
+@part
+def sum_ages_anew(state: Steered) -> None:
+    """Σ a_i² and Σ h_i, of which rounding errors are left when a large one has gone."""
+    squares = bends = 0.0
+    for i in range(state.stamps.size):
+        if state.table.seen[i] and not state.table.gone[i]:
+            age = float(state.counts[NOW] - state.stamps[i])
+            squares += age * age
+            bends += state.bends[i]
+    state.sums[AGES2] = squares
+    state.sums[BENT] = bends
+
+
+@part
+def set_bend(state: Steered, i: int, bend: float) -> None:
+    """h_i ← bend, 0 meaning that there is none."""
+    state.sums[BENT] += bend - state.bends[i]
+    state.counts[KNOWN] += int(bend > 0.0) - int(state.bends[i] > 0.0)
+    state.bends[i] = bend
+
+
+@receive.when(Steered)
+def take_curvature_too(state: Steered, i: int, message: Floats, age: int) -> None:
+    """g_i, b_i, h_i ← message; the sums of ages with them."""
+    rows, d = state.table, state.w.size
+    if rows.seen[i] and not rows.gone[i]:
+        leave_out(state, i)
+    state.counts[HEARD] += 1
+    state.counts[AGES] += age
+    state.sums[AGES2] += float(age) * age
+    state.stamps[i] = state.counts[NOW] - age
+    receive(rows, i, message[: d + 1], age)
+    if message[d + 1] > 0.0:
+        if not state.met[i]:
+            state.met[i] = True
+            state.counts[NEWS] = 1
+        set_bend(state, i, message[d + 1])
+
+
+@part
+def size_of_step(state: Steered, factor: float, length: float, along: float, moved: float) -> float:
+    """η times a factor, given ‖Σ g_i‖, ⟨Σ g_i, w_0⟩ and ‖w − w_0‖; r, V, S and the sum of weights move on."""
+    sums, counts = state.sums, state.counts
+    heard, left = counts[HEARD], rows_left(state.table)
+    norm, age = length / heard, math.sqrt(max(sums[AGES2], 0.0) / heard)
+    bend = sums[BENT] / counts[KNOWN] if counts[KNOWN] > 0 else 0.0
+    if moved > 0.0:
+        sums[REACH] = max(sums[REACH], GROWTH * sums[PROGRESS] / moved)
+    if counts[NEWS] == 1 and 2 * counts[KNOWN] >= left and bend > 0.0:
+        sums[REACH] = max(sums[REACH], FIRST * length / left / bend)
+    counts[NEWS] = 0
+    counts[STEPS] += 1
+    reach = sums[REACH]
+    square = reach * norm * reach * norm
+    sums[SQUARES] += square * (1.0 + age)
+    if bend > 0.0:
+        eta = TIMES * reach * reach / math.sqrt(sums[SQUARES] + square * (1.0 + age) * (1.0 + age))
+        eta = min(eta, 1.0 / (bend * (1.0 + age)))
+    else:
+        eta = TIMES * reach * reach / math.sqrt(sums[SQUARES])
+    eta *= factor
+    sums[PROGRESS] += eta * (along - state.table.total[state.w.size]) / left
+    sums[WEIGHTS] += weight_of_step(state, norm)
+    return float(eta)
+
+
+@part
+def weight_of_step(state: Steered, norm: float) -> float:
+    """k r²/G, by which the iterate counts in the mean."""
+    return float(state.counts[STEPS] * state.sums[REACH] * state.sums[REACH] / norm)
+
+
+@advance.when(Steered)
+def step_by_itself(state: Steered, eta: float) -> None:
+    """A step of the size found, times η; every row is one iteration older after it."""
+    w, rows, origin, mean, counts = state.w, state.table, state.origin, state.mean, state.counts
+    sum_anew(rows)
+    if rows.tally[SINCE] == 0:
+        sum_ages_anew(state)
+    if ready(rows) and counts[HEARD] > 0:
+        length2 = along = moved2 = 0.0
+        for j in range(w.size):
+            sum_j, way = rows.total[j], w[j] - origin[j]
+            length2 += sum_j * sum_j
+            along += sum_j * origin[j]
+            moved2 += way * way
+        if length2 > 0.0:
+            length = math.sqrt(length2)
+            size = size_of_step(state, eta, length, along, math.sqrt(moved2)) / rows_left(rows)
+            share = weight_of_step(state, length / counts[HEARD]) / state.sums[WEIGHTS]
+            for j in range(w.size):
+                w[j] -= size * rows.total[j]
+                mean[j] += share * (w[j] - mean[j])
+    counts[NOW] += 1
+    state.sums[AGES2] += 2.0 * counts[AGES] + counts[HEARD]
+    counts[AGES] += counts[HEARD]
+
+
+@fade.when(Steered)
+def fade_with_age(state: Steered, i: int, factor: float) -> None:
+    """As the table does; a row of which nothing is left has no age and no curvature either."""
+    rows = state.table
+    if factor == 0.0 and not rows.gone[i]:
+        if rows.seen[i]:
+            leave_out(state, i)
+        set_bend(state, i, 0.0)
+    fade(rows, i, factor)
+
+
+@answer.when(Steered)
+def weighted_mean(state: Steered) -> Floats:
+    """The mean of the iterates."""
+    return state.mean

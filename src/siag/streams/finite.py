@@ -1,0 +1,104 @@
+"""Data that can be read again: which these are, and their samples by number."""
+
+from __future__ import annotations
+
+from collections import namedtuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from siag.foundations.errors import BadInput
+from siag.streams.stream import Stream
+
+ROWS = "give rows, for example zip(*columns.values()) in a list"
+
+
+def is_finite(data: object) -> bool:
+    """Whether it is data that can be read again, rather than a stream that is read as it comes.
+
+    Example:
+        >>> is_finite([1, 2]), is_finite(iter([1, 2]))
+        (True, False)
+    """
+    iterable = isinstance(data, Iterable) or hasattr(data, "__getitem__")
+    return iterable and not isinstance(data, Iterator | Stream | str | bytes)
+
+
+def check_finite(parameter: str, data: Any) -> None:
+    """Refuse data by columns, with masked numbers, without a sample, or pairs of unequal length."""
+    parts = data if is_pair(data) else (data,)
+    sizes = [_length(part) for part in parts]
+    if len(set(sizes)) > 1:
+        both = " and ".join(f"{size} rows" for size in sizes)
+        raise BadInput(parameter, f"a pair of {both}", "a pair (X, y) of equal length")
+    for part in parts:
+        if isinstance(part, Mapping) or hasattr(part, "column_names"):
+            raise BadInput(parameter, data, "rows; this is by columns", ROWS)
+        if isinstance(part, np.ma.MaskedArray) and np.ma.is_masked(part):
+            raise BadInput(parameter, data, "without masked numbers", "leave their rows out, or fill them")
+    if sizes[0] == 0:
+        raise BadInput(parameter, data, "data with at least one sample", "or leave this worker out")
+
+
+def samples_of(data: Any) -> Sequence[Any] | Iterable[Any]:
+    """The samples of data that can be read again; by number, if they can be had so.
+
+    The rows of an array or a DataFrame, the values of a Series, the pairs of a tuple (X, y) of two such, the items of
+    anything else.
+
+    Example:
+        >>> pairs = samples_of((np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([0, 1])))
+        >>> len(pairs), [part.tolist() for part in pairs[1]]
+        (2, [[3.0, 4.0], 1])
+    """
+    if is_pair(data):
+        return Pairs(*map(samples_of, data))
+    if isinstance(data, np.ndarray):
+        return np.asarray(data)  # of a masked array without masked numbers, too
+    if hasattr(data, "itertuples"):  # a DataFrame of pandas
+        return list(data.itertuples(index=False, name="Row"))
+    if hasattr(data, "iter_rows"):  # or of Polars
+        row = namedtuple("Row", data.columns, rename=True)  # type: ignore[misc]  # the names are not known before
+        return list(map(row._make, data.iter_rows()))
+    if hasattr(data, "to_numpy"):  # a Series
+        return data.to_numpy()  # type: ignore[no-any-return]
+    return data  # type: ignore[no-any-return]
+
+
+def is_pair(data: object) -> bool:
+    """Whether it is a tuple (X, y) of two arrays, DataFrames or Series."""
+    if not isinstance(data, tuple) or type(data) is not tuple or len(data) != 2:
+        return False
+    return all(_is_array(part) for part in data)
+
+
+def is_indexed(samples: object) -> bool:
+    """Whether samples can be had by number, and counted."""
+    return hasattr(samples, "__getitem__") and _length(samples) is not None
+
+
+class Pairs(Sequence[tuple[Any, Any]]):
+    """Two sequences as one of pairs."""
+
+    def __init__(self, first: Any, second: Any) -> None:
+        self._parts = first, second
+
+    def __len__(self) -> int:
+        return len(self._parts[0])
+
+    def __getitem__(self, k: Any) -> Any:
+        return self._parts[0][k], self._parts[1][k]
+
+
+def _is_array(part: object) -> bool:
+    """Whether it is an array, a DataFrame or a Series, of whatever library."""
+    return isinstance(part, np.ndarray) or (hasattr(part, "__len__") and hasattr(part, "to_numpy"))
+
+
+def _length(data: Any) -> int | None:
+    """How many there are; `None` where that is not known."""
+    try:
+        return len(data)
+    except TypeError:
+        return None

@@ -1,0 +1,129 @@
+"""Finite data as a stream: read again and again, in a new order each time."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Generator, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from siag.foundations import check
+from siag.foundations.errors import BadInput
+from siag.streams.batched import Batched
+from siag.streams.buffered import Buffered
+from siag.streams.finite import check_finite, is_finite, is_indexed, samples_of
+from siag.streams.paced import Paced
+from siag.streams.stream import Stop, Stream, opened
+
+
+@dataclass(eq=False)
+class Repeated(Stream[Any]):
+    """Data that can be read again, pass after pass, shuffled anew for each.
+
+    Workers read lists, arrays, DataFrames, pairs (X, y) of these and datasets this way by themselves; this is for
+    another order, for a given number of passes, or for a `Stream` that is to be read again.
+
+    The order of a pass follows from the seed, the worker and the number of the pass. Data without numbers for their
+    samples, such as a torch `DataLoader` or a file, are read in the order they have.
+
+    Args:
+        data: a list, an array, a DataFrame, a pair of arrays, a dataset, or anything a `for` loop can go through twice.
+        shuffle: whether to.
+        passes: how many; by default until the run ends.
+        seed: of the order; by default the run's.
+
+    Attributes:
+        done: how many passes have been completed.
+
+    Example:
+        >>> list(Repeated([1, 2, 3], shuffle=False, passes=2))
+        [1, 2, 3, 1, 2, 3]
+        >>> sorted(Repeated([1, 2, 3], passes=1, seed=7))
+        [1, 2, 3]
+    """
+
+    data: Any
+    shuffle: bool = True
+    passes: int | None = None
+    seed: int | None = None
+    _worker: int = field(default=0, init=False, repr=False)
+    _first: int = field(default=0, init=False, repr=False)  # the number of the first sample to give
+    _done: list[int] = field(default_factory=lambda: [0], init=False, repr=False)  # one for all copies
+
+    def __post_init__(self) -> None:
+        if not is_finite(self.data) and not isinstance(self.data, Stream):
+            remedy = "put what it gives into a list, or give it as it is, to be read once"
+            raise BadInput("data", self.data, "data that can be read again", remedy)
+        self.shuffle = check.truth("shuffle", self.shuffle)
+        if self.passes is not None:
+            self.passes = check.integer("passes", self.passes)
+        if self.seed is not None:
+            self.seed = check.seed(self.seed)
+
+    @property
+    def done(self) -> int:
+        """How many passes have been completed."""
+        return self._done[0]
+
+    def after(self, samples: int) -> Repeated:
+        """The same without its first samples."""
+        later = copy.copy(self)
+        later._first += check.integer("samples", samples, low=0)
+        return later
+
+    def read_by(self, worker: int, seed: int) -> Repeated:
+        """The same in the order of this worker, and of this seed if it has none of its own."""
+        own = copy.copy(self)
+        own._worker, own.seed, own._done = worker, seed if self.seed is None else self.seed, [0]
+        return own
+
+    def samples(self, stop: Stop) -> Generator[Any, None, None]:
+        """The samples, pass after pass, until `stop` is set."""
+        if isinstance(self.data, Stream):
+            data: Any = self.data
+        else:
+            check_finite("stream", self.data)
+            data = samples_of(self.data)
+        number, skipped = divmod(self._first, len(data)) if is_indexed(data) else (0, self._first)
+        while self.passes is None or number < self.passes:
+            self._done[0], read = number, 0
+            with opened(self._ordered(data, number), stop) as source:
+                for read, sample in enumerate(source, 1):
+                    if read > skipped:
+                        yield sample
+                    if stop.is_set():
+                        return
+            if read == 0:
+                raise BadInput("stream", self.data, "data with at least one sample", "or leave this worker out")
+            skipped = max(0, skipped - read)
+            number += 1
+        self._done[0] = number
+
+    def _ordered(self, data: Any, number: int) -> Iterable[Any]:
+        """The data in the order of a pass."""
+        if not is_indexed(data):
+            return data  # type: ignore[no-any-return]
+        if not self.shuffle:
+            return (data[k] for k in range(len(data)))
+        order = np.random.default_rng([self.seed or 0, self._worker, number]).permutation(len(data))
+        return (data[k] for k in order.tolist())
+
+
+def read_again(stream: Any, worker: int, seed: int) -> Any:
+    """The stream as a worker reads it: finite data are repeated, within `Batched`, `Buffered` and `Paced`, too."""
+    if isinstance(stream, Repeated):
+        return stream.read_by(worker, seed)
+    if isinstance(stream, Batched | Buffered | Paced):
+        around = copy.copy(stream)
+        around.stream = read_again(stream.stream, worker, seed)
+        return around
+    return Repeated(stream).read_by(worker, seed) if is_finite(stream) else stream
+
+
+def repeated_within(stream: Any) -> Repeated | None:
+    """The data that are repeated in a stream, if there are any."""
+    while isinstance(stream, Batched | Buffered | Paced):
+        stream = stream.stream
+    return stream if isinstance(stream, Repeated) else None

@@ -11,19 +11,21 @@ import re
 import sys
 import textwrap
 
-from benchmarks import live, methods, ray_cluster, simulator
+from benchmarks import automatic, live, methods, ray_cluster, simulator
 from benchmarks.sides import HERE, PYTHON
 from siag.foundations.files import write_text
 
 CHAPTERS = {
     "simulator": simulator.chapter,
     "methods": methods.chapter,
+    "automatic": automatic.chapter,
     "live": live.chapter,
     "ray": ray_cluster.chapter,
 }
 TITLES = {
     "## The simulator": "simulator",
     "## The methods": "methods",
+    "## Automatic steps": "automatic",
     "## The live server": "live",
     "## On Ray": "ray",
 }
@@ -47,6 +49,12 @@ def main(wanted: list[str]) -> None:
     for name, chapter in CHAPTERS.items():
         if not wanted or name in wanted:
             kept[name] = chapter()[0]
+            write(kept)  # each at once: a later one may fail
+    print(RESULTS.read_text())
+
+
+def write(kept: dict[str, str]) -> None:
+    """Write the chapters there are."""
     head = f"""# Benchmarks
 
 Written by `make bench`, or a chapter at a time by `python -m benchmarks CHAPTER`, so chapters may be of different runs;
@@ -58,7 +66,6 @@ rounds' ratios. Python {platform.python_version()}, {platform.machine()},
     text = head + "\n".join(f"{kept[name].strip()}\n" for name in CHAPTERS if name in kept)
     text = "".join(f"{wrapped(line)}\n" for line in text.splitlines())
     write_text(RESULTS, text)
-    print(text)
 
 
 if __name__ == "__main__":

@@ -45,7 +45,7 @@ class Told(Worker):
         actions, self._sent = super().computed(send, now), -1
         for action in actions:
             if isinstance(action, Send) and action.array is not None:
-                _, _, _, stamp, self._sent = wire.HEADER.unpack(action.frame)
+                _, _, _, stamp, self._sent, _ = wire.HEADER.unpack(action.frame)
                 self._shadow.send(self._row, stamp, self._sent, action.array)
         return actions
 

@@ -1,15 +1,16 @@
 """Traces of live runs: who reported when, from which version of w. One line of text a report.
 
-    # siag-trace-1 {"workers": 8, …}
-    version,worker,stamp,sample,seconds,factor
-    0,3,0,0,0.0131,
-    1,5,0,0,0.0138,
+    # siag-trace-2 {"workers": 8, …}
+    version,worker,stamp,sample,seconds,factor,loss
+    0,3,0,0,0.0131,,0.693
+    1,5,0,0,0.0138,,
 
 The first line says what was run; its "run" is an id, which is in the saved state of the run, too. Worker 5's first
-sample was computed from w⁰ and arrived when the server was at w¹. That a worker had nothing to send is a report, too. A
-line with a factor is none: the worker had left for good, and its row counts for `factor` as much from then on; or, if
-that is −1, the worker had lost what it remembered, because it was started anew or one of its reports was refused. Any
-tool that reads CSV reads it (a name that ends in .gz is compressed); a torn end, left by a crash, is ignored.
+sample was computed from w⁰ and arrived when the server was at w¹; worker 3 has told the loss of its sample, too. That a
+worker had nothing to send is a report, too. A line with a factor is none: the worker had left for good, and its row
+counts for `factor` as much from then on; or, if that is −1, the worker had lost what it remembered, because it was
+started anew or one of its reports was refused. Any tool that reads CSV reads it (a name that ends in .gz is
+compressed); a torn end, left by a crash, is ignored.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ from siag.foundations.errors import BadFile, BadInput, reason_of, shorten
 from siag.foundations.memory import check_fits
 from siag.foundations.types import Booleans, Floats, Integers
 
-FORMAT = "siag-trace-1"
-COLUMNS = "version,worker,stamp,sample,seconds,factor"
+FORMAT = "siag-trace-2"
+COLUMNS = "version,worker,stamp,sample,seconds,factor,loss"
 FORGOTTEN = -1.0  # in place of a factor
 GZIP = 31  # zlib's number for a gzip file
 BLOCK = 1 << 16
@@ -56,6 +57,7 @@ class Trace(Timed):
             −1 if a worker has lost what it remembered.
         versions: how many steps the server took.
         about: what was run.
+        loss: (reports,) of each sample, at the w it was computed from; NaN where it was not told.
     """
 
     version: Integers = field(repr=False)
@@ -66,6 +68,7 @@ class Trace(Timed):
     factor: Floats = field(repr=False)
     versions: int = 0
     about: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    loss: Floats | None = field(default=None, repr=False)
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> Trace:
@@ -80,8 +83,8 @@ class Trace(Timed):
     def parse(cls, name: str, raw: bytes) -> Trace:
         """The same, from the content of a file of that name."""
         head, columns, versions = _parse(name, raw)
-        version, worker, stamp, sample, seconds, factor = columns
-        trace = cls(version, worker, stamp, sample, seconds, factor, versions, head)
+        version, worker, stamp, sample, seconds, factor, loss = columns
+        trace = cls(version, worker, stamp, sample, seconds, factor, versions, head, loss)
         trace._check(name)
         return trace
 
@@ -221,11 +224,11 @@ def head_in(name: str, text: str) -> dict[str, Any]:
 
 
 def _columns(lines: Sequence[str]) -> list[Any]:
-    """Lines as six arrays, column by column since that is fast; `ValueError` if a line is of another form."""
-    if any(line.count(",") != 5 for line in lines):
+    """Lines as seven arrays, column by column since that is fast; `ValueError` if a line is of another form."""
+    if any(line.count(",") != 6 for line in lines):
         raise ValueError
     cells = ",".join(lines).split(",") if lines else []
-    stamp, sample, last = cells[2::6], cells[3::6], cells[5::6]
+    stamp, sample, last = cells[2::7], cells[3::7], cells[5::7]
     factor = np.full(len(lines), np.nan)
     for k, text in enumerate(last):
         if text:
@@ -233,11 +236,11 @@ def _columns(lines: Sequence[str]) -> list[Any]:
             if stamp[k] or sample[k] or not (0.0 <= factor[k] <= 1.0 or factor[k] == FORGOTTEN):
                 raise ValueError
             stamp[k] = sample[k] = "0"
-    seconds = np.array(list(map(float, cells[4::6])), np.float64)
+    seconds = np.array(list(map(float, cells[4::7])), np.float64)
     if not np.isfinite(seconds).all():
         raise ValueError
-    whole = [np.array(list(map(int, column)), np.int64) for column in (cells[0::6], cells[1::6], stamp, sample)]
-    return [*whole, seconds, factor]
+    whole = [np.array(list(map(int, column)), np.int64) for column in (cells[0::7], cells[1::7], stamp, sample)]
+    return [*whole, seconds, factor, np.array([float(text or "nan") for text in cells[6::7]], np.float64)]
 
 
 def good_lines(lines: Sequence[str]) -> int:

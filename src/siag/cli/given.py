@@ -25,7 +25,7 @@ MISSING = {  # what to type, where something is missing
     "w0": ("dimension", "give --dimension D, or --w0 FILE.npy, or --problem"),
     "names": ("workers", "give --workers N, or --name A --name B …, or --problem"),
     "step": ("eta", "this method needs one: --eta, --beta and --gamma for β/(t+γ), or --step; or leave out --method"),
-    "until": ("iterations", "say when to end, with --iterations, --seconds or --reports"),
+    "until": ("iterations", "say when to end, with --iterations, --seconds, --reports or --epochs"),
 }
 IN_FILE = {  # what to write, where something is missing from a file
     "gradient": (
@@ -36,7 +36,7 @@ IN_FILE = {  # what to write, where something is missing from a file
     "w0": ("dimension", 'write dimension = D, or w0 = "FILE.npy", or a table [problem]'),
     "names": ("workers", 'write workers = N, or names = ["A", "B", …], or a table [problem]'),
     "step": ("step", "this method needs one: add the table [step], or leave out [method]"),
-    "until": ("until", "add the table [until], with iterations, seconds or reports"),
+    "until": ("until", "add the table [until], with iterations, seconds, reports or epochs"),
 }
 
 

@@ -27,6 +27,7 @@ PARTS: dict[str, list[Part]] = {  # options that are a part of a table; they are
         ("--iterations", "iterations", int, "End after this many steps."),
         ("--seconds", "seconds", float, "End this many seconds after the first report of a session."),
         ("--reports", "reports", int, "End after this many accepted reports."),
+        ("--epochs", "epochs", int, "End after this many passes over all data.  [default: 10, if nothing is said]"),
     ],
     "guard": [
         ("--max-age", "age", int, "Refuse reports older than this many versions."),

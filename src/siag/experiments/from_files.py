@@ -19,7 +19,7 @@ from siag.foundations import check
 from siag.foundations.errors import BadFile, BadInput, Missing
 from siag.foundations.types import Floats
 from siag.losses import Huber, Logistic, Poisson, Softmax, Squared
-from siag.streams import labelled
+from siag.streams import Repeated, labelled
 from siag.streams.batched import stack
 
 LOSSES: dict[str, type[losses.Loss]] = {kind.__name__: kind for kind in (Squared, Huber, Logistic, Softmax, Poisson)}
@@ -91,7 +91,7 @@ def with_files(fields: dict[str, Any]) -> dict[str, Any]:
     if files:
         wait = check.truth("follow", told.get("follow", False))
         for k, stream in zip(files, labelled(paths, label, wait=wait), strict=True):
-            streams[k] = stream
+            streams[k] = stream if wait else Repeated(stream)
         fields["streams"] = streams
     if isinstance(fields.get("loss"), Named):
         if fields.get("gradient") is not None:

@@ -15,7 +15,7 @@ from siag.foundations.memory import check_fits, size
 from siag.foundations.version import __version__
 from siag.live.curve import Curve
 from siag.live.monitor.watch import watcher_of
-from siag.live.reasons import no_progress, some
+from siag.live.reasons import first_of, no_progress, some
 from siag.live.session import Session
 from siag.live.spec import AnyPath, Spec
 from siag.methods import cost
@@ -190,6 +190,8 @@ class Assembly:
         about = {**self._about, "ended": session.why, **ending, "repeats": 1}
         if session.before:
             about["before"] = session.before  # reports of the sessions that this one went on from
+        if session.has_left:
+            about["left"] = first_of(session.has_left)
         if session.departures.failures:
             about["failed"] = some(session.departures.failures)
         gradients = max(1, cost(spec.method.recruit(spec.w0, spec.n)))

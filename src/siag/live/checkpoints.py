@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -75,10 +76,12 @@ class Checkpoints:
                 else:
                     self.trace.flush()
 
-    def log(self, kind: int, row: int, stamp: int, sample: int, now: float, *numbers: memoryview) -> None:
+    def log(
+        self, kind: int, row: int, stamp: int, sample: int, now: float, *numbers: memoryview, loss: float = math.nan
+    ) -> None:
         """In durable mode: keep what was done; it is on disk after the next `commit`."""
         if self._log is not None:
-            self._log.log(LAYOUT.pack(kind, row, stamp, sample, self._server.seconds(now)), *numbers)
+            self._log.log(LAYOUT.pack(kind, row, stamp, sample, loss, self._server.seconds(now)), *numbers)
             self._uncommitted = True
 
     def commit(self) -> None:

@@ -16,7 +16,7 @@ from siag.server.status import State
 from siag.storage.store import Recovery, Store
 from siag.storage.trace_writer import TraceLines
 
-LAYOUT = struct.Struct("<Bqqqd")  # kind, row, stamp, sample, seconds; a report's numbers follow
+LAYOUT = struct.Struct("<Bqqqdd")  # kind, row, stamp, sample, loss, seconds; a report's numbers follow
 REPORTED, TICKED, LEFT, SKIPPED, MEMORY_LOST = range(5)
 BEYOND = "with them w leaves the range of numbers"
 
@@ -66,10 +66,11 @@ def _redo_all(
 
 def redo(server: ParameterServer, entry: bytes, now: float) -> float:
     """Do again what an entry says was done; return when that was."""
-    kind, row, stamp, sample, seconds = LAYOUT.unpack_from(entry)
+    kind, row, stamp, sample, loss, seconds = LAYOUT.unpack_from(entry)
     at = now + seconds - server.seconds(now)
     if kind == REPORTED:
-        server.push(row, stamp, np.frombuffer(entry, np.float64, offset=LAYOUT.size), sample, at)
+        numbers = np.frombuffer(entry, np.float64, offset=LAYOUT.size)
+        server.push(row, stamp, numbers, sample, at, loss=loss)
     elif kind == SKIPPED:
         server.skip(row, stamp, sample, at)
     elif kind == TICKED:

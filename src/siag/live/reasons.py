@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -17,6 +18,7 @@ class Ending(StrEnum):
 
     REACHED = "reached", "as many iterations or reports as asked"
     TIME = "time", "{} seconds have passed"
+    EPOCHS = "epochs", "all data were read {} times"
     REACHED_BEFORE = "reached before", "it had been reached before"
     ALL_LEFT = "all left", "all workers have left"
     NOBODY = "nobody", "no worker is there: {}"
@@ -37,7 +39,7 @@ class Ending(StrEnum):
     @property
     def done(self) -> bool:
         """Whether what was asked for is reached."""
-        return self in (Ending.REACHED, Ending.TIME, Ending.REACHED_BEFORE)
+        return self in (Ending.REACHED, Ending.TIME, Ending.EPOCHS, Ending.REACHED_BEFORE)
 
     @property
     def deserted(self) -> bool:
@@ -101,6 +103,20 @@ class WorkerFailure:
         return f"{self.text}; {'its row stays' if self.kind is Failure.GONE else 'the others go on'}"
 
 
+def departure(name: str, samples: int, reason: str, others: int, half_life: float) -> str:
+    """What is told of a worker that has left, given how many others are there and what becomes of its row.
+
+    >>> departure("north", 5, "its stream ended", 15, 0.0)
+    'worker north left after 5 samples: its stream ended; the model goes on to fit the other 15'
+    """
+    left = f"worker {name} left after {samples:,} sample{'s' * (samples != 1)}: {reason}"
+    if others == 0:
+        return left
+    if half_life == 0.0:
+        return f"{left}; the model goes on to fit the other {others:,}"
+    return f"{left}; its last gradient {'stays in the average' if half_life == math.inf else 'fades'}"
+
+
 def refusal(reason: str, final: bool) -> str:
     """What is told of a refused report."""
     return f"refused: {reason}{'; it is disconnected' * final}"
@@ -113,7 +129,11 @@ def no_progress(failed: Sequence[str]) -> str:
 
 def some(failures: Iterable[WorkerFailure]) -> list[str]:
     """The first few of many failures in words, the clearest kind first, and how many there are beside."""
-    texts = [failure.text for failure in sorted(failures, key=lambda failure: failure.kind.vagueness)]
+    return first_of([failure.text for failure in sorted(failures, key=lambda failure: failure.kind.vagueness)])
+
+
+def first_of(texts: list[str]) -> list[str]:
+    """The first few, and how many there are beside."""
     rest = len(texts) - MOST_LINES
     return texts[:MOST_LINES] + ([f"and {rest} more"] if rest > 0 else [])
 

@@ -209,10 +209,11 @@ def work(
     Args:
         address: "host:port" of the server.
         gradient: gradient(w, sample), as in `siag.train`.
-        stream: the samples, or a function that makes them. One that can (see `siag.streams`) goes on after the samples
+        stream: the samples, or a function that makes them; finite data are read again and again, as in `siag.train`.
+            One that can (see `siag.streams`) goes on after the samples
             reported before, if the worker has a name or a token to be known by.
         problem: instead of both: a problem of whose workers this is one.
-        seed: of the problem's samples.
+        seed: of the problem's samples, or of the order in which finite data are read.
         pause: seconds to wait before each gradient of a problem.
         name: which of the server's workers this is; by default one that is free.
         token: a file with the secret that binds this worker to its row; the variable SIAG_TOKEN does as well.
@@ -235,8 +236,6 @@ def work(
     check_data(gradient, stream, problem, "stream")
     if problem is None:
         check_stream("stream", stream)
-        if seed:
-            raise BadInput("seed", seed, "left out without a problem", "streams have samples of their own")
         if pause:
             raise BadInput("pause", pause, "left out without a problem", "siag.streams.Paced slows a stream down")
     known = name is not None or secret is not None  # else the row may have been another's

@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 
+import numpy as np
+
 from siag.activity import Tick
 from siag.foundations.errors import BadInput
 from siag.foundations.types import Floats, Integers
@@ -18,9 +20,9 @@ from siag.live.curve import Curve
 from siag.live.departures import GONE, Departures
 from siag.live.durable_log import LEFT, MEMORY_LOST, REPORTED, SKIPPED, TICKED, go_on
 from siag.live.monitor.watch import Watcher
-from siag.live.reasons import Ended, Ending, Failure, Problem, Trouble, refusal
+from siag.live.reasons import Ended, Ending, Failure, Problem, Trouble, departure, refusal
 from siag.server.guard import Refused
-from siag.server.ledger import HERE
+from siag.server.ledger import HERE, SAMPLES
 from siag.server.parameter_server import Diverged, ParameterServer, Ticket
 from siag.server.status import Snapshot, State
 from siag.steps import from_text
@@ -75,6 +77,8 @@ class Session:
         self.event, self.alarm = self._announcer.event, self._announcer.alarm  # a remark, a problem
         self._saves = Checkpoints(server, store, durable, self._announcer)
         self.departures = Departures(server.members, linger, forget)
+        self.has_left: list[str] = []  # who, in words
+        self.passes: Integers = np.zeros(server.n, np.int64)  # of each worker over its data, as far as is known
         self._interval = server.pace.seconds if isinstance(server.pace, Tick) else math.inf
         self.next_tick = math.inf  # when a server that steps by the clock does so next
         self._remarks: list[str] = []  # told when it begins
@@ -250,7 +254,14 @@ class Session:
         return ticket
 
     def push(
-        self, row: int, stamp: int, message: Floats | None, sample: int, now: float, square: float | None = None
+        self,
+        row: int,
+        stamp: int,
+        message: Floats | None,
+        sample: int,
+        now: float,
+        square: float | None = None,
+        loss: float = math.nan,
     ) -> None:
         """A report, or `None` if there is nothing to send; see `ParameterServer.push` and `skip`."""
         server, before, reports = self.server, self.server.fades, self.server.reports
@@ -258,7 +269,7 @@ class Session:
             if message is None:
                 server.skip(row, stamp, sample, now)
             else:
-                server.push(row, stamp, message, sample, now, square)
+                server.push(row, stamp, message, sample, now, square, loss)
         except Diverged as error:
             self._diverge(error, accepted=server.reports > reports)
         except Refused:
@@ -266,10 +277,10 @@ class Session:
             raise
         if self.durable:
             numbers = () if message is None else (message.data.cast("B"),)
-            self._saves.log(SKIPPED if message is None else REPORTED, row, stamp, sample, now, *numbers)
+            self._saves.log(SKIPPED if message is None else REPORTED, row, stamp, sample, now, *numbers, loss=loss)
         self._moved(now)
 
-    def push_many(self, rows: Integers, messages: Floats, notes: Integers, squares: Floats, now: float) -> int:
+    def push_many(self, rows: Integers, messages: Floats, notes: Integers, figures: Floats, now: float) -> int:
         """Take the first of these reports at once; return how many. See `ParameterServer.push_many`."""
         if self.durable or self.over:
             return 0
@@ -277,7 +288,7 @@ class Session:
         before = server.reports
         most, stop = self._last_report - before, min(self._last_version, self.curve.next)
         try:
-            taken = server.push_many(rows, messages, notes, squares, now, most, stop)
+            taken = server.push_many(rows, messages, notes, figures, now, most, stop)
         except Diverged as error:
             self._diverge(error)
             taken = server.reports - before
@@ -337,7 +348,11 @@ class Session:
         """A worker has left, or counts as one that has."""
         self.server.leave(row, now, reason)
         self._saves.log(LEFT, row, 0, 0, now)
-        self.event(f"worker {self.server.members[row].name} left: {reason}")
+        members, samples = self.server.members, int(self.server.ledger[row, SAMPLES])
+        others = sum(member.state not in GONE for member in members)
+        told = departure(members[row].name, samples, reason, others, self.server.departed.half_life)
+        self.has_left.append(told)
+        (self.alarm if len(self.has_left) == 1 and others else self.event)(told)  # of many the first is enough
         self._due = 0.0
 
     def _keep_time(self, now: float) -> None:
@@ -365,11 +380,19 @@ class Session:
             waited = now - self._awaited - PATIENCE
         if self.until.seconds is not None and waited >= self.until.seconds:
             self.end(Ending.TIME, f"{self.until.seconds:g}")
+        if self.passes.max() >= self.until.passes and self._read_by_all():
+            self.end(Ending.EPOCHS, f"{self.until.passes:g}")
         for row in self.departures.forget(now):
             self._depart(row, now, f"not heard of for {self.departures.forget_after:g} seconds")
         deserted = self.departures.end(now, bool(server.ledger[:-1, HERE].any()))
         if deserted is not None:
             self.end(deserted.ending, deserted.detail)
+
+    def _read_by_all(self) -> bool:
+        """Whether all who are left have been through their data as often as asked."""
+        failed = {failure.row for failure in self.departures.failures}
+        left = [member.row for member in self.server.members if member.state not in GONE and member.row not in failed]
+        return bool((self.passes[left] >= self.until.passes).all())
 
     def _note(self, now: float) -> None:
         """A point of the curve; after a divergence there is nothing to measure."""

@@ -47,7 +47,7 @@ class Spec:
     gradient: Annotated[Gradient | None, "module:function, called with w and a sample."] = None
     streams: Annotated[Sequence[Any] | None, "A worker's samples, module:attribute or a file; repeat it."] = None
     problem: Annotated[Problem | None, "A TOML file with a table [problem], or module:attribute."] = None
-    seed: Annotated[int, "Seed of the problem's samples.  [default: of the file's [run], or 0]"] = 0
+    seed: Annotated[int, "Seed of a problem's samples, or of the order of finite data.  [default: 0]"] = 0
     pauses: Sequence[float] = LEFT_OUT
     names: Annotated[Sequence[str], "A worker's name; repeat it.  [default: 0, 1, …]"] = LEFT_OUT
     w0: Annotated[Floats, "A .npy file with the first parameters, instead of --dimension."] = LEFT_OUT
@@ -200,7 +200,7 @@ class Spec:
         if self.problem is None:
             if pauses is not None:
                 raise BadInput("pauses", pauses, "left out without a problem", "siag.streams.Paced slows a stream down")
-            if check.seed(self.seed) != 0:
+            if check.seed(self.seed) != 0 and self.streams is None:
                 raise BadInput("seed", self.seed, "left out without a problem", "streams have samples of their own")
             return LEFT_OUT
         n = self.problem.n

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import pickle
 import sysconfig
@@ -21,15 +22,18 @@ from siag.foundations.types import Floats, Record, Rng
 from siag.methods import Exact, Method, Streaming, compute, forget, needs, try_out
 from siag.problems import Problem, curvature, sample
 from siag.problems.problem import difference_along
+from siag.streams.finite import check_finite, is_finite
+from siag.streams.repeated import read_again, repeated_within
 from siag.streams.stream import Stop, Stream, resumed
 
 Gradient = Callable[[Floats, Any], Any]
-"""gradient(w, sample): (d,) numbers, the stochastic gradient of the worker's objective at w."""
+"""gradient(w, sample): (d,) numbers, the stochastic gradient of the worker's objective at w; or (loss, gradient)."""
 
 
 OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 OTHERS = ("<frozen", *(sysconfig.get_path(name) + os.sep for name in ("stdlib", "purelib", "platlib")))
 LONGEST = 300  # characters of an error's text
+EMPTY = "its stream ended without a sample; give it some, or leave this worker out"
 
 
 class StreamEnded(Exception):
@@ -47,11 +51,17 @@ class Task:
     def __init__(self, method: Method, w0: Floats) -> None:
         self._method, self._w0 = method, w0
         self._drawn = 0
+        self.loss = math.nan  # of the sample of the last message, at the w that was read; NaN where it is not known
 
     @property
     def sample(self) -> int:
         """The number of the sample drawn last, the first being 0."""
         return self._drawn - 1
+
+    @property
+    def passes(self) -> int:
+        """How often it has been through its data, if these are finite and read again."""
+        return 0
 
     def begin(self, row: int, n: int, d: int, samples: int) -> None:
         """Get ready to go on after the first `samples` samples of this worker."""
@@ -79,12 +89,15 @@ class Given(NamedTuple):
     gradient: Gradient
     pull: Callable[[], Any]  # the next sample; raises `StreamEnded`
     last: Callable[[], Any]  # the one before it
+    losses: list[float]  # of the samples since it was last emptied
 
 
 @sample.when(Given)
 def sample_given(oracle: Given, rng: Rng, i: int, w: Floats, out: Floats) -> None:
     """gradient(w, sample) on the next sample, checked."""
-    write_checked(oracle.gradient(w, oracle.pull()), out)
+    loss = write_checked(oracle.gradient(w, oracle.pull()), out)
+    if loss is not None:
+        oracle.losses.append(loss)
 
 
 @curvature.when(Given)
@@ -96,11 +109,14 @@ def curvature_given(oracle: Given, rng: Rng, i: int, w: Floats, v: Floats, gradi
     return difference_along(gradient, scratch, w, v)
 
 
-def write_checked(found: Any, out: Floats) -> None:
-    """Write what a user's gradient has returned to `out`, if it is one."""
+def write_checked(found: Any, out: Floats) -> float | None:
+    """Write the gradient that a user's function has returned to `out`, if it is one; the loss, if that came with it."""
     if type(found) is np.ndarray and found.dtype == np.float64 and found.shape == out.shape:
         out[:] = found
-        return
+        return None
+    if isinstance(found, tuple) and len(found) == 2 and math.prod(np.shape(found[1])) == out.size:
+        write_checked(found[1], out)
+        return _checked_loss(found[0])
     try:
         array = np.asarray(found)
         if found is None or array.dtype.kind not in "fiubO":  # O: numbers of a user's own kind
@@ -109,13 +125,28 @@ def write_checked(found: Any, out: Floats) -> None:
     except (TypeError, ValueError):
         kind = "" if found is None else f" ({type(found).__name__})"
         raise SiagError(f"gradient returned {shorten(found)}{kind}; it must return {out.size} real numbers") from None
+    return None
+
+
+def _checked_loss(loss: Any) -> float:
+    """The loss that came with a gradient."""
+    try:
+        array = np.asarray(loss)
+        if array.size != 1 or array.dtype.kind not in "fiubO":
+            raise TypeError
+        return float(array.reshape(()))
+    except (TypeError, ValueError):
+        said = f"gradient returned (loss, gradient) with the loss {shorten(loss)}"
+        raise SiagError(f"{said}; it must be one real number, such as the mean over the batch") from None
 
 
 def check_stream(parameter: str, stream: Any) -> None:
     """Refuse what is no stream, or is one only by chance."""
     if isinstance(stream, str | bytes | os.PathLike):
         raise BadInput(parameter, stream, "a stream, not a name", "siag.streams.Follow(path) reads the lines of a file")
-    if not callable(stream) and not isinstance(stream, Iterable) and not hasattr(stream, "__getitem__"):
+    if is_finite(stream):
+        check_finite(parameter, stream)
+    elif not callable(stream) and not isinstance(stream, Iterable):
         raise BadInput(parameter, stream, "something to iterate over, or a function that makes it")
 
 
@@ -142,6 +173,7 @@ class FromStream(Task):
         method: whose worker half runs on it.
         w0: (d,) where the run starts.
         go_on: whether the samples reported before are this stream's; if so, it goes on after them, if it can.
+        seed: of the order in which finite data are read.
     """
 
     def __init__(
@@ -152,9 +184,10 @@ class FromStream(Task):
         w0: Floats,
         *,
         go_on: bool = True,
+        seed: int = 0,
     ) -> None:
         super().__init__(method, w0)
-        self._gradient, self._stream, self._go_on = gradient, stream, go_on
+        self._gradient, self._stream, self._go_on, self._seed = gradient, stream, go_on, seed
 
     def begin(self, row: int, n: int, d: int, samples: int) -> None:
         """Open the stream, after the samples drawn before if it can begin there."""
@@ -162,8 +195,9 @@ class FromStream(Task):
         super().begin(row, n, d, samples)
         self._plain = isinstance(self._memory, Streaming)  # which sends the gradient as it is
         made = self._stream() if callable(self._stream) else self._stream
-        if isinstance(made, str | bytes | os.PathLike):
-            check_stream("stream", made)
+        check_stream("stream", made)
+        made = read_again(made, row, self._seed)
+        self._data, self._began_at = repeated_within(made), samples
         made = resumed(made, samples) if self._go_on else made
         self._stop = Stop()
         try:
@@ -171,16 +205,24 @@ class FromStream(Task):
         except TypeError:
             raise BadInput("stream", made, "something to iterate over") from None
         self._item: Any = None
-        self._oracle = Given(self._gradient, self._pull, lambda: self._item)
+        function = getattr(self._gradient, "value_and_gradient", self._gradient)  # siag.losses have both
+        self._oracle = Given(function, self._pull, lambda: self._item, [])
 
     def _pull(self) -> Any:
         """The next sample."""
         try:
             self._item = next(self._iterator)
         except StopIteration:
+            if self._drawn == self._began_at == 0:
+                raise SiagError(EMPTY) from None
             raise StreamEnded from None
         self._drawn += 1
         return self._item
+
+    @property
+    def passes(self) -> int:
+        """How often its data have been read to the end."""
+        return 0 if self._data is None else self._data.done
 
     def stop(self) -> None:
         """One of `siag.streams` ends."""
@@ -188,10 +230,15 @@ class FromStream(Task):
 
     def compute(self, w: Floats, out: Floats) -> bool:
         """The message on the next sample, or as many as the method takes; if the stream ends before, there is none."""
+        oracle, send = self._oracle, True
         if self._plain:
-            sample_given(self._oracle, self._rng, self._row, w, out)
-            return True
-        return compute(self._memory, self._oracle, self._rng, self._row, w, out)
+            sample_given(oracle, self._rng, self._row, w, out)
+        else:
+            send = compute(self._memory, oracle, self._rng, self._row, w, out)
+        if oracle.losses:
+            self.loss = oracle.losses[0]  # of several local steps, the first is at the w that was read
+            oracle.losses.clear()
+        return send
 
 
 @compiled
@@ -250,7 +297,7 @@ class Source:
         if self.problem is not None:
             return FromProblem(self.problem, self.method, self.seed, self.w0, own)
         gradient: Any = self.gradient  # one of the two is there
-        return FromStream(gradient, own, self.method, self.w0, go_on=self.go_on)
+        return FromStream(gradient, own, self.method, self.w0, go_on=self.go_on, seed=self.seed)
 
     def warm_up(self) -> None:
         """Have the machine code of a problem's workers made, before they start, so that they find it on disk.

@@ -27,6 +27,7 @@ def admit(
     stamp: int,
     sample: int,
     square: float,
+    loss: float,
     version: int,
     now: float,
     go: int,
@@ -37,7 +38,7 @@ def admit(
     verdict = judge(line, everybody, bounds, version, stamp, sample, square)
     if verdict == ACCEPTED:
         take(state, i, message, version - stamp, go, eta)
-        enter(line, everybody, ages, version, stamp, sample, math.sqrt(square), now)
+        enter(line, everybody, ages, version, stamp, sample, math.sqrt(square), loss, now)
     return verdict
 
 
@@ -50,7 +51,7 @@ def admit_all(
     rows: Integers,
     messages: Floats,
     notes: Integers,
-    squares: Floats,
+    figures: Floats,
     version: int,
     now: float,
     arrived: int,
@@ -61,9 +62,9 @@ def admit_all(
     """Take the reports of these rows, as `admit` does, up to the first that is not accepted; return how many.
 
     `rows` says whose reports have come, in order; what is no row ends it. Of the workers, by row, there are `messages`
-    (n, their length), `notes` (n, 2 or more), which begin with stamps and samples, and `squares` (n,), the squared
-    norms. The server steps after `k` reports, `arrived` of which have come before, and `sizes[first]` is the size of
-    its next step.
+    (n, their length), `notes` (n, 2 or more), which begin with stamps and samples, and `figures` (n, 2), the squared
+    norms and the losses. The server steps after `k` reports, `arrived` of which have come before, and `sizes[first]`
+    is the size of its next step.
     """
     taken = 0
     for i in rows:
@@ -72,7 +73,7 @@ def admit_all(
         go = GO if arrived + 1 >= k else HOLD
         eta = sizes[first] if go == GO else 0.0
         stamp, sample = notes[i, 0], notes[i, 1]
-        report = i, messages[i], stamp, sample, squares[i]
+        report = i, messages[i], stamp, sample, figures[i, 0], figures[i, 1]
         if admit(state, lines, ages, bounds, *report, version, now, go, eta) != ACCEPTED:
             break
         taken += 1
@@ -90,8 +91,8 @@ def warm_up(method: Method, bounds: Bounds) -> tuple[Callable[..., int], Callabl
     lines[0, HERE] = 1.0
     message, notes = np.zeros(method.message(1, 1)), np.zeros((1, 2), np.int64)
     rows: Any = np.zeros(1, np.int32)  # as runtimes give them
-    one_report: Any = state, lines, ages, bounds, 0, message, 0, 0, 0.0, 0, 0.0, GO, 0.0
-    several: Any = state, lines, ages, bounds, rows, message[None], notes, one, 0, 0.0, 0, 1, one, 0
+    one_report: Any = state, lines, ages, bounds, 0, message, 0, 0, 0.0, 0.0, 0, 0.0, GO, 0.0
+    several: Any = state, lines, ages, bounds, rows, message[None], notes, np.zeros((1, 2)), 0, 0.0, 0, 1, one, 0
     admit(*one_report)
     admit_all(*several)
     move(state, 0.0)

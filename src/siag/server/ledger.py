@@ -11,7 +11,9 @@ from siag.foundations.types import Floats, Integers
 
 # The entries of a worker's line
 REPORTS, STAMP, LAST, SAMPLES, LARGEST, HEARD, SINCE, USUAL, LONGEST, HERE, BANNED, CHANGED = range(12)
-ENTRIES = 12
+LOSSES, LOSS, FIRST_LOSS, NORM = range(12, 16)
+ENTRIES = 16
+WINDOW = 100  # reports over which a worker's loss is averaged; the older fade
 BINS = 64  # of ages: 0, 1, 2-3, 4-7 and so on
 KNOWN_AFTER = 20  # reports, before a worker's own history is held against it
 NEW = 1 / 16  # weight of the newest time between two reports in the usual one
@@ -19,7 +21,7 @@ FADING = 1 - 1 / 256  # what is left, one report later, of the longest time betw
 
 
 def blank(n: int) -> Floats:
-    """(n + 1, 12) the lines of workers nobody has heard of, and a last one for all of them together.
+    """(n + 1, 16) the lines of workers nobody has heard of, and a last one for all of them together.
 
     Of that only `LARGEST` is used: the largest norm of those workers that are known, for judging the others.
     """
@@ -31,9 +33,17 @@ def blank(n: int) -> Floats:
 
 @compiled
 def enter(
-    line: Floats, everybody: Floats, ages: Integers, version: int, stamp: int, sample: int, norm: float, now: float
+    line: Floats,
+    everybody: Floats,
+    ages: Integers,
+    version: int,
+    stamp: int,
+    sample: int,
+    norm: float,
+    loss: float,
+    now: float,
 ) -> None:
-    """Write a report down."""
+    """Write a report down; its loss is NaN where none was told."""
     gap = now - line[SINCE]
     if 0.0 <= gap < math.inf:
         line[USUAL] += NEW * (gap - line[USUAL]) if line[LONGEST] > 0.0 else gap
@@ -41,6 +51,12 @@ def enter(
     line[REPORTS] += 1.0
     line[STAMP], line[LAST], line[SAMPLES] = stamp, version, sample + 1
     line[LARGEST] = max(line[LARGEST], norm)
+    line[NORM] = norm
+    if abs(loss) < math.inf:
+        line[LOSSES] += 1.0
+        line[LOSS] += (loss - line[LOSS]) / min(line[LOSSES], WINDOW)
+        if line[LOSSES] <= WINDOW:
+            line[FIRST_LOSS] = line[LOSS]
     if line[REPORTS] >= KNOWN_AFTER:
         everybody[LARGEST] = max(everybody[LARGEST], line[LARGEST])
     line[HEARD] = line[SINCE] = now

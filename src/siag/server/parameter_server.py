@@ -5,6 +5,7 @@ It has one writer, the thread that calls it, and no clock of its own: the caller
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -96,7 +97,7 @@ class ParameterServer:
         self.method, self.step, self.pace = method, step, server
         self.ledger, self.members, self.departed = self.roster.lines, self.roster.members, departed
         self.n, self.d = len(self.members), int(w0.size)
-        self.message_size = method.message(self.d, self.n)
+        self.message_size, self.gradient_size = method.message(self.d, self.n), self.d
         self.version = self.reports = self.arrived = 0
         self.skips = 0  # reports that there was nothing to send
         self.fades = 0  # times a row faded or a memory was lost: lines of a trace that are no reports
@@ -183,29 +184,39 @@ class ParameterServer:
         """Lift the ban on a worker that was refused too often; return whether there was one."""
         return self.roster.readmit(name)
 
-    def push(self, row: int, stamp: int, message: Floats, sample: int, now: float, square: float | None = None) -> None:
+    def push(
+        self,
+        row: int,
+        stamp: int,
+        message: Floats,
+        sample: int,
+        now: float,
+        square: float | None = None,
+        loss: float = math.nan,
+    ) -> None:
         """Worker `row` reports what it computed, with its `sample`-th sample, from w of version `stamp`.
 
         Raises `Refused`, having changed nothing but the worker's count of refusals, if the guard does not accept it;
         the worker has to forget what it remembers then. A runtime that trusts its workers may pass on their ‖message‖².
+        `loss` is that of the sample, at that w; NaN if the worker has not told it.
         """
         if not 0 <= row < self.n:
             raise Refused.unknown(row, self.n)
         if message.dtype != FLOAT or message.shape != (self.message_size,):
             self._refuse(row, Refused.malformed(message, self.message_size), now)
         if square is None:
-            square = square_norm(message, self.d)
+            square = square_norm(message, self.gradient_size)
         go = self.arrived + 1 >= self._k
         if self.sizes.rule is not None:  # it must hear of the report before it is asked for the size
             self._settle(row, stamp, sample, square, now)
             hear(self.sizes.rule, row, stamp)
         eta = self.sizes.at(self.version) if go else 0.0
-        what: Any = row, message, stamp, sample, square, self.version, now, GO if go else HOLD, eta
+        what: Any = row, message, stamp, sample, square, loss, self.version, now, GO if go else HOLD, eta
         if self._admit(self.state, *self._book, *what) != ACCEPTED:
             self._settle(row, stamp, sample, square, now)
             self._admit(self.state, *self._book, *what)
         self._taken(row, stamp, sample, go, eta)
-        self._arrive(row, stamp, sample, now)
+        self._arrive(row, stamp, sample, now, loss)
         if go:
             self._stepped(now)
 
@@ -213,7 +224,7 @@ class ParameterServer:
         """Worker `row` has nothing to send after its `sample`-th sample: a report, refused as in `push`."""
         if not 0 <= row < self.n:
             raise Refused.unknown(row, self.n)
-        what: Any = row, NOTHING, stamp, sample, 0.0, self.version, now, SILENT, 0.0
+        what: Any = row, NOTHING, stamp, sample, 0.0, math.nan, self.version, now, SILENT, 0.0
         if self._admit(self.state, *self._book, *what) != ACCEPTED:
             self._settle(row, stamp, sample, 0.0, now)
             self._admit(self.state, *self._book, *what)
@@ -226,7 +237,7 @@ class ParameterServer:
             self._stepped(now)
 
     def push_many(
-        self, rows: Integers, messages: Floats, notes: Integers, squares: Floats, now: float, most: int, stop: int
+        self, rows: Integers, messages: Floats, notes: Integers, figures: Floats, now: float, most: int, stop: int
     ) -> int:
         """Take the reports of several rows at once, as `push` would one after the other; return how many.
 
@@ -241,7 +252,7 @@ class ParameterServer:
         rows = rows[: min(most, steps * self._k - self.arrived)]
         if len(rows) == 0:
             return 0
-        what: Any = rows, messages, notes, squares, self.version, now, self.arrived, self._k, sizes, first
+        what: Any = rows, messages, notes, figures, self.version, now, self.arrived, self._k, sizes, first
         taken = self._admit_all(self.state, *self._book, *what)
         if taken:
             if self._started is None:
@@ -354,11 +365,11 @@ class ParameterServer:
         self.memory_lost(row, now)
         raise refusal
 
-    def _arrive(self, row: int, stamp: int, sample: int, now: float) -> None:
+    def _arrive(self, row: int, stamp: int, sample: int, now: float, loss: float = math.nan) -> None:
         if self._started is None:
             self.begin(now)
         if self.trace is not None:
-            self.trace.report(self.version, row, stamp, sample, self.seconds(now))
+            self.trace.report(self.version, row, stamp, sample, self.seconds(now), loss)
         self.reports += 1
         self.arrived += 1
         if self.fading or self.gone:

@@ -8,8 +8,8 @@ from typing import Protocol
 class Recorder(Protocol):
     """Writes down who reported when: a trace."""
 
-    def report(self, version: int, worker: int, stamp: int, sample: int, seconds: float) -> None:
-        """Worker's `sample`-th sample, computed from w of version `stamp`, arrived at `version`."""
+    def report(self, version: int, worker: int, stamp: int, sample: int, seconds: float, loss: float) -> None:
+        """Worker's `sample`-th sample, computed from w of version `stamp`, arrived at `version`; its loss, or NaN."""
 
     def fade(self, version: int, worker: int, factor: float, seconds: float) -> None:
         """The row of a worker that has left counts for `factor` as much from now on."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import gzip
 import json
+import math
 import os
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -32,17 +33,18 @@ class TraceLines:
     def __init__(self) -> None:
         self.lines: list[str] = []
 
-    def report(self, version: int, worker: int, stamp: int, sample: int, seconds: float) -> None:
-        """Worker's `sample`-th sample, computed from w of version `stamp`, arrived at `version`."""
-        self.lines.append(f"{version},{worker},{stamp},{sample},{seconds:.6f},\n")
+    def report(self, version: int, worker: int, stamp: int, sample: int, seconds: float, loss: float) -> None:
+        """Worker's `sample`-th sample, computed from w of version `stamp`, arrived at `version`; its loss, or NaN."""
+        told = "" if math.isnan(loss) else f"{loss:.6g}"
+        self.lines.append(f"{version},{worker},{stamp},{sample},{seconds:.6f},,{told}\n")
 
     def fade(self, version: int, worker: int, factor: float, seconds: float) -> None:
         """The row of a worker that has left counts for `factor` as much from now on."""
-        self.lines.append(f"{version},{worker},,,{seconds:.6f},{factor!r}\n")
+        self.lines.append(f"{version},{worker},,,{seconds:.6f},{factor!r},\n")
 
     def memory_lost(self, version: int, worker: int, seconds: float) -> None:
         """A worker has lost what it remembered: it was started anew, or one of its reports was refused."""
-        self.lines.append(f"{version},{worker},,,{seconds:.6f},{FORGOTTEN!r}\n")
+        self.lines.append(f"{version},{worker},,,{seconds:.6f},{FORGOTTEN!r},\n")
 
 
 class TraceWriter(TraceLines):

@@ -84,8 +84,8 @@ class Connections(Reception):
         self._method = described(self.server.method)
         self._outbox: Outbox[Reply] = Outbox(session)
         self._scratch = np.zeros(self.server.message_size)
-        square_norm(self._scratch, self.server.d)
-        self._square = square_norm.settled(self._scratch, self.server.d)
+        square_norm(self._scratch, self.server.gradient_size)
+        self._square = square_norm.settled(self._scratch, self.server.gradient_size)
         self._small = sent + wire.HEADER.size <= wire.STAGE
         self._remarked = -math.inf
 
@@ -142,6 +142,8 @@ class Connections(Reception):
         if head.kind == wire.LEAVE:
             return self._leave(connection, row, wire.parse_text(payload), now)
         self.server.members[row].heard = now  # a sign of life that is no report
+        if 0 < head.sample < wire.SAMPLES:
+            self.session.passes[row] = head.sample
         return ()
 
     def handle_garbage(self, connection: Connection, reason: str, now: float) -> Actions:
@@ -240,7 +242,7 @@ class Connections(Reception):
         if self._small:  # on the stage it may lie anywhere; compiled code wants it aligned
             self._scratch[:] = message
             message = self._scratch
-        return self._take(connection, row, head, now, message, self._square(message, self.server.d))
+        return self._take(connection, row, head, now, message, self._square(message, self.server.gradient_size))
 
     def _take(self, connection: Connection, row: int, head: wire.Head, now: float, *report: Any) -> Actions:
         """Have the session take a report, its numbers and squared norm, or that there is nothing to send; answer."""
@@ -249,7 +251,7 @@ class Connections(Reception):
             raise wire.BadFrame(f"sample {head.sample}: fewer than {wire.SAMPLES} are allowed")
         said, final = b"", False
         try:
-            self.session.push(row, head.stamp, message, head.sample, now, square)
+            self.session.push(row, head.stamp, message, head.sample, now, square, head.loss)
         except Refused as refused:
             self.session.refused(row, refused)
             said, final = refusal(refused.reason, refused.final), refused.final

@@ -1,15 +1,18 @@
 """The protocol: frames over a stream of bytes. docs/protocol.md says it in sentences.
 
-A frame is a header of 24 bytes, little-endian, and a payload: how long the payload is (4 bytes), what kind of frame it
-is (1), three bytes of zero, and two whole numbers of 8 bytes, the stamp and the sample, zero where they mean nothing.
+A frame is a header of 32 bytes, little-endian, and a payload: how long the payload is (4 bytes), what kind of frame it
+is (1), three bytes of zero, two whole numbers of 8 bytes, the stamp and the sample, zero where they mean nothing, and a
+floating-point number of 8 bytes, the loss of a REPORT's sample, NaN where it is not told.
 The payload of REPORT and MODEL is an array of 8-byte floating-point numbers; SKIP, which has the stamp and sample of a
-REPORT, and ALIVE have none; that of the others is a JSON object. SHARED_REPORT and SHARED_MODEL are a REPORT and a
+REPORT, and ALIVE, whose sample says how often the worker has been through its data, have none; that of the others is a
+JSON object. SHARED_REPORT and SHARED_MODEL are a REPORT and a
 MODEL whose array is in memory that both ends share: `siag.live.transports.tcp.memory`.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import struct
 import sys
 from collections.abc import Mapping
@@ -26,7 +29,7 @@ SHARED_REPORT, SHARED_MODEL = 24, 25
 NAMES = {kind: name for name, kind in dict(globals()).items() if name.isupper()}  # of the kinds of frames above
 
 PROTOCOL = 1
-HEADER = struct.Struct("<IB3sqq")
+HEADER = struct.Struct("<IB3sqqd")
 STAGE = 4096  # bytes a server receives at a time, unless a large array is on its way
 JSON_FROM_WORKER = (2, STAGE - HEADER.size)  # bytes of JSON from a worker: header and all, they fit on the stage
 JSON_FROM_SERVER = (2, 1 << 16)  # bytes of JSON from a server
@@ -56,11 +59,12 @@ class Head(NamedTuple):
     kind: int
     stamp: int
     sample: int
+    loss: float = math.nan
 
 
-def head(kind: int, length: int = 0, stamp: int = 0, sample: int = 0) -> bytes:
+def head(kind: int, length: int = 0, stamp: int = 0, sample: int = 0, loss: float = math.nan) -> bytes:
     """A header as bytes."""
-    return HEADER.pack(length, kind, ZEROS, stamp, sample)
+    return HEADER.pack(length, kind, ZEROS, stamp, sample, loss)
 
 
 def text(kind: int, content: dict[str, Any], stamp: int = 0) -> bytes:
@@ -71,7 +75,7 @@ def text(kind: int, content: dict[str, Any], stamp: int = 0) -> bytes:
 
 def parse_head(raw: Raw, expected: Expected, at: int = 0) -> Head:
     """The header of a frame, if it is one of those expected."""
-    length, kind, zeros, stamp, sample = HEADER.unpack_from(raw, at)
+    length, kind, zeros, stamp, sample, loss = HEADER.unpack_from(raw, at)
     if zeros != ZEROS or kind not in NAMES:
         raise BadFrame("these bytes are no frame of siag's protocol")
     if kind not in expected:
@@ -80,7 +84,7 @@ def parse_head(raw: Raw, expected: Expected, at: int = 0) -> Head:
     if not low <= length <= high:
         allowed = f"{low}" if low == high else f"{low} to {high}"
         raise BadFrame(f"{NAMES[kind]}, {length} bytes: {allowed} are expected")
-    return Head(length, kind, stamp, sample)
+    return Head(length, kind, stamp, sample, loss)
 
 
 def parse_text(payload: Raw) -> dict[str, Any]:

@@ -150,6 +150,7 @@ class Worker:
         self._writable = self._model = np.empty(0)  # what w is a view of; a newer w, while the user's code reads w
         self._model_stamp = 0
         self._stamp = self._samples = 0
+        self._passes = 0  # over its data, as far as the server knows
         self._method: Any = None
         self._life = self._life_of_w = ""  # of the server, and of the one that w is from; a version means w in one life
         self._ahead = 0  # how many samples others have reported in this worker's place
@@ -185,10 +186,15 @@ class Worker:
                 self._life_of_w, self.busy = self._life, True
                 return []
         self.spoken = now
-        if not send:
-            return [Send(wire.head(wire.SKIP, 0, self._stamp, number))]
-        self.reports += 1
-        return [Send(wire.head(wire.REPORT, self.message.nbytes, self._stamp, number), self.message)]
+        if send:
+            self.reports += 1
+            said = Send(wire.head(wire.REPORT, self.message.nbytes, self._stamp, number, task.loss), self.message)
+        else:
+            said = Send(wire.head(wire.SKIP, 0, self._stamp, number))
+        if task.passes == self._passes:
+            return (said,)
+        self._passes = task.passes
+        return Send(wire.head(wire.ALIVE, sample=self._passes)), said
 
     def put_off(self) -> None:
         """The user's code is not called: the worker goes away instead, and reads w anew when it is back."""
@@ -322,6 +328,7 @@ class Worker:
             row, workers, _ = self.place
             self._say(f"joined as worker {self.name}, row {row} of {workers}")
             self._wait, self._refusals, self._declined = self._first_wait, 0, False
+            self._passes = 0
         if self.busy:
             self._rejoined, self._model_stamp = self._rejoined or joined, stamp
             return []

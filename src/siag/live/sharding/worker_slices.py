@@ -52,7 +52,7 @@ class Slices:
 
         The lead, who decides, has its slice last.
         """
-        _, kind, _, stamp, sample = wire.HEADER.unpack_from(head)
+        _, kind, _, *rest = wire.HEADER.unpack_from(head)
         followers = range(1, self._shards)
         if kind == wire.HELLO:
             self._hello = head
@@ -62,7 +62,7 @@ class Slices:
         else:
             for k in (*followers, 0):
                 part = slice_of(array, self._shards, k)
-                yield k, wire.head(kind, part.nbytes, stamp, sample), part
+                yield k, wire.head(kind, part.nbytes, *rest), part
 
     def expected(self, k: int, worker: wire.Expected) -> wire.Expected:
         """The frames that may come from shard k, given those that the worker expects."""

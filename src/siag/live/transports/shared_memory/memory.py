@@ -12,7 +12,7 @@ from siag.foundations.types import Floats, Integers
 
 ROW = (1 << 16) - 1  # the bits of a ring that are the worker's row
 GO, REFUSED, STOP = b"g", b"r", b"s"  # what a worker that rings is answered
-STAMP, SAMPLE = range(2)  # the entries of `Memory.notes`
+STAMP, SAMPLE, PASSES = range(3)  # the entries of `Memory.notes`
 TEXT = 600  # bytes for a worker's words
 
 
@@ -32,8 +32,8 @@ class Memory:
     Attributes:
         sent: (n, message) what each sends.
         w: (n, shown) what each is sent.
-        notes: (n, 2) the version of that w, and the number of the worker's last sample.
-        squares: (n,) ‖sent‖².
+        notes: (n, 3) the version of that w, the number of the worker's last sample, and its passes over finite data.
+        figures: (n, 2) the squared norm of the gradient, and the loss of its sample, NaN where that is not told.
     """
 
     def __init__(self, n: int, raw: Sequence[Any]) -> None:
@@ -42,12 +42,12 @@ class Memory:
         self.w: Floats = np.frombuffer(raw[1]).reshape(n, -1)
         self.notes: Integers = np.frombuffer(raw[2], np.int64).reshape(n, -1)
         self._words = np.frombuffer(raw[3], f"S{TEXT}").reshape(n, -1)
-        self.squares: Floats = np.frombuffer(raw[4])
+        self.figures: Floats = np.frombuffer(raw[4]).reshape(n, -1)
 
     @classmethod
     def shared(cls, context: Any, n: int, message: int, shown: int) -> Memory:
         """New memory of a context of multiprocessing; each worker sends `message` numbers, and is sent `shown`."""
-        sizes = 8 * message, 8 * shown, 8 * 2, 2 * TEXT, 8
+        sizes = 8 * message, 8 * shown, 8 * 3, 2 * TEXT, 8 * 2
         return cls(n, [context.RawArray(ctypes.c_char, n * size) for size in sizes])
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -25,7 +25,7 @@ from siag.live.protocol.outbox import Outbox
 from siag.live.runtime import Runtime
 from siag.live.session import Session
 from siag.live.task import Task
-from siag.live.transports.shared_memory.memory import GO, REFUSED, ROW, SAMPLE, STAMP, STOP, Memory, Ring
+from siag.live.transports.shared_memory.memory import GO, PASSES, REFUSED, ROW, SAMPLE, STAMP, STOP, Memory, Ring
 from siag.live.transports.shared_memory.worker import work
 from siag.live.transports.waiting import Waiter
 from siag.server.guard import Refused
@@ -116,6 +116,7 @@ class Embedded:
         self._context.set_forkserver_preload(["siag.live.transports.shared_memory.preload", *preload])
         server = session.server
         self._memory = Memory.shared(self._context, server.n, server.message_size, server.shown.size)
+        session.passes = self._memory.notes[:, PASSES]
         self._bell, self._ring = self._context.Pipe(duplex=False)
         rung = np.frombuffer(bytes(4), np.int32)  # cannot be written to, as what is read from a pipe
         arguments: Any = server.shown, server.version, self._memory.w, self._memory.notes, rung
@@ -174,7 +175,7 @@ class Embedded:
         """Do what workers ring for: many reports at once where that is possible, all else one by one."""
         memory, push_many = self._memory, self._session.push_many
         while rung.size:
-            taken = push_many(rung, memory.sent, memory.notes, memory.squares, now)
+            taken = push_many(rung, memory.sent, memory.notes, memory.figures, now)
             if taken:  # in durable mode none is
                 self._answer(rung[:taken], GO)
             else:
@@ -215,11 +216,12 @@ class Embedded:
     def _let_in(self, row: int, kind: int, now: float) -> None:
         """Have the session take a worker, its report, or that it has nothing to send."""
         session, memory = self._session, self._memory
-        stamp, sample = memory.notes[row].tolist()
+        stamp, sample, _ = memory.notes[row].tolist()
         if kind == Ring.JOIN:
             memory.notes[row, SAMPLE] = session.join(row, now).samples
         elif kind == Ring.REPORT:
-            session.push(row, stamp, memory.sent[row], sample, now, float(memory.squares[row]))
+            square, loss = memory.figures[row].tolist()
+            session.push(row, stamp, memory.sent[row], sample, now, square, loss)
         else:
             session.push(row, stamp, None, sample, now)
 

@@ -14,7 +14,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from siag.live.task import StreamEnded, Task, last_words
-from siag.live.transports.shared_memory.memory import GO, REFUSED, SAMPLE, Memory, Ring
+from siag.live.transports.shared_memory.memory import GO, PASSES, REFUSED, SAMPLE, Memory, Ring
 from siag.live.transports.waiting import Waiter
 from siag.server.guard import square_norm
 from siag.streams.remarks import listen
@@ -39,7 +39,7 @@ def work(memory: Memory, row: int, d: int, task: Task, bell: Connection, answers
         sys.stdout.reconfigure(line_buffering=True)
     _live_with(parent_process())
     ring, answer = bell.fileno(), answers.fileno()
-    w, out, notes, squares = memory.w[row], memory.sent[row], memory.notes[row], memory.squares
+    w, out, notes, figures = memory.w[row], memory.sent[row], memory.notes[row], memory.figures[row]
     w.setflags(write=False)
     codes = {kind: (kind | row).to_bytes(4, sys.byteorder) for kind in Ring.ALL}
     report, skip = codes[Ring.REPORT], codes[Ring.SKIP]
@@ -59,14 +59,16 @@ def work(memory: Memory, row: int, d: int, task: Task, bell: Connection, answers
         os.write(ring, codes[Ring.JOIN])
         if os.read(answer, 1) != GO:
             return
-        task.begin(row, len(squares), d, int(notes[SAMPLE]))
+        task.begin(row, len(memory.notes), d, int(notes[SAMPLE]))
         square_norm(out, d)
         square, compute, read, write = square_norm.settled(out, d), task.compute, os.read, os.write
         spin = Waiter(answer).spin
         while True:
             send = compute(w, out)
             notes[SAMPLE] = task.sample
-            squares[row] = square(out, d)  # here, where it costs the server nothing
+            notes[PASSES] = task.passes
+            figures[0] = square(out, d)  # here, where it costs the server nothing
+            figures[1] = task.loss
             write(ring, report if send else skip)
             spin()
             reply = read(answer, 1)

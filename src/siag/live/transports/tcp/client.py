@@ -75,8 +75,8 @@ class ClientConnection:
         with self._frame:
             if array is not None and self._memory is not None:
                 self._memory.report[:] = array
-                _, _, _, stamp, sample = wire.HEADER.unpack(head)
-                head, array = wire.head(wire.SHARED_REPORT, 0, stamp, sample), None
+                _, _, _, *rest = wire.HEADER.unpack(head)
+                head, array = wire.head(wire.SHARED_REPORT, 0, *rest), None
             if array is None:
                 self._send(head)
                 return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import socket
 import ssl
 import time
@@ -86,7 +87,7 @@ class Endpoint:
         if self._sent != (self.reception.epoch, version):  # one copy for all who get it: w moves on meanwhile
             if self._borrowed:
                 self._frame, self._borrowed = bytearray(len(self._frame)), False
-            wire.HEADER.pack_into(self._frame, 0, shown.nbytes, wire.MODEL, wire.ZEROS, version, 0)
+            wire.HEADER.pack_into(self._frame, 0, shown.nbytes, wire.MODEL, wire.ZEROS, version, 0, math.nan)
             memoryview(self._frame)[wire.HEADER.size :] = shown.astype(wire.FLOAT, copy=False).data.cast("B")
             self._sent = self.reception.epoch, version
         if before:

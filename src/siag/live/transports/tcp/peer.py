@@ -103,7 +103,7 @@ class Peer(asyncio.BufferedProtocol):
                 raise wire.BadFrame("SHARED_REPORT: there is no memory that is shared")
             memory.remove()  # now that the worker is known to have it
             payload = memory.report.data.cast("B")
-            return wire.Head(len(payload), wire.REPORT, head.stamp, head.sample), payload
+            return wire.Head(len(payload), wire.REPORT, *head[2:]), payload
         if head.kind == wire.REPORT:
             self.forget_memory()  # it could not be had there
         return head, payload

@@ -10,7 +10,12 @@ import click
 from siag.cli.app import FILE
 
 PROBLEM = "A TOML file with a table [problem], or module:attribute"
-REPEATED = {"streams": "--stream", "names": "--name", "preload": "--preload"}  # one value each time
+REPEATED = {
+    "streams": "--stream",
+    "names": "--name",
+    "evaluate": "--evaluate",
+    "preload": "--preload",
+}  # one value each time
 SIMPLE = (bool, int, float)
 Part = tuple[str, str, type, str]  # an option, the key in the table that it stands for, its type, its help
 PARTS: dict[str, list[Part]] = {  # options that are a part of a table; they are shown above the option of the whole

@@ -137,6 +137,17 @@ def _streams(value: Any, folder: Path) -> list[Any]:
     return [stream_named(f"streams[{k}]", text, folder) for k, text in enumerate(value)]
 
 
+def _evaluate(value: Any, folder: Path) -> dict[str, Any]:
+    """The user's own metrics: a table, or texts NAME=module:function."""
+    if isinstance(value, list):
+        pairs = [str(each).partition("=") for each in value]
+        for name, equals, _ in pairs:
+            if not name or not equals:
+                raise BadInput("evaluate", value, "NAME=module:function")
+        value = {name: text for name, _, text in pairs}
+    return {name: reference("evaluate", text, folder) for name, text in _table("evaluate", value).items()}
+
+
 def _loss(value: Any, folder: Path) -> Any:
     return Named(value) if is_ready_made(value) else Loss(str(value), reference("loss", value, folder))
 
@@ -242,6 +253,7 @@ MAKERS: dict[str, Callable[[Any, Path], Any]] = {
     "guard": lambda value, folder: make_part("guard", "Guard", Guard, _table("guard", value)),
     "departed": _departed,
     "loss": _loss,
+    "evaluate": _evaluate,
     "folder": lambda value, folder: _place("folder", value, folder),
     "trace": lambda value, folder: _place("trace", value, folder),
 }

@@ -51,6 +51,10 @@ class BadFile(SiagError, ValueError):
     """A file is missing, damaged, or was not written by this package."""
 
 
+class TrainingWarning(UserWarning):
+    """Something seems to be wrong with a live run; it has gone on all the same."""
+
+
 class DivergenceWarning(UserWarning):
     """A run left the range of numbers; what it had until then is kept."""
 

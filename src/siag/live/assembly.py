@@ -10,7 +10,7 @@ from concurrent.futures import Executor
 from contextlib import ExitStack, suppress
 from typing import Any
 
-from siag.foundations.errors import BadFile, BadInput, DivergenceWarning, SiagError
+from siag.foundations.errors import BadFile, BadInput, DivergenceWarning, SiagError, TrainingWarning
 from siag.foundations.memory import check_fits, size
 from siag.foundations.version import __version__
 from siag.live.curve import Curve
@@ -61,7 +61,7 @@ class Assembly:
         self.spec, self.background, self.entropy = spec, background, entropy
         self.disk, self.folder = _place("folder", spec.folder, disk, run)
         self._trace_disk, self._trace = _place("trace", spec.trace, disk, run)
-        self._curve = Curve(spec.until, spec.record, spec.measure, clock)
+        self._curve = Curve(spec.until, spec.record, spec.measure, clock, spec.evaluate)
         self.remarks: list[str] = []  # told when it begins
         with ExitStack() as stack:
             self.server = self.make_server(stack)
@@ -190,6 +190,9 @@ class Assembly:
         about = {**self._about, "ended": session.why, **ending, "repeats": 1}
         if session.before:
             about["before"] = session.before  # reports of the sessions that this one went on from
+        if session.health is not None and session.health.texts:
+            about["warnings"] = first_of(list(session.health.texts))
+        about["by_worker"] = workers_of(self.server, self._curve.seconds)
         if session.has_left:
             about["left"] = first_of(session.has_left)
         if session.departures.failures:
@@ -209,6 +212,24 @@ class Assembly:
             warnings.warn(f"from {first:.3g} to {last:.3g}; use a smaller step", DivergenceWarning, stacklevel=level)
         for problem in session.problems:
             warnings.warn(problem.warning, RuntimeWarning, stacklevel=level)
+        for text in run.warnings:
+            warnings.warn(text, TrainingWarning, stacklevel=level)
+
+
+def workers_of(server: ParameterServer, seconds: float) -> list[dict[str, Any]]:
+    """What a run keeps of its workers, ready for JSON."""
+    return [
+        {
+            "name": member.name,
+            "state": str(member.state),
+            "reports": member.reports,
+            "rate": member.reports / seconds if seconds > 0 else 0.0,
+            "mean_age": member.aged / member.reports if member.reports else None,
+            "loss": member.loss if member.losses else None,
+            "refused": member.refused,
+        }
+        for member in server.members
+    ]
 
 
 def steps_in_words(steps: Sequence[tuple[int, str]]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,8 +16,10 @@ from siag.live.task import last_words
 from siag.live.until import Until
 from siag.server.parameter_server import ParameterServer
 from siag.simulation import Run
+from siag.simulation.metrics import PROGRESSIVE, as_curve, checked_metric
 
-GROWTH = 1.05  # without a last iteration to aim at, the next point of the curve is so much further, at first
+GROWTH = 1.01  # without a last iteration to aim at, the next point of the curve is so much further, at first
+COARSE = 1.1  # the same for points that are in the last decade no longer
 FURTHEST = 100.0  # and no further than this in the end
 REFRESH = 1.0  # seconds after which w is measured again, for watchers
 SHARE = 0.01  # of all time that may take
@@ -31,6 +33,8 @@ class Point(NamedTuple):
     reports: int
     seconds: float
     skips: int  # of the reports, those that sent nothing
+    progressive: float | None = None  # the workers' recent losses
+    metrics: Sequence[Any] = ()  # what the user's own functions say of w, each a number, or one for each worker
 
 
 class Curve:
@@ -41,11 +45,13 @@ class Curve:
         record: how many points to keep, about.
         measure: what to write down of w: the error, the loss; `None`: nothing is known of it.
         clock: by which the measure is timed.
+        evaluate: the user's own metrics, functions of w by name.
 
     Attributes:
         until: as given.
         next: the version of the next point.
         latest: what was last measured.
+        metrics: the same of the user's own.
         trouble: why w cannot be measured.
     """
 
@@ -55,23 +61,29 @@ class Curve:
         record: int,
         measure: Callable[[Floats], float] | None,
         clock: Callable[[], float] = time.perf_counter,
+        evaluate: Mapping[str, Callable[[Floats], Any]] | None = None,
     ) -> None:
-        self.until, self._measure, self._clock = until, measure, clock
+        self.until, self._measure, self._clock, self._evaluate = until, measure, clock, dict(evaluate or {})
         self._most, self._growth = 2 * record + 2, GROWTH
         self._open = not until.iterations
-        ahead = points(until.iterations, record).tolist() if until.iterations else []
-        self._ahead: list[int] = ahead[::-1]
+        self._ahead: list[int] = _planned(until.iterations, record)[::-1] if until.iterations else []
         self._points: list[Point] = []
         self._apart = REFRESH  # seconds after which an open end gets a point in any case
         self._measured, self._measured_at, self._cost = -1, 0.0, 0.0
         self.next = 0
         self.latest: float | None = None
+        self.metrics: dict[str, Any] = {}
         self.trouble: str | None = None
 
     @property
     def begun(self) -> bool:
         """Whether it has a point."""
         return bool(self._points)
+
+    @property
+    def seconds(self) -> float:
+        """When its last point was."""
+        return self._points[-1].seconds if self._points else 0.0
 
     def saved(self) -> dict[str, Any]:
         """What outlives the server, ready for JSON."""
@@ -93,17 +105,17 @@ class Curve:
         self._look_at(server, seconds, diverged)
         if self._points and self._points[-1].version == version:
             self._points.pop()
-        self._points.append(Point(version, self.latest, server.reports, seconds, server.skips))
-        if len(self._points) > self._most:  # an open end is far: every second point will do
-            self._points[1:-1] = self._points[2:-1:2]
-            self._growth = min(self._growth**2, FURTHEST)
-            self._apart *= 2
+        told = server.roster.progressive_loss
+        found = tuple(self.metrics.values())
+        self._points.append(Point(version, self.latest, server.reports, seconds, server.skips, told, found))
+        if len(self._points) > self._most:  # an open end is far
+            self._thin()
         self._aim_after(version)
 
     def refresh(self, server: ParameterServer, now: float) -> None:
         """Measure w if that was long ago; with an open end this may be a point of the curve, too.
 
-        The points of a run with a known end are those of a simulation, and no others.
+        The points of a run with a known end are known ahead.
         """
         seconds = server.seconds(now)
         if server.version == self._measured or seconds - self._measured_at < max(REFRESH, self._cost / SHARE):
@@ -113,6 +125,17 @@ class Curve:
         else:
             self._look_at(server, seconds)
 
+    def _thin(self) -> None:
+        """Keep the last decade fine, and of what is before it a point for every tenth more."""
+        kept, latest = self._points[:1], self._points[-1].version
+        for point in self._points[1:]:
+            if point.version >= min(latest / 10, kept[-1].version * COARSE):
+                kept.append(point)
+        if len(kept) > self._most * 3 // 4:  # they are fine everywhere: every second will do
+            kept[1:-1] = kept[2:-1:2]
+            self._growth, self._apart = min(self._growth**2, FURTHEST), 2 * self._apart
+        self._points = kept
+
     def _aim_after(self, version: int) -> None:
         """Find where the next point is."""
         while self._ahead and self._ahead[-1] <= version:
@@ -121,23 +144,33 @@ class Curve:
 
     def _look_at(self, server: ParameterServer, seconds: float, diverged: bool = False) -> None:
         self._measured, self._measured_at = server.version, seconds
-        if self._measure is None:
+        if self._measure is None and not self._evaluate:
             return
         if diverged:
-            self.latest = math.nan
+            self.latest = None if self._measure is None else math.nan
+            self.metrics = dict.fromkeys(self._evaluate, math.nan)
             return
         began = self._clock()
         try:
-            self.latest, self.trouble = float(self._measure(server.w)), None
-        except Exception as error:  # whatever a user's loss raises
+            w = server.w
+            self.latest = None if self._measure is None else float(self._measure(w))
+            self.metrics = {name: checked_metric(name, function(w)) for name, function in self._evaluate.items()}
+            self.trouble = None
+        except Exception as error:  # whatever a user's function raises
             if not self._points:  # it never worked: a mistake
                 raise
-            self.latest, self.trouble = None, self.trouble or _reason(error)
+            self.latest, self.metrics = None, dict.fromkeys(self._evaluate, math.nan)
+            self.trouble = self.trouble or _reason(error)
         self._cost = self._clock() - began
 
     def run(self, w: Floats, diverged: int, about: dict[str, Any], gradients: int = 1) -> Run:
         """The curve as a run, of reports that took `gradients` each."""
-        t, value, reports, seconds, skips = zip(*self._points, strict=True)
+        t, value, reports, seconds, skips, progressive, metrics = zip(*self._points, strict=True)
+        found = {name: [row[k] if row else math.nan for row in metrics] for k, name in enumerate(self._evaluate)}
+        if any(each is not None for each in progressive):
+            found[PROGRESSIVE] = progressive
+            if self._measure is None:
+                value, about = progressive, about | {"measure": PROGRESSIVE}
         accepted = np.array([reports], np.int64)
         return Run(
             np.array(t, np.int64),
@@ -149,7 +182,15 @@ class Curve:
             about,
             accepted,
             accepted - np.array([skips], np.int64),
+            {name: as_curve(values)[None] for name, values in found.items()},
         )
+
+
+def _planned(iterations: int, record: int) -> list[int]:
+    """Where the points of a run with a known end are: those of a simulation, and as many over its last nine tenths."""
+    last = np.linspace(iterations / 10, iterations, max(2, record // 2)).round().astype(np.int64)
+    found: list[int] = np.union1d(points(iterations, record), last[last > 0]).tolist()
+    return found
 
 
 def _reason(error: Exception) -> str:

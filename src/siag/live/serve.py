@@ -6,7 +6,7 @@ import re
 import signal
 import ssl
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -96,6 +96,7 @@ def serve(  # noqa: D417  # what is as in `train` is described there
     guard: Guard | None = None,
     departed: Departed = Spec.departed,
     loss: Callable[[Floats], float] | None = None,
+    evaluate: Mapping[str, Callable[[Floats], Any]] | None = None,
     record: int = Spec.record,
     folder: AnyPath | None = None,
     durable: bool = False,

@@ -19,6 +19,7 @@ from siag.live.checkpoints import Checkpoints
 from siag.live.curve import Curve
 from siag.live.departures import GONE, Departures
 from siag.live.durable_log import LEFT, MEMORY_LOST, REPORTED, SKIPPED, TICKED, go_on
+from siag.live.health import Health
 from siag.live.monitor.watch import Watcher
 from siag.live.reasons import Ended, Ending, Failure, Problem, Trouble, departure, refusal
 from siag.server.guard import Refused
@@ -32,6 +33,7 @@ from siag.storage.trace_writer import TraceWriter
 SHOW = 0.25  # seconds between two looks at the server
 LOOK = 0.02  # seconds between two looks at what is due, unless a tick is
 BEHIND = 1.0  # seconds after which ticks that were missed are left out
+EXAMINE = 1.0  # seconds between two looks at whether the training goes well
 PATIENCE = 60.0  # seconds for a first report to come, before the time of `Until` is counted all the same
 
 
@@ -77,13 +79,14 @@ class Session:
         self.event, self.alarm = self._announcer.event, self._announcer.alarm  # a remark, a problem
         self._saves = Checkpoints(server, store, durable, self._announcer)
         self.departures = Departures(server.members, linger, forget)
+        self.health: Health | None = None  # what seems to be wrong with the training, once it has begun
         self.has_left: list[str] = []  # who, in words
         self.passes: Integers = np.zeros(server.n, np.int64)  # of each worker over its data, as far as is known
         self._interval = server.pace.seconds if isinstance(server.pace, Tick) else math.inf
         self.next_tick = math.inf  # when a server that steps by the clock does so next
         self._remarks: list[str] = []  # told when it begins
         self._asked: deque[Callable[[], None]] = deque()
-        self._shown = 0.0
+        self._shown = self._examined = 0.0
         self._due = 0.0  # nothing needs to be looked after before
         self._seconds0 = 0.0
         self._awaited = math.inf  # since when a first report is waited for: the start, or the first worker's joining
@@ -111,6 +114,8 @@ class Session:
             self.server.snapshot(now),
             target=self.until.iterations,
             loss=self.curve.latest,
+            metrics={name: float(np.mean(value)) for name, value in self.curve.metrics.items()},
+            warnings=() if self.health is None else self.health.texts,
             saved=self._saves.age(now),
             problems=tuple(problem.text for problem in self.problems),
             done=self.ended is not None and self.ended.ending.done,
@@ -180,6 +185,7 @@ class Session:
         self.next_tick = now + self._interval
         self._shown = now
         self._saves.begin(now)
+        self.health, self._examined = Health(server), now
         self.before = server.reports
         if not self.curve.begun:
             self._note(now)
@@ -207,6 +213,8 @@ class Session:
             self._announcer.tell(Trouble.LOSS, self.curve.trouble)
         if self._saves.due(now):
             self.save(now)
+        if now - self._examined >= EXAMINE:
+            self._examine(now)
         self._look_for_ends(now)
 
     def soon(self, what: Callable[[], None]) -> None:
@@ -222,6 +230,7 @@ class Session:
         """The end: last point, last save, last look."""
         nobody = self.departures.desertion()
         self.end(nobody.ending, nobody.detail)  # unless it had another reason
+        self._examine(now)
         self.save(now, wait=True)
         self._note(now)
         self._saves.finish()
@@ -393,6 +402,12 @@ class Session:
         failed = {failure.row for failure in self.departures.failures}
         left = [member.row for member in self.server.members if member.state not in GONE and member.row not in failed]
         return bool((self.passes[left] >= self.until.passes).all())
+
+    def _examine(self, now: float) -> None:
+        """Tell what seems to be wrong with the training."""
+        self._examined = now
+        for text in self.health.look(now) if self.health is not None and self.diverged_at < 0 else ():
+            self.alarm(f"warning: {text}")
 
     def _note(self, now: float) -> None:
         """A point of the curve; after a divergence there is nothing to measure."""

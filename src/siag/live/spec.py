@@ -23,6 +23,7 @@ from siag.problems import Problem
 from siag.server.guard import Guard
 from siag.server.members import DROP, Departed
 from siag.server.parameter_server import STEP_AT_ONCE
+from siag.simulation.metrics import check_evaluate
 from siag.steps import Step
 from siag.storage.urls import is_url
 
@@ -62,6 +63,9 @@ class Spec:
     departed: Annotated[Departed, "Rows of workers that left: keep, drop, or a half-life.  [default: drop]"] = DROP
     # What is kept
     loss: Annotated[Callable[[Floats], float] | None, f"{READY_MADE} or module:function, to show and record."] = None
+    evaluate: Annotated[Mapping[str, Callable[[Floats], Any]] | None, "A metric, NAME=module:function; repeat it."] = (
+        None
+    )
     record: Annotated[int, "Points of the curve to keep, about.  [default: 200]"] = 200
     folder: Annotated[AnyPath | None, "Where the state is saved; the same command goes on from there."] = None
     durable: Annotated[bool, "No acknowledged report is ever lost."] = False
@@ -176,6 +180,7 @@ class Spec:
             linger=linger,
             seed=check.seed(self.seed),
             record=check.integer("record", self.record),
+            evaluate=check_evaluate(self.evaluate),
             until=until_of(self.until, serving or self.streams is not None),
         )
 

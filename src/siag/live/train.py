@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from siag.activity import EveryArrivals, Tick
@@ -38,6 +38,7 @@ def train(
     guard: Guard | None = None,
     departed: Departed = Spec.departed,
     loss: Callable[[Floats], float] | None = None,
+    evaluate: Mapping[str, Callable[[Floats], Any]] | None = None,
     record: int = Spec.record,
     folder: AnyPath | None = None,
     durable: bool = False,
@@ -54,21 +55,25 @@ def train(
     its worker is, and nobody has to choose a step: that is so with the methods `Automatic` and `SIAG`.
 
     Args:
-        gradient: gradient(w, sample) returns the d numbers of a stochastic gradient. It is sent to the workers, so it
-            must be a function that can be pickled: one of a module, not a lambda.
-        streams: one for each worker: anything to iterate over, or a function that makes it (see `siag.streams`).
+        gradient: gradient(w, sample) returns the d numbers of a stochastic gradient, or (loss, gradient): the loss of
+            samples that the model has not learned from is the honest measure of one trained on streams.
+        streams: one for each worker: finite data (lists, arrays, DataFrames, pairs (X, y) of arrays, datasets), which
+            are read again and again, in a new order each time; or anything else to iterate over, which is read once;
+            or a function that makes either (see `siag.streams`).
         w0: (d,) where to start; 0 with a `problem`.
         method: what workers send and the server does with it; by default `Automatic()`, or with a step `SIAG()`.
         step: the sizes of the server's moves; `Automatic` finds them itself.
-        until: how many iterations, or an `Until`; by default until all streams have ended.
+        until: how many iterations, or an `Until`; by default until all streams have ended, finite data after 10 epochs.
         problem: instead of `gradient` and `streams`: a problem whose n workers draw samples of their own.
-        seed: of the problem's samples.
+        seed: of the problem's samples, or of the order in which finite data are read.
         pauses: for a problem: seconds each worker waits before each gradient, to make it slow.
         names: of the workers; their numbers by default.
         server: when to step: `EveryArrivals(k)` or `Tick(seconds)`.
         guard: what reports must be like to be accepted.
         departed: what becomes of the row of a worker whose stream has ended.
         loss: loss(w), shown and recorded as the run's error; for a problem ‖w − w*‖² by default.
+        evaluate: metrics of your own by name, functions of w such as the accuracy on held-out data, each returning a
+            number, or one for each worker; shown, and recorded as `run.metrics`.
         record: about how many points of the curve to keep.
         folder: where to save the state once a second; a run that is started again goes on from there. Samples of a
             problem go on, too; a stream begins anew, unless it can go on (`after`), as Follow and Directory do.
@@ -86,7 +91,8 @@ def train(
             in virtual time, to rehearse; or any other `Runtime`.
 
     Returns:
-        The run: its `error` is the loss, if there is one, and NaN otherwise. `about["ended"]` says why it ended,
+        The run: its `error` is the loss, if there is one, else the progressive loss, if gradients tell their losses,
+        and NaN otherwise; `metrics`, `workers` and `warnings` say more. `about["ended"]` says why it ended,
         `about["ending"]` says it as a value of `siag.runtimes.Ending`, and `about["failed"]` says which workers did not
         end in order, if there were any.
 

@@ -11,8 +11,8 @@ from siag.foundations.types import Floats, Integers
 
 # The entries of a worker's line
 REPORTS, STAMP, LAST, SAMPLES, LARGEST, HEARD, SINCE, USUAL, LONGEST, HERE, BANNED, CHANGED = range(12)
-LOSSES, LOSS, FIRST_LOSS, NORM = range(12, 16)
-ENTRIES = 16
+LOSSES, LOSS, LOSS2, FIRST_LOSS, NORM, AGED = range(12, 18)
+ENTRIES = 18
 WINDOW = 100  # reports over which a worker's loss is averaged; the older fade
 BINS = 64  # of ages: 0, 1, 2-3, 4-7 and so on
 KNOWN_AFTER = 20  # reports, before a worker's own history is held against it
@@ -21,7 +21,7 @@ FADING = 1 - 1 / 256  # what is left, one report later, of the longest time betw
 
 
 def blank(n: int) -> Floats:
-    """(n + 1, 16) the lines of workers nobody has heard of, and a last one for all of them together.
+    """(n + 1, 18) the lines of workers nobody has heard of, and a last one for all of them together.
 
     Of that only `LARGEST` is used: the largest norm of those workers that are known, for judging the others.
     """
@@ -52,9 +52,12 @@ def enter(
     line[STAMP], line[LAST], line[SAMPLES] = stamp, version, sample + 1
     line[LARGEST] = max(line[LARGEST], norm)
     line[NORM] = norm
+    line[AGED] += version - stamp
     if abs(loss) < math.inf:
         line[LOSSES] += 1.0
-        line[LOSS] += (loss - line[LOSS]) / min(line[LOSSES], WINDOW)
+        share = 1.0 / min(line[LOSSES], WINDOW)
+        line[LOSS] += share * (loss - line[LOSS])
+        line[LOSS2] += share * (loss * loss - line[LOSS2])
         if line[LOSSES] <= WINDOW:
             line[FIRST_LOSS] = line[LOSS]
     if line[REPORTS] >= KNOWN_AFTER:

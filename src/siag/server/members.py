@@ -19,7 +19,20 @@ from siag.server.status import Rate, State, WorkerView
 RECENT = 3.0  # seconds over which a worker's rate is averaged
 FORGOTTEN = 64  # half-lives after which nothing is left of a row
 PATIENCE = 10.0  # seconds; no worker counts as stalled before
-SAVED = ("reason", "reports", "refused", "stamp", "last", "samples", "largest", "usual", "longest")
+COUNTED = (
+    "reports",
+    "stamp",
+    "last",
+    "samples",
+    "largest",
+    "usual",
+    "longest",
+    "losses",
+    "loss",
+    "loss2",
+    "first_loss",
+)
+SAVED = ("reason", "refused", *COUNTED, "norm", "aged")
 USUAL, LONGEST = 10.0, 2.0  # times its usual and its longest time between reports after which a worker is stalled
 
 
@@ -96,6 +109,12 @@ class Member:
     since = _Entry(ledger.SINCE, float)  # when it last reported, or joined; a sign of life is no work
     usual = _Entry(ledger.USUAL, float)  # seconds between its reports
     longest = _Entry(ledger.LONGEST, float)  # recently
+    losses = _Entry(ledger.LOSSES, int)  # that it has told, with its reports …
+    loss = _Entry(ledger.LOSS, float)  # … their mean over the last 100 or so …
+    loss2 = _Entry(ledger.LOSS2, float)  # … that of their squares …
+    first_loss = _Entry(ledger.FIRST_LOSS, float)  # … and the mean of the first 100
+    norm = _Entry(ledger.NORM, float)  # of its last report
+    aged = _Entry(ledger.AGED, float)  # the ages of all its reports, summed
 
     def __init__(self, row: int, name: str, lines: Floats, patience: float | None = None) -> None:
         self.row, self.name, self.lines = row, name, lines
@@ -189,6 +208,8 @@ class Member:
             silent=now - self.heard,
             refused=self.refused,
             reason=self.reason,
+            loss=self.loss if self.losses else None,
+            mean_age=self.aged / self.reports if self.reports else math.nan,
         )
 
     def saved(self) -> dict[str, Any]:
@@ -247,6 +268,12 @@ class Roster:
         if banned:
             member.state, member.strikes = State.AWAY, 0
         return banned
+
+    @property
+    def progressive_loss(self) -> float | None:
+        """The mean of the recent losses of the workers that tell them, each counting the same, those who left apart."""
+        told = [member.loss for member in self.members if member.losses and member.state != State.LEFT]
+        return float(np.mean(told)) if told else None
 
     @property
     def counted_ages(self) -> list[int]:

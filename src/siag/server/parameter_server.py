@@ -336,6 +336,7 @@ class ParameterServer:
             seconds=self.seconds(now),
             rate=self._rate.of(self.version, now),
             ages=tuple(self.roster.counted_ages),
+            progressive=self.roster.progressive_loss,
             workers=views,
         )
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import Any
 
@@ -34,6 +35,8 @@ class WorkerView:
     silent: float  # seconds since it was last heard of; inf if never
     refused: int  # reports refused
     reason: str  # of the last refusal, or why it left; "" if none
+    loss: float | None = None  # of its recent samples, each before the model has learned from it; None: not told
+    mean_age: float = math.nan  # of its reports, in versions
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +52,11 @@ class Snapshot:
     workers: tuple[WorkerView, ...]
     target: int | None = None  # iterations asked for; None: open end
     loss: float | None = None
+    progressive: float | None = None  # the mean of the workers' recent losses; None: they tell none
+    metrics: Mapping[str, float] = field(default_factory=dict)  # the user's own, as last evaluated
     saved: float | None = None  # seconds since the state was last saved; None: not saved at all
     problems: tuple[str, ...] = ()  # what goes wrong while training goes on, one line each
+    warnings: tuple[str, ...] = ()  # what seems to be wrong with the training, one line each
     done: bool = False  # whether it has ended as it was to end
 
     def as_dict(self) -> dict[str, Any]:
@@ -76,7 +82,14 @@ def bin_label(k: int) -> str:
 
 def _plain(shown: WorkerView | Snapshot) -> dict[str, Any]:
     found = {each.name: getattr(shown, each.name) for each in fields(shown)}
-    return {name: None if isinstance(it, float) and not math.isfinite(it) else it for name, it in found.items()}
+    return {name: _for_json(it) for name, it in found.items()}
+
+
+def _for_json(value: Any) -> Any:
+    """Null for what is not finite."""
+    if isinstance(value, Mapping):
+        return {name: _for_json(each) for name, each in value.items()}
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 class Rate:

@@ -42,6 +42,7 @@ class Track(NamedTuple):
     time: Floats  # (points,) iterations, or simulated seconds
     tally: Integers  # (4,) the next point, and the counts so far
     limit: float  # a coordinate beyond this ends the run
+    kept: Floats  # (points, d) the results at these points, or (0, d) if nobody wants them
 
 
 @compiled
@@ -56,6 +57,9 @@ def note(track: Track, w: Floats, time: float) -> None:
     track.time[point] = time
     for k in range(3):
         track.counts[k, point] = track.tally[DRAWN + k]
+    if track.kept.shape[0] > 0:
+        for j in range(w.size):
+            track.kept[point, j] = w[j]
     track.tally[CURSOR] += 1
 
 

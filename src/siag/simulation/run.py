@@ -23,6 +23,7 @@ FORMAT = "siag-run-1"
 UNREADABLE = (OSError, ValueError, KeyError, EOFError, TypeError, RuntimeError, zipfile.BadZipFile, zlib.error)
 DISTANCE = "‖wᵗ − w*‖²"
 ARRAYS = ("t", "error", "samples", "time", "w", "diverged", "reads", "uploads")
+METRIC = "metric: "  # before the names of metrics in a file
 ADDED = ("reads", "uploads")  # since the first version of the format: as many as samples, where they are missing
 
 
@@ -40,6 +41,9 @@ class Run:
         about: what was run: problem, method, activity, step, seed and so on, as text and numbers.
         reads: (repeats, points) how often a worker has read w; as often as `samples` if that is not given.
         uploads: (repeats, points) reports sent so far; as many as `samples` if that is not given.
+        metrics: (repeats, points), or (repeats, points, workers), of each of the user's own metrics (`evaluate`) by its
+            name, and of a live run whose gradients tell their losses the "progressive loss": of samples that the model
+            had not learned from.
     """
 
     t: Integers
@@ -51,6 +55,7 @@ class Run:
     about: dict[str, Any] = field(default_factory=dict)
     reads: Integers = None  # type: ignore[assignment]  # it is never None once made
     uploads: Integers = None  # type: ignore[assignment]  # nor is this
+    metrics: dict[str, Floats] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for name in ADDED:
@@ -58,6 +63,16 @@ class Run:
                 object.__setattr__(self, name, self.samples.copy())
         for name in ARRAYS:
             getattr(self, name).setflags(write=False)
+
+    @property
+    def workers(self) -> list[dict[str, Any]]:
+        """Of a live run, each worker: name, state, reports, rate (a second), mean age of its reports, loss, refused."""
+        return list(self.about.get("by_worker", ()))
+
+    @property
+    def warnings(self) -> list[str]:
+        """Of a live run, what seemed to be wrong while it went on, each with its remedy."""
+        return list(self.about.get("warnings", ()))
 
     @property
     def repeats(self) -> int:
@@ -112,10 +127,12 @@ class Run:
         """Write everything to one `.npz` file, whole or not at all; `siag.load` reads it back."""
         about = json.dumps({"format": FORMAT, **self.about})
         arrays = {name: getattr(self, name) for name in ARRAYS}
+        arrays |= {METRIC + name: values for name, values in self.metrics.items()}
         write_atomically(Path(path), lambda stream: np.savez_compressed(stream, about=np.array(about), **arrays))
 
     def table(self) -> dict[str, Floats | Integers]:
         """The recorded curve as columns: t, mean error, standard error, and the mean of what was counted."""
+        own = {name: _means(values) for name, values in self.metrics.items()}
         return {
             "t": self.t,
             "error": self.mean,
@@ -124,7 +141,13 @@ class Run:
             "uploads": np.asarray(self.uploads.mean(axis=0)),
             "bytes": np.asarray(self.bytes.mean(axis=0)),
             "time": np.asarray(self.time.mean(axis=0)),
+            **own,
         }
+
+
+def _means(values: Floats) -> Floats:
+    """(points,) over repeats and, if there are any, workers."""
+    return np.asarray(values.mean(axis=(0, *range(2, values.ndim))))
 
 
 def load(path: str | os.PathLike[str]) -> Run:
@@ -132,11 +155,12 @@ def load(path: str | os.PathLike[str]) -> Run:
     try:
         with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as file:
             about = json.loads(str(file["about"]))
-            arrays = {name: file[name] for name in ARRAYS if name not in ADDED or name in file}
+            arrays: dict[str, Any] = {name: file[name] for name in ARRAYS if name not in ADDED or name in file}
+            metrics = {name.removeprefix(METRIC): file[name] for name in file if name.startswith(METRIC)}
     except FileNotFoundError:
         raise BadFile(f"{os.fspath(path)}: no such file") from None
     except UNREADABLE:
         raise BadFile(f"{os.fspath(path)}: not a run, or a damaged one; write it with Run.save") from None
     if not isinstance(about, dict) or about.pop("format", None) != FORMAT:
         raise BadFile(f"{os.fspath(path)}: not of format {FORMAT}; load it with the version of siag that wrote it")
-    return Run(**arrays, about=about)
+    return Run(**arrays, about=about, metrics=metrics)

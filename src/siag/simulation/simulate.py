@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias, cast
 
 import numpy as np
@@ -25,6 +25,7 @@ from siag.problems import Problem, sample
 from siag.simulation.aged import aged_events, aged_schedule
 from siag.simulation.in_flight import Flight, follow_events
 from siag.simulation.iterate import CURSOR, DRAWN, Draws, Track, Views, iterate, note
+from siag.simulation.metrics import Evaluate, check_evaluate, evaluated
 from siag.simulation.run import Run
 from siag.steps import Step
 
@@ -49,6 +50,7 @@ def simulate(
     threads: int | None = None,
     progress: Progress = False,
     compiled: bool = True,
+    evaluate: Evaluate | None = None,
 ) -> Run:
     """Run a method on a problem along an activity, `repeats` times.
 
@@ -69,6 +71,7 @@ def simulate(
         progress: `True` shows a bar; a function is called with the fraction done.
         compiled: `False` runs the very same functions as plain Python: slow, easy to step through, needed for
             a problem or method that Numba cannot compile.
+        evaluate: metrics of your own by name, functions of w, measured at the recorded points: `run.metrics`.
 
     Returns:
         The run. If a repeat diverges a `DivergenceWarning` says when, and the run keeps what there is.
@@ -85,7 +88,8 @@ def simulate(
     step = step_of(method, step)
     check_fit(problem, method, activity, step, iterations)
     start = np.zeros(problem.d) if w0 is None else check.floats("w0", w0, (problem.d,))
-    job = Job(problem, method, activity, step, iterations, check.seed(seed), start, check.truth("compiled", compiled))
+    fast, metrics = check.truth("compiled", compiled), check_evaluate(evaluate)
+    job = Job(problem, method, activity, step, iterations, check.seed(seed), start, fast, metrics)
     threads = min(cores(), repeats) if threads is None else check.integer("threads", threads)
     job.check(min(threads, repeats))
     t = points(iterations, check.integer("record", record, high=MOST))
@@ -104,6 +108,7 @@ def simulate(
 
 def assemble(job: Job, t: Integers, results: Sequence[tuple[Track, Floats, int]]) -> Run:
     """The repeats of a job as one run."""
+    metrics = [evaluated(job.evaluate, track.kept) for track, _, _ in results]
     return Run(
         t,
         np.stack([track.error for track, _, _ in results]),
@@ -114,6 +119,7 @@ def assemble(job: Job, t: Integers, results: Sequence[tuple[Track, Floats, int]]
         job.about() | {"repeats": len(results)},
         np.stack([track.counts[1] for track, _, _ in results]),
         np.stack([track.counts[2] for track, _, _ in results]),
+        {name: np.stack([found[name] for found in metrics]) for name in job.evaluate},
     )
 
 
@@ -129,6 +135,7 @@ class Job:
     seed: int
     w0: Floats
     compiled: bool
+    evaluate: Evaluate = field(default_factory=dict)
 
     def check(self, threads: int = 1) -> None:
         """Refuse what would not fit into memory, and parts of the user's own that compiled code could not bear.
@@ -189,7 +196,8 @@ class Job:
         scale = 1.0 + float(max(np.abs(self.w0).max(), np.abs(reference).max()))
         error, time = np.full((2, len(t)), np.nan)
         counts, tally = np.zeros((3, len(t)), np.int64), np.zeros(4, np.int64)
-        track = Track(reference, t, error, counts, time, tally, LIMIT * scale)
+        kept = np.full((len(t) if self.evaluate else 0, self.problem.d), np.nan)
+        track = Track(reference, t, error, counts, time, tally, LIMIT * scale, kept)
         state = parts[2]
         views = Views(shown(state), answer(state))
         note(track, state.w, 0.0)

@@ -25,6 +25,7 @@ from siag.foundations.types import Floats, Integers
 from siag.methods import Method, check_fit, step_of
 from siag.problems import Problem
 from siag.simulation.iterate import Track
+from siag.simulation.metrics import Evaluate, check_evaluate
 from siag.simulation.run import Run, load
 from siag.simulation.simulate import MOST, Job, assemble
 from siag.steps import Step
@@ -66,6 +67,7 @@ def sweep(
     folder: str | os.PathLike[str] | None = None,
     threads: int | None = None,
     progress: Progress = False,
+    evaluate: Evaluate | None = None,
 ) -> Sweep:
     """Run every combination of the given problems, methods, activities and steps; all their repeats run in parallel.
 
@@ -85,6 +87,7 @@ def sweep(
             goes on with the rest; what was changed since is run anew.
         threads: as in `simulate`.
         progress: as in `simulate`; one bar for all.
+        evaluate: as in `simulate`. Functions of the same name count as the same when a sweep goes on.
 
     Example:
         >>> import siag
@@ -99,7 +102,8 @@ def sweep(
     axes = [_axis(*axis) for axis in (("problem", problem), ("method", method), ("activity", activity), ("step", step))]
     count = math.prod(map(len, axes)) * repeats
     threads = min(cores() if threads is None else check.integer("threads", threads), count)
-    jobs = [_job(combination, iterations, seed, threads) for combination in itertools.product(*axes)]
+    metrics = check_evaluate(evaluate)
+    jobs = [_job(combination, iterations, seed, threads, metrics) for combination in itertools.product(*axes)]
     place = None if folder is None else writable_folder("folder", folder)
     runs = _kept(jobs, repeats, record, place)
     missing = [index for index, run in enumerate(runs) if run is None]
@@ -136,13 +140,13 @@ def _axis(name: str, values: Any) -> list[Any]:
     return kept
 
 
-def _job(combination: tuple[Any, ...], iterations: int, seed: int, threads: int) -> Job:
+def _job(combination: tuple[Any, ...], iterations: int, seed: int, threads: int, evaluate: Evaluate) -> Job:
     """One combination, if its parts fit together, and into memory as often as there are threads."""
     problem, method, activity, step = combination
     step = step_of(method, step)
     try:
         check_fit(problem, method, activity, step, iterations)
-        job = Job(problem, method, activity, step, iterations, seed, np.zeros(problem.d), True)
+        job = Job(problem, method, activity, step, iterations, seed, np.zeros(problem.d), True, evaluate)
         job.check(threads)
     except (BadInput, Unsuitable) as error:
         raise Unsuitable(f"{problem!r} × {method!r} × {activity!r} × {step!r}: {error}") from None
@@ -165,7 +169,7 @@ def _mark(part: Any) -> str:
 def _name(job: Job, repeats: int, record: int) -> str:
     """The name under which a combination's run is kept: another for anything that could change it."""
     marks = [_mark(part) for part in (job.problem, job.method, job.activity, job.step)]
-    text = json.dumps([job.about(), repeats, record, marks])
+    text = json.dumps([job.about(), repeats, record, marks, *sorted(job.evaluate)])
     return hashlib.sha256(text.encode()).hexdigest()[:20] + ".npz"
 
 

@@ -78,13 +78,16 @@ def families(snapshot: Snapshot) -> Iterator[Metric]:
         (gauge, "updates_per_second", "Iterations per second, recently.", snapshot.rate),
         (gauge, "running_seconds", "Seconds since the start.", snapshot.seconds),
         (gauge, "loss", "Loss of the model, as last evaluated.", snapshot.loss),
+        (gauge, "progressive_loss", "Loss of new samples, the mean over workers.", snapshot.progressive),
         (gauge, "saved_seconds", "Seconds since the state was last saved.", snapshot.saved),
         (gauge, "problems", "Problems while training goes on.", len(snapshot.problems)),
+        (gauge, "warnings", "What seems to be wrong with the training, since the start.", len(snapshot.warnings)),
     ):
         if value is not None:
             yield kind(f"siag_{name}", words, value=value)
     ages = {bin_label(k): count for k, count in enumerate(snapshot.ages)}
     old = {name: worker.age for name, worker in named.items() if worker.age >= 0}
+    losses = {name: worker.loss for name, worker in named.items() if worker.loss is not None}
     for kind, name, words, label, values in (
         (counter, "report_ages", "Reports accepted, by their age in versions.", "bin", ages),
         (gauge, "workers", "Workers by state.", "state", {state: states[state] for state in State}),
@@ -92,6 +95,8 @@ def families(snapshot: Snapshot) -> Iterator[Metric]:
         (counter, "worker_refused", "Reports of a worker refused.", "worker", _each(named, "refused")),
         (gauge, "worker_reports_per_second", "Reports accepted per second, recently.", "worker", _each(named, "rate")),
         (gauge, "worker_age", "Age in versions of a worker's gradient; absent if it never reported.", "worker", old),
+        (gauge, "worker_loss", "Loss of a worker's new samples, recently.", "worker", losses),
+        (gauge, "metric", "The user's own metrics of the model, as last evaluated.", "name", snapshot.metrics),
         (gauge, "worker_silent_seconds", "Since it was last heard of; +Inf: never.", "worker", _each(named, "silent")),
     ):
         family = kind(f"siag_{name}", words, labels=[label])

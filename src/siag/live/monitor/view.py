@@ -22,7 +22,7 @@ from siag.server.status import Snapshot, State, WorkerView, bin_label, oldest
 MANY = 20  # of more workers than that, only the most noteworthy are shown
 NOTEWORTHY = 10
 BINS = 7  # rows of the histogram
-PROBLEMS, NAMES = 5, 3  # that are shown, of more of them
+PROBLEMS, NAMES, OWN = 5, 3, 4  # problems, names and metrics that are shown, of more of them
 NARROW, WIDE = 64, 100  # columns
 
 LOOKS = {  # the mark and the colour of each state, the most noteworthy first
@@ -33,7 +33,7 @@ LOOKS = {  # the mark and the colour of each state, the most noteworthy first
     State.EXPECTED: ("○", "bright_black"),
     State.LEFT: ("–", "bright_black"),
 }
-ALARM, LABEL = "bold red", "dim"
+ALARM, WARNING, LABEL = "bold red", "bold yellow", "dim"
 PLAIN = str.maketrans("█▉▊▋▌▍▎▏●○◐◌✕–·…", "######:.*o%-x-.~")  # where there is no Unicode
 
 
@@ -77,12 +77,13 @@ def _above(snapshot: Snapshot, width: int, final: bool) -> Iterable[RenderableTy
         both.add_column(width=left)
         both.add_row(_numbers(snapshot, left), _ages(snapshot.ages, min(width - left - 4, 52)))
         yield both
-    if snapshot.problems:
+    if snapshot.problems or snapshot.warnings:
         yield ""
-    for problem in snapshot.problems[:PROBLEMS]:
-        yield Text(f"✕ {clean(problem)}", ALARM)
-    if len(snapshot.problems) > PROBLEMS:
-        yield Text(f"and {len(snapshot.problems) - PROBLEMS:,} more", ALARM)
+    for lines, mark, style in ((snapshot.problems, "✕", ALARM), (snapshot.warnings, "!", WARNING)):
+        for line in lines[:PROBLEMS]:
+            yield Text(f"{mark} {clean(line)}", style)
+        if len(lines) > PROBLEMS:
+            yield Text(f"and {len(lines) - PROBLEMS:,} more", style)
 
 
 def summary(snapshot: Snapshot) -> Text:
@@ -90,6 +91,7 @@ def summary(snapshot: Snapshot) -> Text:
     parts = [Text.assemble(f"{label} ", value) for label, value in _facts(snapshot).items()]
     parts.insert(1, _states(snapshot.workers))
     parts += [Text(f"problem: {clean(problem)}", ALARM) for problem in snapshot.problems]
+    parts += [Text(f"warning: {clean(warning)}", WARNING) for warning in snapshot.warnings]
     return Text(" · ").join(parts)
 
 
@@ -157,6 +159,10 @@ def _facts(snapshot: Snapshot) -> dict[str, Text]:
     }
     if snapshot.loss is not None:
         facts["loss"] = Text(f"{snapshot.loss:.5g}", "" if math.isfinite(snapshot.loss) else ALARM)
+    if snapshot.progressive is not None:
+        facts["new loss"] = Text(f"{snapshot.progressive:.5g}")
+    for name, value in list(snapshot.metrics.items())[:OWN]:
+        facts[clean(name)[:16]] = Text(f"{value:.5g}")
     facts["saved"] = Text("no", LABEL) if snapshot.saved is None else Text(f"{duration(snapshot.saved)} ago")
     return facts
 
@@ -260,7 +266,9 @@ def _table(workers: Sequence[WorkerView], width: int) -> Table:
     grid = Table(box=None, pad_edge=False, header_style=LABEL)
     grid.add_column("worker", no_wrap=True, max_width=max(width // 5, 8))
     grid.add_column("state", no_wrap=True)
-    least = {"rate /s": 0, "": WIDE, "reports": NARROW, "age": 0, "silent": NARROW, "refused": NARROW}
+    least = {"rate /s": 0, "": WIDE, "reports": NARROW, "age": 0, "loss": NARROW, "silent": NARROW, "refused": NARROW}
+    if all(worker.loss is None for worker in workers):
+        del least["loss"]
     for name in (name for name in least if width >= least[name]):
         grid.add_column(name, justify="right", no_wrap=True)
     for row in rows:
@@ -278,6 +286,7 @@ def _cells(worker: WorkerView, fastest: float) -> dict[str, RenderableType]:
         "": _bar(worker.rate / fastest if fastest > 0 else 0.0, 16, style),
         "reports": Text(number(worker.reports), "" if worker.reports else LABEL),
         "age": Text("–" if worker.age < 0 else number(worker.age)),
+        "loss": Text("–" if worker.loss is None else f"{worker.loss:.3g}"),
         "silent": Text(duration(worker.silent), "yellow" if worker.state == State.STALLED else ""),
         "refused": Text(number(worker.refused), "red" if worker.refused else LABEL),
     }

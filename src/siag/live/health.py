@@ -1,0 +1,149 @@
+"""What seems to be wrong with a run, seen from its numbers alone; each warning has its remedy. No I/O, no clock."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from enum import StrEnum
+from typing import NamedTuple
+
+import numpy as np
+
+from siag.foundations.types import Floats
+from siag.methods import Automatic
+from siag.server.ledger import WINDOW
+from siag.server.members import Member
+from siag.server.parameter_server import ParameterServer
+from siag.server.status import State
+
+PATIENCE = 60.0  # seconds for a worker to report for the first time
+BUSY = 100  # reports of the others, on average, before a silent worker is missed
+KNOWN = 20  # reports of a worker, before zeros are held against it
+SIGNIFICANT, NOTABLE = 5.0, 0.1  # standard errors, and which part of it, that a loss is above where it was
+SWINGS, GROWTH, BACK = 4, 1.2, -0.5  # moves in a row, each so much longer than the one before, and against it
+OFTEN = 3  # reports of a worker before its gradient may be called too old: at first all moves are along first ones
+STEPS = "leave method and step out, for automatic steps, or make the step smaller"
+
+
+class Kind(StrEnum):
+    """What may be wrong."""
+
+    STEP = "step"  # w swings to and fro, further each time
+    LOSS = "loss"  # it is above where it began
+    OLD = "old"  # one worker's old gradient moves w about
+    SILENT = "silent"  # a worker never reports
+    ZERO = "zero"  # a worker's gradients are always zero
+
+
+class Warned(NamedTuple):
+    """One warning."""
+
+    kind: Kind
+    worker: str  # whom it is about; "": all
+    text: str
+
+
+class Health:
+    """Looks at a server now and then, and says each thing that is wrong once.
+
+    Args:
+        server: the server.
+
+    Attributes:
+        warned: all that was said, in order.
+    """
+
+    def __init__(self, server: ParameterServer) -> None:
+        self._server = server
+        self._start: Floats = server.state.w.copy()
+        self._before, self._move = self._start, np.zeros_like(self._start)
+        self._looked = server.version
+        self._swings = 0
+        self.warned: list[Warned] = []
+
+    def look(self, now: float) -> list[str]:
+        """What is new."""
+        known = {each[:2] for each in self.warned}
+        new = [each for each in self._found(now) if each[:2] not in known]
+        self.warned += new
+        return [each.text for each in new]
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """All that was said."""
+        return tuple(each.text for each in self.warned)
+
+    def _found(self, now: float) -> Iterator[Warned]:
+        members = [member for member in self._server.members if member.state != State.LEFT]
+        yield from self._swinging(members)
+        yield from _worse(members)
+        yield from self._dominated(members)
+        yield from self._silent(members, now)
+        for member in members:
+            if member.reports >= KNOWN and member.largest == 0.0:
+                what = f"all {member.reports:,} gradients of worker {member.name} are zero"
+                yield Warned(
+                    Kind.ZERO, member.name, f"{what}: it adds nothing to the model; check its gradient and its data"
+                )
+
+    def _swinging(self, members: list[Member]) -> Iterator[Warned]:
+        """Moves over as many versions as rows are old, each against the one before and longer."""
+        server = self._server
+        age = max((server.version - member.stamp for member in members if member.stamp >= 0), default=0)
+        if server.version - self._looked < max(age, 10):
+            return
+        w = server.state.w.copy()
+        move, before = w - self._before, self._move
+        lengths = float(np.linalg.norm(move)), float(np.linalg.norm(before))
+        back = float(move @ before) < BACK * lengths[0] * lengths[1]
+        self._swings = self._swings + 1 if back and lengths[0] > GROWTH * lengths[1] > 0.0 else 0
+        self._before, self._move, self._looked = w, move, server.version
+        if self._swings >= SWINGS:
+            what = f"w swings to and fro, further each time: steps are too large for gradients {age:,} versions old"
+            yield Warned(Kind.STEP, "", f"{what}; {STEPS}")
+
+    def _dominated(self, members: list[Member]) -> Iterator[Warned]:
+        """A row so old, with steps so large, that w has moved along this one sample further than it has come at all.
+
+        About an optimum, on quadratics, that is so where step × curvature × age is above 1/2.
+        """
+        server = self._server
+        if isinstance(server.method, Automatic) or not hasattr(server.state, "rows") or server.sizes.rule is not None:
+            return
+        there = [member for member in members if member.stamp >= 0]
+        way = float(np.linalg.norm(server.state.w - self._start))
+        eta = server.sizes.at(server.version) / max(1, len(there))
+        moved = {eta * (server.version - each.stamp) * each.norm: each for each in there if each.reports >= OFTEN}
+        if moved and max(moved) > way > 0.0:
+            member = moved[max(moved)]
+            what = (
+                f"one gradient of worker {member.name}, {server.version - member.stamp:,} versions old, has moved w by"
+            )
+            how = f"{max(moved):.2g}, and all its way is {way:.2g}"
+            yield Warned(Kind.OLD, "", f"{what} {how}: the step is too large for so slow a worker; {STEPS}")
+
+    def _silent(self, members: list[Member], now: float) -> Iterator[Warned]:
+        """Somebody who has never reported, while others have often."""
+        server = self._server
+        if server.seconds(now) < PATIENCE or server.reports < BUSY * len(members):
+            return
+        for member in members:
+            if member.reports == 0:
+                what = f"worker {member.name} has reported nothing in {server.seconds(now):.0f} seconds"
+                yield Warned(
+                    Kind.SILENT, member.name, f"{what}: the model does not know its data; start it, or leave it out"
+                )
+
+
+def _worse(members: list[Member]) -> Iterator[Warned]:
+    """The loss that workers tell, above where it began by more than chance."""
+    told = [member for member in members if member.losses >= 2 * WINDOW]
+    if not told or 2 * len(told) < len(members):
+        return
+    now, first = (float(np.mean([getattr(member, name) for member in told])) for name in ("loss", "first_loss"))
+    spread = float(np.mean([max(member.loss2 - member.loss**2, 0.0) for member in told]))
+    chance = math.sqrt(2.0 * spread / (WINDOW / 2.0) / len(told))  # half: recent reports count more than older ones
+    if now - first > max(SIGNIFICANT * chance, NOTABLE * abs(first)):
+        what = f"the loss of new samples is {now:.4g}, above the {first:.4g} it began with"
+        remedy = "check the sign of the gradient and the scale of the features, or make the step smaller"
+        yield Warned(Kind.LOSS, "", f"{what}: the model gets worse; {remedy}")

@@ -1,0 +1,57 @@
+"""A user's own metrics: functions of w, each a number, or one number for each worker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from siag.foundations.errors import BadInput, SiagError, shorten
+from siag.foundations.types import Floats
+
+PROGRESSIVE = "progressive loss"  # the name of what workers tell with their gradients
+Evaluate = Mapping[str, Callable[[Floats], Any]]
+
+
+def check_evaluate(evaluate: Any) -> dict[str, Callable[[Floats], Any]]:
+    """The metrics that a user gave: a dict of functions, or nothing."""
+    if evaluate is None:
+        return {}
+    right = isinstance(evaluate, Mapping) and all(
+        isinstance(name, str) and name and callable(function) for name, function in evaluate.items()
+    )
+    if not right:
+        raise BadInput("evaluate", evaluate, "functions of w by name", 'write evaluate={"accuracy": accuracy}')
+    if PROGRESSIVE in evaluate:
+        raise BadInput("evaluate", PROGRESSIVE, "another name", "that one is for what workers tell")
+    return dict(evaluate)
+
+
+def checked_metric(name: str, value: Any) -> float | list[float]:
+    """What a metric says of w: a number, or a list of them."""
+    try:
+        array = np.asarray(value, np.float64)
+        if array.ndim > 1:
+            raise ValueError
+    except (TypeError, ValueError):
+        said = f"evaluate[{name!r}] returned {shorten(value)}"
+        raise SiagError(f"{said}; it must return a number, or one for each worker") from None
+    return float(array) if array.ndim == 0 else array.tolist()
+
+
+def as_curve(values: Sequence[Any]) -> Floats:
+    """(points,) or (points, workers) numbers; NaN where there are none."""
+    width = max((len(value) for value in values if isinstance(value, list | tuple | np.ndarray)), default=0)
+    if width == 0:
+        return np.array([np.nan if value is None else value for value in values], np.float64)
+    rows = [value if isinstance(value, list | tuple | np.ndarray) else [np.nan] * width for value in values]
+    return np.array(rows, np.float64)
+
+
+def evaluated(evaluate: Evaluate, iterates: Floats) -> dict[str, Floats]:
+    """Each metric at each of the iterates, (points, d); those that were not reached are NaN."""
+    return {
+        name: as_curve([checked_metric(name, function(w)) if np.isfinite(w).all() else None for w in iterates])
+        for name, function in evaluate.items()
+    }

@@ -18,8 +18,7 @@ from siag.server.parameter_server import ParameterServer
 from siag.simulation import Run
 from siag.simulation.metrics import PROGRESSIVE, as_curve, checked_metric
 
-GROWTH = 1.01  # without a last iteration to aim at, the next point of the curve is so much further, at first
-COARSE = 1.1  # the same for points that are in the last decade no longer
+COARSE = 1.1  # how much further the next point of the curve is, once it is in the last decade no longer
 FURTHEST = 100.0  # and no further than this in the end
 REFRESH = 1.0  # seconds after which w is measured again, for watchers
 SHARE = 0.01  # of all time that may take
@@ -64,7 +63,7 @@ class Curve:
         evaluate: Mapping[str, Callable[[Floats], Any]] | None = None,
     ) -> None:
         self.until, self._measure, self._clock, self._evaluate = until, measure, clock, dict(evaluate or {})
-        self._most, self._growth = 2 * record + 2, GROWTH
+        self._most, self._growth = 2 * record + 2, 1.0 + 2.0 / record
         self._open = not until.iterations
         self._ahead: list[int] = _planned(until.iterations, record)[::-1] if until.iterations else []
         self._points: list[Point] = []
@@ -126,15 +125,18 @@ class Curve:
             self._look_at(server, seconds)
 
     def _thin(self) -> None:
-        """Keep the last decade fine, and of what is before it a point for every tenth more."""
-        kept, latest = self._points[:1], self._points[-1].version
-        for point in self._points[1:]:
-            if point.version >= min(latest / 10, kept[-1].version * COARSE):
-                kept.append(point)
-        if len(kept) > self._most * 3 // 4:  # they are fine everywhere: every second will do
-            kept[1:-1] = kept[2:-1:2]
-            self._growth, self._apart = min(self._growth**2, FURTHEST), 2 * self._apart
-        self._points = kept
+        """Keep the last decade fine, and of what is before it a point for every tenth more; if need be, fewer of both."""
+        begin, coarse = self._points[-1].version / 10, COARSE
+        while len(self._points) > self._most * 7 // 8:
+            kept = self._points[:1]
+            for point in self._points[1:]:
+                if point.version >= min(begin, kept[-1].version * coarse):
+                    kept.append(point)
+            if coarse > COARSE:
+                late = next(k for k, point in enumerate(kept) if point.version >= begin)
+                kept[late:-1] = kept[late + 1 : -1 : 2]
+                self._growth, self._apart = min(self._growth**2, FURTHEST), 2 * self._apart
+            self._points, coarse = kept, coarse**2
 
     def _aim_after(self, version: int) -> None:
         """Find where the next point is."""

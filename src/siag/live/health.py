@@ -17,7 +17,7 @@ from siag.server.parameter_server import ParameterServer
 from siag.server.status import State
 
 PATIENCE = 60.0  # seconds for a worker to report for the first time
-BUSY = 100  # reports of the others, on average, before a silent worker is missed
+BUSY, RARE = 100, 10_000  # reports of the others, on average, before one is missed that never came, or never reported
 KNOWN = 20  # reports of a worker, before zeros are held against it
 SIGNIFICANT, NOTABLE = 5.0, 0.1  # standard errors, and which part of it, that a loss is above where it was
 SWINGS, GROWTH, BACK = 4, 1.2, -0.5  # moves in a row, each so much longer than the one before, and against it
@@ -123,16 +123,14 @@ class Health:
             yield Warned(Kind.OLD, "", f"{what} {how}: the step is too large for so slow a worker; {STEPS}")
 
     def _silent(self, members: list[Member], now: float) -> Iterator[Warned]:
-        """Somebody who has never reported, while others have often."""
-        server = self._server
-        if server.seconds(now) < PATIENCE or server.reports < BUSY * len(members):
-            return
-        for member in members:
-            if member.reports == 0:
-                what = f"worker {member.name} has reported nothing in {server.seconds(now):.0f} seconds"
-                yield Warned(
-                    Kind.SILENT, member.name, f"{what}: the model does not know its data; start it, or leave it out"
-                )
+        """Somebody who has never reported, while others have often; one that is at work may be just slow."""
+        server, seconds = self._server, self._server.seconds(now)
+        for member in members if seconds >= PATIENCE else ():
+            usual = RARE if member.state == State.WORKING else BUSY
+            if member.reports == 0 and server.reports >= usual * len(members):
+                what = f"worker {member.name} has reported nothing in {seconds:.0f} seconds"
+                remedy = "the model does not know its data; start it, or leave it out"
+                yield Warned(Kind.SILENT, member.name, f"{what}: {remedy}")
 
 
 def _worse(members: list[Member]) -> Iterator[Warned]:

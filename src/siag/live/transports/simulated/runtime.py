@@ -83,7 +83,7 @@ class Simulated(Runtime):
     Example:
         >>> import siag
         >>> runtime = siag.Simulated(times=siag.activity.Exponential(1.0), slowness=[1, 10], seed=1)
-        >>> streams = [[1.0] * 100, [3.0] * 100]
+        >>> streams = [iter([1.0] * 100), iter([3.0] * 100)]
         >>> run = siag.train(lambda w, x: w - x, streams, [0.0], step=siag.steps.Harmonic(2.0, 10), runtime=runtime)
         >>> int(run.samples[0, -1]), bool(run.time[0, -1] > 800)
         (200, True)

@@ -35,7 +35,7 @@ def gradient(w, report):
 
 
 if __name__ == "__main__":
-    streams, step = [centre, village], siag.steps.Harmonic(beta=2.0, gamma=100.0)
-    for method in (siag.methods.SIAG(), siag.methods.SGD()):
-        run = siag.train(gradient, streams, np.zeros(3), method, step, until=siag.Until(seconds=4))
-        print(f"{method}: {run.w[0].round(1)} from {run.samples[0, -1]} reports")
+    sgd = {"method": siag.methods.SGD(), "step": siag.steps.Harmonic(beta=2.0, gamma=100.0)}
+    for name, chosen in {"automatic": {}, "SGD": sgd}.items():
+        run = siag.train(gradient, [centre, village], np.zeros(3), until=siag.Until(seconds=4), **chosen)
+        print(f"{name}: {run.w[0].round(1)} from {run.samples[0, -1]} reports")

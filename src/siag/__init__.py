@@ -3,7 +3,7 @@
 import logging
 from typing import TYPE_CHECKING, Any
 
-from siag.foundations.errors import BadFile, BadInput, DivergenceWarning, SiagError, Unsuitable
+from siag.foundations.errors import BadFile, BadInput, DivergenceWarning, SiagError, TrainingWarning, Unsuitable
 from siag.foundations.version import __version__
 
 if TYPE_CHECKING:
@@ -48,6 +48,7 @@ __all__ = [
     "SiagError",
     "Simulated",
     "Sweep",
+    "TrainingWarning",
     "Unsuitable",
     "Until",
     "__version__",

@@ -125,7 +125,7 @@ class Curve:
             self._look_at(server, seconds)
 
     def _thin(self) -> None:
-        """Keep the last decade fine, and of what is before it a point for every tenth more; if need be, fewer of both."""
+        """Keep the last decade fine, and of what is before it a point for every tenth more; if need be, fewer."""
         begin, coarse = self._points[-1].version / 10, COARSE
         while len(self._points) > self._most * 7 // 8:
             kept = self._points[:1]

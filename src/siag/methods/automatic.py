@@ -20,6 +20,7 @@ from siag.steps import Constant, Step
 GROWTH = 1.5  # of r over S/‖w − w_0‖, which bounds the distance to the optimum from below
 FIRST = 0.3  # of ‖ḡ‖/L, which does too, on quadratics
 TIMES = 2.0  # the factor of r²/√V
+LEAST = 0.5  # over k: the least share of the newest iterate in the mean
 SCALE = Constant(1.0)  # the step it is given by default: its own, as they are
 
 REACH, PROGRESS, SQUARES, WEIGHTS, AGES2, BENT = range(6)  # the entries of `sums`: r, S, V, Σ weights, Σ a_i², Σ h_i
@@ -48,7 +49,8 @@ class Automatic(Aggregated):
     r starts at `start` (1 + ‖w_0‖). S/‖w − w_0‖ bounds the distance to the optimum from below, up to what stale rows
     and unlike workers make of it, so r grows to that distance and stops. There is no proof with stale rows; `make
     bench` shows how far this is from the best `Harmonic`. The result is the mean of the w^{t+1}, the k-th step
-    counting k r²/G: later ones more, those along long gradients less. Workers read w.
+    counting k r²/G: later ones more, those along long gradients less. It begins anew when a worker is first heard, and
+    its newest part is at least 1/(2k), so that it never freezes where gradients vanished for a while. Workers read w.
 
     A stream that drifts is not followed: steps shrink for good. Use `SIAG` with `Constant` there.
 
@@ -231,6 +233,8 @@ def take_curvature_too(state: Steered, i: int, message: Floats, age: int) -> Non
     rows, d = state.table, state.w.size
     if rows.seen[i] and not rows.gone[i]:
         leave_out(state, i)
+    if not rows.seen[i]:
+        state.sums[WEIGHTS] = 0.0
     state.counts[HEARD] += 1
     state.counts[AGES] += age
     state.sums[AGES2] += float(age) * age
@@ -293,7 +297,8 @@ def step_by_itself(state: Steered, eta: float) -> None:
         if length2 > 0.0:
             length = math.sqrt(length2)
             size = size_of_step(state, eta, length, along, math.sqrt(moved2)) / rows_left(rows)
-            share = weight_of_step(state, length / counts[HEARD]) / state.sums[WEIGHTS]
+            weight = weight_of_step(state, length / counts[HEARD])
+            share = max(weight / state.sums[WEIGHTS], LEAST / counts[STEPS])
             for j in range(w.size):
                 w[j] -= size * rows.total[j]
                 mean[j] += share * (w[j] - mean[j])

@@ -19,6 +19,7 @@ from siag.foundations.errors import BadInput, Unsuitable
 from siag.foundations.parallel import Watch, run_all
 from siag.methods import Method, check_fit
 from siag.problems import Problem
+from siag.simulation.metrics import Evaluate, check_evaluate
 
 Told = Callable[[float, str], None]
 SPREAD = 10.0  # how many times slower than the fastest the slowest worker of the default clock is
@@ -43,6 +44,7 @@ def compare(
     claims: bool = True,
     eta: float | None = None,
     progress: Told | None = None,
+    evaluate: Evaluate | None = None,
 ) -> Comparison:
     """Compare methods on one problem, each with the best step that one rule finds for it.
 
@@ -60,6 +62,7 @@ def compare(
         claims: whether to put the claims of the methods' papers to the test, for the last column.
         eta: the search for steps begins at a 16th to a 256th of it; 1/L by default.
         progress: called with the fraction done and what comes next.
+        evaluate: metrics of your own by name, functions of w; the table and the curves have them, too.
 
     Returns:
         The comparison: a table (`table`, `markdown`), curves, figures, and `write` for all of it.
@@ -76,7 +79,7 @@ def compare(
         raise BadInput("problem", problem, "a Problem")
     iterations, repeats = check.integer("iterations", iterations, low=10), check.integer("repeats", repeats, low=2)
     seed, record = check.seed(seed), check.integer("record", record)
-    unit, contenders = unit_of(problem, eta), chosen(methods)
+    unit, contenders, metrics = unit_of(problem, eta), chosen(methods), check_evaluate(evaluate)
     if activities is not None and not isinstance(activities, Mapping):
         raise BadInput("activities", activities, "a dict of activities by name")
     given = activities_of(problem) if activities is None else dict(activities)
@@ -97,7 +100,7 @@ def compare(
     patterns = {name: _pattern(activity, problem.n, iterations, seed) for name, activity, _ in pairs}
 
     def trial(name: str, who: Contender) -> Trial:
-        return Trial(who, problem, _paced(patterns[name], who, problem.n), iterations, seed)
+        return Trial(who, problem, _paced(patterns[name], who, problem.n), iterations, seed, evaluate=metrics)
 
     def entry(k: int, watch: Watch) -> Entry:
         name, _, who = pairs[-1 - k]  # the last, those under activities of their own, take longest

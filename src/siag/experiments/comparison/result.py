@@ -150,7 +150,13 @@ class Comparison:
     @property
     def shown(self) -> dict[str, str]:
         """The columns people read, with their headings; that of claims only if any were put to the test."""
-        return {name: heading for name, heading in SHOWN.items() if name != "claims" or self.claims}
+        own = {name: name for name in self.metrics}
+        return {name: heading for name, heading in SHOWN.items() if name != "claims" or self.claims} | own
+
+    @property
+    def metrics(self) -> list[str]:
+        """The names of the user's own metrics."""
+        return list(next((entry.run.metrics for entry in self.entries if entry.run is not None), {}))
 
     def ran(self, activity: str) -> list[Entry]:
         """Those that could run under an activity."""
@@ -169,7 +175,7 @@ class Comparison:
     def table(self) -> Columns:
         """A row for every method and activity; NaN where there is no number."""
         rows = [self.row(entry) for entry in self.entries]
-        return {name: [row[name] for row in rows] for name in HEADINGS}
+        return {name: [row[name] for row in rows] for name in (*HEADINGS, *self.metrics)}
 
     def curves(self) -> Columns:
         """All curves, a row for every point: mean error against iterations, samples, bytes and time."""
@@ -215,16 +221,18 @@ class Comparison:
     def row(self, entry: Entry) -> dict[str, Any]:
         """One row of the table."""
         nan = float("nan")
-        row: dict[str, Any] = dict.fromkeys(HEADINGS, nan)
+        row: dict[str, Any] = dict.fromkeys((*HEADINGS, *self.metrics), nan)
         row |= {"activity": entry.activity, "method": entry.contender.name, "remark": entry.remark}
         row["claims"] = self.claims.get(entry.contender.name, "")
         if entry.run is not None and entry.tuned is not None:
-            row["eta"], exact = entry.tuned.eta, entry.contender.exact(self.problem.n)
+            row["eta"] = entry.tuned.eta if entry.tuned.tries else nan  # else it has found its steps itself
+            exact = entry.contender.exact(self.problem.n)
             for axis, budget in self.budgets[entry.activity].items():
                 comparable = (axis != "samples" or not exact) and (axis != "time" or entry.timed)
                 row[axis] = error_at(entry, axis, budget) if comparable else nan
             row["bias"], row["bias_error"] = bias(entry.run.w, self.problem.optimum)
             row["uploads"] = float(entry.run.uploads[:, -1].mean())
+            row |= {name: float(entry.run.table()[name][-1]) for name in self.metrics}
         row["server"], row["worker"] = memory(entry.contender, self.problem)
         return row
 
@@ -295,6 +303,8 @@ def _printed(entries: list[Entry]) -> str:
     contender, ran = entries[0].contender, [entry for entry in entries if entry.tuned is not None]
     if not ran or ran[0].run is None:
         return f"{contender.method!r}; it ran nowhere"
+    if not any(entry.tuned.tries for entry in ran if entry.tuned is not None):
+        return repr(contender.method)  # it finds its steps itself
     etas = ", ".join(f"{entry.tuned.eta:.3g} ({entry.activity})" for entry in ran if entry.tuned is not None)
     return f"{contender.printed(float(ran[0].run.t[-1]) / WANE)}; η = {etas}"
 
@@ -321,4 +331,6 @@ def cell(name: str, row: Mapping[str, Any]) -> str:
         return "–"
     if name == "bias":
         return f"{value:.1e}" + ("" if math.isnan(row["bias_error"]) else f" ± {row['bias_error']:.0e}")
+    if name not in HEADINGS:
+        return f"{value:.4g}"
     return f"{value:,.0f}" if name in ("uploads", "server", "worker") else f"{value:.1e}"

@@ -6,7 +6,7 @@ import math
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from siag.activity import Activity
 from siag.experiments.comparison.contenders import Contender
@@ -15,6 +15,7 @@ from siag.foundations.errors import DivergenceWarning, Missing, Unsuitable
 from siag.foundations.parallel import Progress
 from siag.problems import Problem
 from siag.simulation import Run, simulate
+from siag.simulation.metrics import Evaluate
 
 COARSE, FINE = 4.0, 2.0  # factors between two tries
 FIRST = (2, 3, 4)  # how many coarse factors below the unit the first tries are
@@ -77,6 +78,7 @@ class Trial:
         iterations: of every run, and those by which the steps fall.
         seed: of the runs that are shown.
         progress: as of `simulate`; what it raises ends the run.
+        evaluate: as of `simulate`, for the runs that are shown.
     """
 
     contender: Contender
@@ -85,10 +87,11 @@ class Trial:
     iterations: int
     seed: int = 0
     progress: Progress = False
+    evaluate: Evaluate = field(default_factory=dict)
 
     def run(self, eta: float, repeats: int, record: int = 1, *, longer: int = 1, threads: int | None = None) -> Run:
         """A run with η; on request for a multiple of the iterations, with the same steps."""
-        return self._run(eta, repeats, self.seed, record, longer, threads)
+        return self._run(eta, repeats, self.seed, record, longer, threads, self.evaluate)
 
     def tune(self, unit: float) -> Tuned:
         """Search for the best η; a method that finds its steps itself has nothing to search for."""
@@ -115,7 +118,16 @@ class Trial:
         fine = search((best / FINE, best, best * FINE), FINE, RUNS, BESIDE)
         return Tuned(_best(fine), tuple(sorted((coarse | fine).items())))
 
-    def _run(self, eta: float, repeats: int, seed: int, record: int, longer: int, threads: int | None) -> Run:
+    def _run(
+        self,
+        eta: float,
+        repeats: int,
+        seed: int,
+        record: int,
+        longer: int,
+        threads: int | None,
+        evaluate: Evaluate | None = None,
+    ) -> Run:
         method, step = self.contender.tuned(eta, self.iterations / WANE)
         return simulate(
             self.problem,
@@ -128,6 +140,7 @@ class Trial:
             record=record,
             threads=threads,
             progress=self.progress,
+            evaluate=evaluate,
         )
 
 

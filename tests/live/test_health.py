@@ -1,0 +1,127 @@
+"""Warnings while a run goes on: each when it should, none on runs that go well."""
+
+import itertools
+import re
+
+import numpy as np
+import pytest
+
+import siag
+from siag.live.health import BUSY, KNOWN, PATIENCE, RARE, Health, Kind
+from siag.methods import SIAG, Automatic
+from siag.server import ParameterServer
+from siag.steps import Constant, Harmonic
+
+
+def server_of(n=3, d=2, method=None, eta=0.1):
+    server = ParameterServer(method or SIAG(), Constant(eta), np.zeros(d), n)
+    for row in range(n):
+        server.join(row, 0.0)
+    return server
+
+
+def report(server, row, message, now=0.0, loss=float("nan"), stamp=None):
+    sample = server.members[row].samples
+    server.push(row, server.version if stamp is None else stamp, np.array(message, float), sample, now, loss=loss)
+
+
+def kinds(health):
+    return [each.kind for each in health.warned]
+
+
+def test_gradients_that_are_always_zero_are_told_once_with_the_workers_name():
+    server = server_of()
+    health = Health(server)
+    for k in range(KNOWN):
+        report(server, 0, [0.0, 0.0])
+        report(server, 1, [1.0, -1.0])
+        assert (health.look(0.0) == []) == (k + 1 < KNOWN)
+    assert health.look(0.0) == []
+    assert [each[:2] for each in health.warned] == [(Kind.ZERO, "0")]
+    assert "all 20 gradients of worker 0 are zero" in health.texts[0]
+
+
+@pytest.mark.parametrize(("joined", "usual"), [(False, BUSY), (True, RARE)])
+def test_a_worker_that_never_reports_is_missed_once_the_others_have_often(joined, usual):
+    server = ParameterServer(Automatic(), Constant(1.0), np.zeros(1), ["a", "b"])
+    server.join("a", 0.0)
+    if joined:
+        server.join("b", 0.0)
+    health = Health(server)
+    server.members[0].reports, server.members[0].largest = 2 * usual, 1.0
+    server.reports = 2 * usual - 1
+    server.begin(0.0)
+    assert health.look(PATIENCE) == []
+    server.reports += 1
+    assert health.look(PATIENCE - 1) == []
+    (text,) = health.look(PATIENCE)
+    assert text.startswith("worker b has reported nothing in 60 seconds: the model does not know its data")
+
+
+def test_a_loss_above_where_it_began_is_told_and_one_by_chance_is_not():
+    rng = np.random.default_rng(0)
+    for level, wanted in ((1.0, []), (1.05, []), (2.0, [Kind.LOSS])):
+        server = server_of(n=2)
+        health = Health(server)
+        for k in range(400):
+            for row in range(2):
+                report(server, row, [1.0, 0.0], loss=(1.0 if k < 100 else level) + 0.5 * rng.normal())
+            health.look(0.0)
+        assert kinds(health) == wanted, level
+
+
+def test_steps_too_large_for_the_ages_are_told_before_w_overflows():
+    """On F(w) = ½‖w‖² with gradients 20 versions old and a step of 0.5, w swings further and further."""
+    server = server_of(n=1, d=1, eta=0.5)
+    server.state.w[:] = 1.0
+    health, seen = Health(server), [1.0] * 20
+    for _ in range(600):
+        seen.append(float(server.state.w[0]))
+        report(server, 0, [seen[-21]])
+        server.members[0].stamp = server.version - 20
+        health.look(0.0)
+        if Kind.STEP in kinds(health):
+            break
+    assert Kind.STEP in kinds(health)
+    assert abs(server.state.w[0]) < 1e12
+
+
+def test_one_old_gradient_that_moves_w_more_than_all_else_is_told():
+    server = server_of(n=2, d=1, eta=1.0)
+    health = Health(server)
+    for _ in range(3):
+        report(server, 1, [1.0])
+    for k in range(200):
+        report(server, 0, [-1.0 if k % 2 else -0.999])  # what 0 wants cancels what 1 once wanted
+        health.look(0.0)
+    assert kinds(health) == [Kind.OLD]
+    assert re.match(r"one gradient of worker 1, \d+ versions old, has moved w by", health.texts[0])
+
+
+SOUND = {
+    "automatic": ({}, {}),
+    "a small step": ({"method": SIAG(), "step": Constant(0.01)}, {}),
+    "a falling step": ({"step": Harmonic(2.0, 100.0)}, {}),
+    "unequal workers": ({}, {"slowness": [1.0, 30.0]}),
+    "a start at the optimum": ({"w0": np.full(2, 2.0)}, {}),
+}
+
+
+@pytest.mark.parametrize("name", SOUND)
+def test_runs_that_go_well_have_no_warnings(name):
+    chosen, times = SOUND[name]
+    rng = np.random.default_rng(1)
+    streams = [[mean + rng.normal(size=2) for _ in range(500)] for mean in (1.0, 3.0)]
+    given = {"w0": np.zeros(2), "until": 5000} | chosen
+    runtime = siag.Simulated(times=siag.activity.Exponential(1.0), seed=1, **times)
+    run = siag.train(lambda w, x: (float(((w - x) ** 2).sum()), w - x), streams, runtime=runtime, **given)
+    assert run.warnings == []
+
+
+def test_warnings_reach_the_run_and_python_and_outlive_a_save(tmp_path):
+    streams = [itertools.repeat(1.0), itertools.repeat(3.0)]
+    with pytest.warns(siag.TrainingWarning, match="gradients of worker [01] are zero"):
+        run = siag.train(lambda w, x: 0.0 * w, streams, np.zeros(2), until=100, runtime=siag.Simulated())
+    assert len(run.warnings) == 2
+    run.save(tmp_path / "run.npz")
+    assert siag.load(tmp_path / "run.npz").warnings == run.warnings

@@ -22,6 +22,7 @@ BUSY, RARE = 100, 10_000  # reports of the others, on average, before one is mis
 KNOWN = 20  # reports of a worker, before zeros are held against it
 SIGNIFICANT, NOTABLE = 5.0, 0.1  # standard errors, and which part of it, that a loss is above where it was
 BLOCK, GROWTH = 4, 2.0  # moves whose longest is taken, as many such longest, and by how much each must grow
+SAMPLE, UNEVEN = 16, 1e3  # rows that are looked at, and how much larger one parameter's derivatives may be than most
 OFTEN, SLOW = 3, 5  # reports of a worker before its gradient may be called too old, and rounds of all that it must be
 STEPS = "leave method and step out, for automatic steps, or make the step smaller"
 
@@ -34,6 +35,7 @@ class Kind(StrEnum):
     OLD = "old"  # one worker's old gradient moves w about
     SILENT = "silent"  # a worker never reports
     ZERO = "zero"  # a worker's gradients are always zero
+    SCALE = "scale"  # gradients by some parameters are much larger than by most
 
 
 class Warned(NamedTuple):
@@ -60,6 +62,8 @@ class Health:
         self._before, self._looked = self._start, server.version
         self._moves: list[Floats] = []  # the last ones …
         self._lengths: list[float] = []  # … and how long more of them were
+        self._largest: Floats = np.zeros(server.gradient_size)  # derivative by each parameter that was seen
+        self._looks = 0
         self.warned: list[Warned] = []
 
     def look(self, now: float) -> list[str]:
@@ -80,6 +84,7 @@ class Health:
         yield from _worse(members)
         yield from self._dominated(members)
         yield from self._silent(members, now)
+        yield from self._uneven()
         for member in members:
             if member.reports >= KNOWN and member.largest == 0.0:
                 what = f"all {member.reports:,} gradients of worker {member.name} are zero"
@@ -129,11 +134,26 @@ class Health:
             how = f"{max(moved):.2g}, and all its way is {way:.2g}"
             yield Warned(Kind.OLD, "", f"{what} {how}: the step is too large for so slow a worker; {STEPS}")
 
+    def _uneven(self) -> Iterator[Warned]:
+        """Parameters whose largest derivative, of those seen so far, is far above that of most."""
+        rows = getattr(getattr(self._server.state, "table", self._server.state), "rows", None)
+        if rows is None or self._server.d < 2:
+            return
+        some = rows[:: max(1, len(rows) // SAMPLE), : self._server.gradient_size]
+        self._largest = np.maximum(self._largest, np.abs(some).max(axis=0))
+        seen = self._largest[self._largest > 0.0]
+        self._looks += 1
+        if self._looks >= OFTEN and len(seen) > 1 and self._largest.max() > UNEVEN * float(np.median(seen)):
+            place, ratio = int(self._largest.argmax()), self._largest.max() / float(np.median(seen))
+            what = f"derivatives by parameter {place} are {ratio:.0e} times as large as those by most others"
+            remedy = "scale the features: subtract their means, divide by their standard deviations"
+            yield Warned(Kind.SCALE, "", f"{what}: the others hardly learn; {remedy}")
+
     def _silent(self, members: list[Member], now: float) -> Iterator[Warned]:
         """Somebody who has never reported, while others have often; one that is at work may be just slow."""
         server, seconds = self._server, self._server.seconds(now)
         for member in members if seconds >= PATIENCE else ():
-            usual = RARE if member.state == State.WORKING else BUSY
+            usual = {State.WORKING: RARE, State.EXPECTED: BUSY}.get(member.state, math.inf)  # others have failed
             if member.reports == 0 and server.reports >= usual * len(members):
                 what = f"worker {member.name} has reported nothing in {seconds:.0f} seconds"
                 remedy = "the model does not know its data; start it, or leave it out"

@@ -69,6 +69,11 @@ def leaving(w, sample):
     os._exit(7)
 
 
+def once(stream):
+    """A list to be read once, rather than again and again; all else, and what is empty, as it is."""
+    return iter(stream) if isinstance(stream, list | tuple) and stream else stream
+
+
 def numbers(count, value=1.0):
     for _ in range(count):
         yield float(value)

@@ -5,7 +5,7 @@ import threading
 
 import numpy as np
 import pytest
-from jobs import Mute, Notes, numbers, pull, reported, send
+from jobs import Mute, Notes, pull, reported, send
 from peers import Served, Working, in_thread, wait_until
 from proxy import Proxy
 
@@ -215,7 +215,7 @@ def test_a_worker_makes_the_method_its_server_describes(method):
 
 def samples(method, given):
     """A task on a stream of so many numbers, begun."""
-    task = FromStream(pull, list(range(given)), method, np.zeros(2))
+    task = FromStream(pull, iter(range(given)), method, np.zeros(2))
     task.begin(0, 1, 2, 0)
     return task
 
@@ -238,7 +238,7 @@ def test_a_stream_that_ends_in_the_middle_leaves_no_message():
     assert task.compute(w, out)
     with pytest.raises(StreamEnded):
         task.compute(w, out)
-    run = siag.train(pull, [list(numbers(10)), list(numbers(8))], np.zeros(2), VARIATES, Constant(1.0), progress=False)
+    run = siag.train(pull, [iter([1.0] * 10), iter([1.0] * 8)], np.zeros(2), VARIATES, Constant(1.0), progress=False)
     assert run.reads[0, -1] == 3 + 2
     assert run.about["ending"] == Ending.ALL_LEFT
     assert "failed" not in run.about
@@ -264,7 +264,7 @@ def test_what_only_the_number_of_workers_tells_is_refused_when_it_is_known():
 
 def test_a_lazy_worker_learns_from_a_stream():
     method = LAG(gradients="sample", weight=0.02)
-    run = siag.train(pull, [list(numbers(200, 3.0))], np.zeros(2), method, Constant(0.3), progress=False)
+    run = siag.train(pull, [iter([3.0] * 200)], np.zeros(2), method, Constant(0.3), progress=False)
     assert np.allclose(run.w, 3.0, atol=0.01)
     assert run.uploads[0, -1] < 100
     assert run.reads[0, -1] == 200

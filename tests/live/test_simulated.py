@@ -4,6 +4,7 @@ import itertools
 from dataclasses import replace
 from functools import partial
 
+import jobs
 import numpy as np
 import pytest
 from jobs import Notes
@@ -24,6 +25,7 @@ RUNTIME = Simulated(times=Exponential(1.0), seed=1)
 
 
 def train(streams, gradient=lambda w, x: w - x, runtime=RUNTIME, **options):
+    streams = [jobs.once(stream) for stream in streams]
     return siag.train(gradient, streams, np.zeros(2), step=STEP, runtime=runtime, progress=False, **options)
 
 

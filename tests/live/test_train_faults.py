@@ -97,7 +97,7 @@ def test_training_survives_a_folder_that_becomes_read_only_and_saves_once_it_can
     assert not watcher.plan
     assert watcher.events[1:3] == [READ_ONLY.alarm, READ_ONLY.end]
     assert run.about["ending"] == Ending.ALL_LEFT
-    again = train([[]], **options)
+    again = train([iter([])], **options)
     assert np.array_equal(again.w, run.w)
     assert np.array_equal(again.t, run.t)
 

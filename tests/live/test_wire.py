@@ -1,6 +1,7 @@
 """Frames: what is sent is what is read, and what is no frame is refused."""
 
 import json
+import math
 import struct
 from contextlib import suppress
 
@@ -17,22 +18,23 @@ long = st.integers(-(2**63), 2**63 - 1)
 
 
 def test_a_header_has_the_bytes_that_the_protocol_says():
-    raw = wire.head(wire.REPORT, 40, 7, -2)
-    assert raw == struct.pack("<IBBBBqq", 40, 3, 0, 0, 0, 7, -2)
-    assert len(raw) == wire.HEADER.size == 24
+    raw = wire.head(wire.REPORT, 40, 7, -2, 0.5)
+    assert raw == struct.pack("<IBBBBqqd", 40, 3, 0, 0, 0, 7, -2, 0.5)
+    assert len(raw) == wire.HEADER.size == 32
+    assert math.isnan(wire.parse_head(wire.head(wire.REPORT), ANY).loss)  # where none was told
 
 
-@given(st.integers(1, 9), st.integers(0, wire.LARGEST), long, long, st.integers(0, 9))
-def test_a_header_is_read_as_it_was_written(kind, length, stamp, sample, at):
-    raw = bytes(at) + wire.head(kind, length, stamp, sample)
-    assert wire.parse_head(raw, ANY, at) == (length, kind, stamp, sample)
+@given(st.integers(1, 9), st.integers(0, wire.LARGEST), long, long, st.floats(allow_nan=False), st.integers(0, 9))
+def test_a_header_is_read_as_it_was_written(kind, length, stamp, sample, loss, at):
+    raw = bytes(at) + wire.head(kind, length, stamp, sample, loss)
+    assert wire.parse_head(raw, ANY, at) == (length, kind, stamp, sample, loss)
 
 
-@given(st.binary(min_size=24, max_size=24))
+@given(st.binary(min_size=32, max_size=32))
 def test_bytes_are_a_header_or_no_frame(raw):
     with suppress(wire.BadFrame):
         head = wire.parse_head(raw, ANY)
-        assert wire.head(head.kind, head.length, head.stamp, head.sample) == raw
+        assert wire.head(head.kind, head.length, *head[2:]) == raw
 
 
 @pytest.mark.parametrize(

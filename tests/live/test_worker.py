@@ -81,7 +81,7 @@ class Driven:
 
 def header(action):
     """Kind, stamp and sample of what is sent."""
-    _, kind, _, stamp, sample = wire.HEADER.unpack_from(action.frame)
+    _, kind, _, stamp, sample, _ = wire.HEADER.unpack_from(action.frame)
     return kind, stamp, sample
 
 

@@ -239,7 +239,7 @@ def test_what_is_refused_is_not_heard_and_the_size_is_asked_once():
 def test_many_at_once_is_left_to_one_by_one_with_such_a_step():
     server = served(SIAG(), DelayAdaptive(1.0))
     ones, notes = np.ones((N, D)), np.zeros((N, 2), np.int64)
-    assert server.push_many(np.zeros(1, np.int32), ones, notes, np.full(N, float(D)), 0.0, 9, 9) == 0
+    assert server.push_many(np.zeros(1, np.int32), ones, notes, np.full((N, 2), float(D)), 0.0, 9, 9) == 0
     assert server.reports == 0
 
 

@@ -302,7 +302,6 @@ METHODS = [
     siag.methods.SIAG(resum=1, rows="float32", wait=0.5),
     siag.methods.SGD(),
     siag.methods.IAG(),
-    siag.methods.Automatic(),
 ]
 
 

@@ -29,6 +29,7 @@ from siag.methods import (
     SCAFFOLD,
     SGD,
     SIAG,
+    Automatic,
     Averaged,
     CurvatureIAG,
     FedAvg,
@@ -54,6 +55,7 @@ METHODS = [
     (Averaged(SIAG()), Constant(0.02)),
     (Prox(SIAG(), l1=0.05), Constant(0.02)),
     (SGD(), DelayAdaptive(0.02, ages="arrivals")),
+    (Automatic(), None),
 ]
 
 

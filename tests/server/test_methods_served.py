@@ -112,7 +112,7 @@ def test_a_report_of_nothing_counts_and_lets_the_server_step():
     member = server.members[1]
     assert (member.reports, member.stamp, member.samples, member.largest) == (1, 0, 1, 0.0)
     assert server.roster.counted_ages == [2]
-    assert server.trace.lines == ["0,0,0,0,0.000000,\n", "0,1,0,0,0.100000,\n"]
+    assert server.trace.lines == ["0,0,0,0,0.000000,,\n", "0,1,0,0,0.100000,,\n"]
 
 
 def test_with_ticks_a_report_of_nothing_waits_for_the_clock():
@@ -176,7 +176,7 @@ def test_whoever_joins_again_or_is_refused_has_forgotten_and_the_trace_says_so()
     server.join(0, 1.5)
     with pytest.raises(Refused):
         server.push(1, 0, np.full(D, np.nan), 0, 2.0)
-    assert server.trace.lines[1:] == ["1,0,,,0.500000,-1.0\n", "1,1,,,1.000000,-1.0\n"]
+    assert server.trace.lines[1:] == ["1,0,,,0.500000,-1.0,\n", "1,1,,,1.000000,-1.0,\n"]
     assert server.fades == 2
 
 
@@ -193,7 +193,7 @@ def test_after_a_restart_everybody_has_forgotten():
     again = ParameterServer(LAG(), Constant(0.1), np.zeros(D), N, trace=TraceLines())
     again.restore(server.meta(0.0), 0.0)
     again.join(2, 0.0)
-    assert again.trace.lines == ["0,2,,,0.000000,-1.0\n"]
+    assert again.trace.lines == ["0,2,,,0.000000,-1.0,\n"]
 
 
 def test_counts_of_silence_survive():

@@ -44,9 +44,10 @@ def roll(state, eta):
 
 
 METHODS = [SIAG, siag.methods.SIAG(resum=1, rows="float32", wait=0.7), siag.methods.SGD(), HeavyBall()]
+STEERED = [siag.methods.Automatic(), siag.methods.Automatic(resum=1, rows="float32", wait=0.7)]
 
 
-@pytest.mark.parametrize("method", METHODS, ids=lambda method: repr(method)[:20])
+@pytest.mark.parametrize("method", METHODS + STEERED, ids=lambda method: repr(method)[:20])
 @quick
 @given(
     plan=st.lists(moves, max_size=60),

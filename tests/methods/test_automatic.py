@@ -196,7 +196,9 @@ def test_a_worker_that_forgets_measures_as_a_new_one():
     assert found == [2, 3, 5, 8, 9]
 
 
-@pytest.mark.parametrize("activity", [Nonuniform(1, 60), CLOCK, trace_with_departures()], ids=["ages", "clock", "trace"])
+@pytest.mark.parametrize(
+    "activity", [Nonuniform(1, 60), CLOCK, trace_with_departures()], ids=["ages", "clock", "trace"]
+)
 @pytest.mark.parametrize("method", [Automatic(), Automatic(resum=1, wait=0.6, rows="float32")], ids=["plain", "odd"])
 def test_machine_code_does_the_same_to_the_bit(activity, method):
     given = {"iterations": STEPS, "seed": 2, "record": 50}

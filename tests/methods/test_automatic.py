@@ -169,7 +169,7 @@ def test_curvatures_are_measured_with_reports_2_3_5_9_and_so_on():
             seen.append(out[5])
     assert found == [2, 3, 5, 9, 17, 33]
     assert seen[0] == 0.0
-    assert all((now != before) == (number in found) for number, now, before in zip(range(2, 40), seen[1:], seen))
+    assert [number for number in range(2, 40) if seen[number - 1] != seen[number - 2]] == found
 
 
 def test_between_equal_points_nothing_can_be_measured_and_the_next_report_is_due():

@@ -118,8 +118,10 @@ class Arrow:
         Polars(a=[1]),
         Series(1),
         Dataset(),
-    ]
-    + [Loader(), [], (np.ones(2), np.ones(2))],
+        Loader(),
+        [],
+        (np.ones(2), np.ones(2)),
+    ],
     ids=lambda data: type(data).__name__,
 )
 def test_data_that_can_be_read_again_are_finite(data):
@@ -138,8 +140,9 @@ def test_data_that_can_be_read_again_are_finite(data):
         "abc",
         b"abc",
         5,
-    ]
-    + [None, lambda: [1]],
+        None,
+        lambda: [1],
+    ],
     ids=lambda stream: type(stream).__name__,
 )
 def test_what_is_read_once_or_is_no_data_is_not(stream):

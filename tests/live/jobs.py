@@ -190,6 +190,8 @@ def touch(path):
 class Mute:
     """A task whose worker has something to send once, and never again."""
 
+    loss, passes = math.nan, 0
+
     def __init__(self):
         self.sample, self.forgot = -1, 0
 

@@ -66,7 +66,8 @@ def test_a_live_run_of_each_method_is_its_replay_bit_for_bit(tmp_path, method, s
     again = siag.replay(path, RIDGE, method, step, compiled=False)  # which takes less than compiling
     assert np.array_equal(run.w, again.w)
     assert run.w.any()
-    assert run.samples[0, -1] == again.samples[0, -1]
+    if method != Automatic():  # whose workers take a gradient more now and then, of the same sample
+        assert run.samples[0, -1] == again.samples[0, -1]
     assert (run.uploads[0, -1], run.reads[0, -1]) == (again.uploads[0, -1], 300)
     assert (run.uploads[0, -1] < 300) == isinstance(method, LAG)
     assert run.bytes[0, -1] <= again.bytes[0, -1]  # a worker that has not reported yet has read
@@ -132,7 +133,7 @@ def test_silence_is_on_disk_before_it_is_acknowledged(tmp_path):
     assert (two.version, two.reports, two.skips, two.fades) == (4, 8, 6, 1)
     assert all(np.array_equal(a, b) for a, b in zip(one.arrays().values(), two.arrays().values(), strict=True))
     assert len(second.tail) == 9
-    assert second.tail[-1].endswith(",1,,,8.900000,-1.0\n")
+    assert second.tail[-1].endswith(",1,,,8.900000,-1.0,\n")
     assert [member.samples for member in two.members] == [6, 7]
     store.close()
     first.server.trace.close(4)
@@ -151,7 +152,7 @@ def test_a_run_of_workers_that_remember_goes_on_after_a_kill(tmp_path):
     assert notes.heard("worker 1 is gone")
     second = siag.train(**given, until=Until(reports=int(first.reads[0, -1]) + 1500), progress=False)
     lines = path.read_text().splitlines()
-    forgotten = [line for line in lines if line.endswith(",-1.0")]
+    forgotten = [line for line in lines if line.endswith(",-1.0,")]
     assert forgotten
     again = siag.replay(path, RIDGE, method, step, compiled=False)
     assert np.array_equal(second.w, again.w)
@@ -292,5 +293,6 @@ def test_a_users_function_is_never_compiled():
     out = np.empty(4)
     rng = blank()
     rewind(rng, key(0, 0, SAMPLES), 0, 0)
-    assert compute(memory, Given(pull, lambda: float(next(items))), rng, 0, np.zeros(4), out)
+    given = Given(pull, lambda: float(next(items)), lambda: None, [])
+    assert compute(memory, given, rng, 0, np.zeros(4), out)
     assert next(items) == 3

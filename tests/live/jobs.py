@@ -22,6 +22,16 @@ def pull(w, sample):
     return w - sample
 
 
+def priced(w, sample):
+    """With a loss that tells which sample it was."""
+    return sample, w - sample
+
+
+def priced_of_ones(w, sample):
+    """The same, whatever the sample is."""
+    return sample, w - 1.0
+
+
 def fragile(w, sample):
     if sample == "bad":
         raise KeyError("no such\nreading")

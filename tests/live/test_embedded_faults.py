@@ -269,7 +269,7 @@ def test_a_script_without_its_guard_is_told_so_and_ends(tmp_path):
     text = """
         def gradient(w, sample):
             return w - sample
-        siag.train(gradient, [iter([1.0]), iter([1.0])], np.zeros(2), step=siag.steps.Constant(0.1))
+        siag.train(gradient, [[1.0]] * 2, np.zeros(2), step=siag.steps.Constant(0.1))
     """
     with Script(tmp_path, text) as script:
         _, errors = script.end()
@@ -281,7 +281,7 @@ def test_a_script_without_its_guard_is_told_so_and_ends(tmp_path):
 
 
 def test_a_script_whose_gradient_is_in_a_module_needs_no_guard(tmp_path):
-    text = "say(siag.train(jobs.pull, [iter([1.0]), iter([1.0])], np.zeros(2), step=siag.steps.Constant(0.1)).t[-1])"
+    text = "say(siag.train(jobs.pull, [[1.0]] * 2, np.zeros(2), step=siag.steps.Constant(0.1), until=2).t[-1])"
     with Script(tmp_path, text) as script:
         assert script.end() == ("2\n", "")
 

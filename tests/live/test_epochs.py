@@ -40,7 +40,7 @@ def test_ten_epochs_if_nothing_is_said_and_no_end_by_epochs_if_something_else_is
 
 @pytest.mark.parametrize("epochs", [0, -1, 1.5, "many", True])
 def test_epochs_that_make_no_sense_are_refused(epochs):
-    with pytest.raises(siag.BadInput, match="^epochs = "):
+    with pytest.raises(siag.BadInput, match=r"^epochs = "):
         siag.Until(epochs=epochs)
 
 
@@ -227,7 +227,12 @@ def test_one_that_has_reported_before_leaves_in_order(tmp_path):
     [
         (5, 15, 0.0, "worker north left after 5 samples: why; the model goes on to fit the other 15"),
         (1, 1, 0.0, "worker north left after 1 sample: why; the model goes on to fit the other 1"),
-        (1234567, 2000, 0.0, "worker north left after 1,234,567 samples: why; the model goes on to fit the other 2,000"),
+        (
+            1234567,
+            2000,
+            0.0,
+            "worker north left after 1,234,567 samples: why; the model goes on to fit the other 2,000",
+        ),
         (5, 2, math.inf, "worker north left after 5 samples: why; its last gradient stays in the average"),
         (5, 2, 30.0, "worker north left after 5 samples: why; its last gradient fades"),
         (0, 0, 0.0, "worker north left after 0 samples: why"),

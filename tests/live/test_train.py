@@ -13,6 +13,7 @@ from jobs import Notes
 from trainings import STEP, VIRTUAL, problem, same, train, virtual
 
 import siag
+from instant import Instant
 from siag.activity import EveryArrivals, Tick, Trace
 from siag.live.reasons import Ended, Ending
 from siag.server import DROP
@@ -73,8 +74,13 @@ def test_a_stream_that_waits_for_data_does_not_keep_the_run_from_ending(tmp_path
 def test_a_run_in_which_nobody_reports_is_a_run_of_one_point(tmp_path):
     from matplotlib import pyplot
 
-    runtime = siag.Simulated(times=siag.activity.Fixed(1000.0))  # far longer than the run lasts
-    given = {"w0": (1.0, 2.0), "loss": lambda w: float(w.sum()), "folder": tmp_path, "runtime": runtime}
+    class Stopped(Instant):
+        def carry(self, session, tasks):
+            session.begin(0.0)
+            session.end(Ending.STOPPED, "SIGTERM")
+            session.finish(0.0)
+
+    given = {"w0": (1.0, 2.0), "loss": lambda w: float(w.sum()), "folder": tmp_path, "runtime": Stopped()}
     run = train([[1.0], [2.0]], **given)
     assert (run.t.tolist(), run.samples.tolist(), run.error.tolist()) == ([0], [[0]], [[3.0]])
     assert run.w.tolist() == [[1.0, 2.0]]

@@ -49,7 +49,8 @@ def test_a_model_is_trained_from_files_by_the_command_of_the_docs(shell):
 
 def test_without_an_end_every_row_of_every_file_is_used_once(shell):
     ended = shell(f"{TRAIN} --loss logistic {INSTANT}")
-    assert (ended.status, ended.err, ended.result["t"][-1]) == (0, [], 700)
+    assert (ended.status, ended.result["t"][-1]) == (0, 700)
+    assert [line.split(" left after ")[0] for line in ended.err] in (["siag: worker 0"], ["siag: worker 1"])
     assert accuracy(np.array(ended.result["w"])) > 0.9
 
 
@@ -138,6 +139,8 @@ def test_a_loss_by_its_name_is_a_gradient_on_streams_of_ones_own(shell):
     with open("job.py", "a") as file:
         file.write("\n\npairs = [([1.0, 2.0], 1), ([2.0, 1.0], 0)] * 20\n")
     words = f"train --stream job:pairs --eta 0.1 --json {INSTANT} --loss"
-    assert shell(f"{words} logistic --dimension 3").result["t"][-1] == 40
+    assert (
+        shell(f"{words} logistic --dimension 3 --epochs 2").result["t"][-1] >= 81
+    )  # the first of the third pass tells
     assert shell.mistake(f"{words} logistic").startswith("dimension is missing")
     assert shell.mistake(f"{words} softmax") == "loss.classes is missing; write Softmax(classes=…)"

@@ -696,7 +696,7 @@ def test_a_contradiction_is_the_same_line_in_python_in_the_shell_and_in_a_file(c
         ("train --gradient job:gradient --stream job:ones --dimension 3", "eta is missing; give --eta"),
         (
             "train --problem problem.toml --eta 1",
-            "iterations is missing; say when to end, with --iterations, --seconds or --reports",
+            "iterations is missing; say when to end, with --iterations, --seconds, --reports or --epochs",
         ),
         (f"{TRAIN} --method FedAvg", "method.steps is missing; write FedAvg(steps=…, size=…)"),
         (f"{TRAIN} --method Prox", "method.method is missing; write Prox(method=…)"),

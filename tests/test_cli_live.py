@@ -285,7 +285,7 @@ def test_a_server_for_all_names_an_address_that_can_be_reached(shell):
 
 def test_a_worker_ends_in_order_with_its_stream(shell, server):
     place = server()
-    ended = shell(f"work {place.address} --gradient job:gradient --stream job:few")
+    ended = shell(f"work {place.address} --gradient job:gradient --stream job:once")
     assert (ended.status, ended.out) == (0, [])
     assert "joined as worker 0" in ended.err[0]
     assert ended.err[-1] == "siag: the stream ended"

@@ -249,6 +249,7 @@ LAG, SCAFFOLD = siag.methods.LAG(), siag.methods.SCAFFOLD(steps=2, size=0.02)
 ADAPTIVE = siag.steps.DelayAdaptive(0.05, variant="second", ages="arrivals", horizon=8)
 SERVERS = [EveryArrivals(), EveryArrivals(2), Tick(0.03)]
 REMEMBERING = [
+    (siag.methods.Automatic(), siag.steps.Constant(1.0), EveryArrivals(2)),
     (siag.methods.LAG(gradients="sample", weight=3.0), siag.steps.Constant(0.05), EveryArrivals()),
     (siag.methods.Averaged(replace(SCAFFOLD, option=1)), siag.steps.Constant(0.5), EveryArrivals(2)),
     (siag.methods.SIAG(), siag.steps.DelayAdaptive(0.1), Tick(0.03)),

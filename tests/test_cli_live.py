@@ -490,7 +490,7 @@ def test_a_metrics_port_in_use_is_named_as_it_was_typed(shell):
         ("certs secrets", "workers is missing; give --workers N, or --name A"),
         ("certs secrets --name a/b", "name = 'a/b': must be names of letters"),
         ("serve --workers 2 --eta 0.1", "dimension is missing; give --dimension D, or --w0 FILE.npy"),
-        ("serve --workers 2 --dimension 3", "eta is missing; give --eta for a constant step"),
+        ("serve --workers 2 --dimension 3 --method SIAG", "eta is missing; this method needs one: --eta"),
         (f"{SERVE} --every 2 --tick 1", "tick = 1.0: must be given alone; a server steps by the clock or by reports"),
         (f"{SERVE} --method X", "method = 'X': must be one of"),
         (f"{SERVE} --method IAG", "IAG needs exact gradients, a stream has none; use SIAG, or give a problem"),

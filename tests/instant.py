@@ -54,9 +54,10 @@ class Instant(Runtime):
         except Exception as error:  # whatever a user's code raises
             session.failed(row, last_words(error))
             return False
+        session.passes[row] = task.passes
         try:
             if send:
-                session.push(row, stamp, out, task.sample, now)
+                session.push(row, stamp, out, task.sample, now, loss=task.loss)
             else:
                 session.push(row, stamp, None, task.sample, now)
             session.commit()

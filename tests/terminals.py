@@ -66,6 +66,9 @@ def bad():
 
 
 few = [np.ones(3)] * 5
+
+def once():
+    return iter(few)
 name = "readings.csv"
 
 

@@ -44,13 +44,26 @@ def test_a_model_is_trained_from_files_by_the_command_of_the_docs(shell):
     assert (result["t"][-1], result["problem"]) == (500, "Logistic(ridge=0.01, intercept=True) on streams")
     assert result["error"][0] == pytest.approx(np.log(2))
     assert result["error"][-1] < 0.35
-    assert accuracy(np.load("out/w.npy")) > 0.9
+    assert accuracy(np.load("out/w.npy")) > 0.85  # a step that does not shrink leaves noise
 
 
-def test_without_an_end_every_row_of_every_file_is_used_once(shell):
+def test_without_an_end_every_row_of_every_file_is_used_ten_times(shell):
     ended = shell(f"{TRAIN} --loss logistic {INSTANT}")
-    assert (ended.status, ended.err, ended.result["t"][-1]) == (0, [], 700)
+    assert (ended.status, ended.err, ended.result["ending"]) == (0, [], "epochs")
+    assert 8000 < ended.result["t"][-1] < 8100  # they take turns, until the one with 400 rows begins pass 11
     assert accuracy(np.array(ended.result["w"])) > 0.9
+
+
+def test_nothing_but_data_and_a_loss_need_be_given(shell):
+    files = "--stream north.csv --stream south.csv --label late"
+    ended = shell(f"train --loss logistic {files} --json --epochs 3 {INSTANT}")
+    assert (ended.status, ended.err, ended.result["ending"]) == (0, [], "epochs")
+    assert ended.result["method"].startswith("Automatic(")
+    assert 2400 < ended.result["t"][-1] < 2500
+    assert accuracy(np.array(ended.result["w"])) > 0.9
+    keys = 'streams = ["north.csv", "south.csv"]\nlabel = "late"\nloss = "Logistic"\nuntil = { epochs = 3 }\n'
+    Path("run.toml").write_text(keys)
+    assert shell(f"train run.toml --json {INSTANT}").result["w"] == ended.result["w"]
 
 
 def test_it_is_the_run_of_python(shell):
@@ -138,6 +151,8 @@ def test_a_loss_by_its_name_is_a_gradient_on_streams_of_ones_own(shell):
     with open("job.py", "a") as file:
         file.write("\n\npairs = [([1.0, 2.0], 1), ([2.0, 1.0], 0)] * 20\n")
     words = f"train --stream job:pairs --eta 0.1 --json {INSTANT} --loss"
-    assert shell(f"{words} logistic --dimension 3").result["t"][-1] == 40
+    assert (
+        shell(f"{words} logistic --dimension 3 --epochs 2").result["t"][-1] >= 81
+    )  # the first of the third pass tells
     assert shell.mistake(f"{words} logistic").startswith("dimension is missing")
     assert shell.mistake(f"{words} softmax") == "loss.classes is missing; write Softmax(classes=…)"

@@ -164,7 +164,7 @@ def test_sighup_lets_a_server_read_its_tokens_again(shell, port):
     assert shell("certs old --name centre --name village").status == 0
     assert shell("certs new --name centre --name village").status == 0
     Path("tokens.json").write_bytes(Path("old/tokens.json").read_bytes())
-    given = {"gradient": pull, "stream": [np.ones(3)] * 5, "token": "new/village.token"}
+    given = {"gradient": pull, "stream": lambda: iter([np.ones(3)] * 5), "token": "new/village.token"}
     refusals = []
 
     def come():
@@ -220,7 +220,7 @@ def test_a_problem_of_ones_own_is_replayed_with_it(shell, port):
 
 
 def test_a_server_ends_with_its_workers_and_keeps_a_long_model_out_of_its_last_line(shell, port):
-    worker = work(port, stream=[np.ones(1001)] * 3)
+    worker = work(port, stream=iter([np.ones(1001)] * 3))
     ended = shell(f"serve --workers 1 --dimension 1001 --eta 0.05 --json --port {port}")
     assert worker.end().reports == 3
     assert (ended.status, ended.result["ending"], ended.result["w"]) == (0, Ending.ALL_LEFT, None)
@@ -285,7 +285,7 @@ def test_a_server_for_all_names_an_address_that_can_be_reached(shell):
 
 def test_a_worker_ends_in_order_with_its_stream(shell, server):
     place = server()
-    ended = shell(f"work {place.address} --gradient job:gradient --stream job:few")
+    ended = shell(f"work {place.address} --gradient job:gradient --stream job:once")
     assert (ended.status, ended.out) == (0, [])
     assert "joined as worker 0" in ended.err[0]
     assert ended.err[-1] == "siag: the stream ended"
@@ -343,7 +343,7 @@ def test_tls_and_tokens_by_name_from_certs_to_goodbye(shell, port):
     made = shell("certs secrets --host localhost --name centre --name village")
     assert set(made.out) >= {"secrets/ca.pem", "secrets/tokens.json", "secrets/centre.token", "secrets/village.token"}
     keys = "--certificate secrets/server.pem --key secrets/server.key --tokens secrets/tokens.json"
-    given = {"gradient": pull, "stream": [np.ones(3)] * 5, "ca": "secrets/ca.pem"}
+    given = {"gradient": pull, "stream": lambda: iter([np.ones(3)] * 5), "ca": "secrets/ca.pem"}
     said = {"village": [], "centre": []}
     workers = [
         Aside(siag.work, f"localhost:{port}", **given, token=f"secrets/{name}.token", say=said[name].append)
@@ -490,7 +490,7 @@ def test_a_metrics_port_in_use_is_named_as_it_was_typed(shell):
         ("certs secrets", "workers is missing; give --workers N, or --name A"),
         ("certs secrets --name a/b", "name = 'a/b': must be names of letters"),
         ("serve --workers 2 --eta 0.1", "dimension is missing; give --dimension D, or --w0 FILE.npy"),
-        ("serve --workers 2 --dimension 3", "eta is missing; give --eta for a constant step"),
+        ("serve --workers 2 --dimension 3 --method SIAG", "eta is missing; this method needs one: --eta"),
         (f"{SERVE} --every 2 --tick 1", "tick = 1.0: must be given alone; a server steps by the clock or by reports"),
         (f"{SERVE} --method X", "method = 'X': must be one of"),
         (f"{SERVE} --method IAG", "IAG needs exact gradients, a stream has none; use SIAG, or give a problem"),

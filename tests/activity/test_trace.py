@@ -58,7 +58,7 @@ def test_a_torn_file_is_read_as_far_as_it_goes(name, history, share, garbage):
     assert found == lines[: len(found)]
     if share == 1:
         assert found == lines
-    reports = [line[0] + 1 for line in found if len(line) == 5]
+    reports = [line[0] + 1 for line in found if len(line) > 4]
     assert trace.length == max(reports + [line[0] for line in found], default=0)
 
 
@@ -73,34 +73,35 @@ def test_what_was_run_is_in_the_first_line():
 @pytest.mark.parametrize(
     ("body", "words"),
     [
-        ("0,4,0,0,0.1,\n", r"line 3: names a worker that is not among the 4 \(worker 4\)"),
-        ("0,0,0,0,0.1,\n0,-1,0,0,0.1,\n", "line 4: names a worker below 0"),
-        ("0,0,0,0,0.2,\n1,0,1,1,0.1,\n", "line 4: goes back in time"),
-        ("1,0,1,0,0.1,\n0,1,0,0,0.1,\n", "line 4: goes back in time"),
-        ("-1,0,0,0,0.1,\n", "line 3: goes back in time"),
-        ("0,0,0,0,-0.1,\n", "line 3: goes back in time"),
-        ("0,0,0,0,0.1,\n1,1,2,0,0.1,\n", "line 4: has a stamp from the future"),
-        ("0,0,-1,0,0.1,\n", "line 3: has a stamp from the future, or below 0"),
-        ("0,0,0,-1,0.1,\n", "line 3: has a sample below 0"),
-        ("0,0,0,3,0.1,\n1,1,1,3,0.1,\n1,0,1,3,0.1,\n", r"line 5: goes back to a sample.*\(worker 0\)"),
-        ("0,2,0,0,0.1,\n2,2,0,1,0.1,\n3,2,1,2,0.1,\n", r"line 5: goes back to .* version .*\(worker 2\)"),
-        ("0,0,0,0,0.1,\n1,1,,,0.1,0.5\n5,0,5,1,0.1,\n# end 3\n", "line 5: comes after the end, at version 3"),
-        ("0,0,0,0,0.1\n", "line 3: not of the form version,worker,stamp,sample,seconds,factor"),
-        ("0,0,0,0,0.1,\n0,0,0,0,0.1,,\n", "line 4: not of the form"),
-        ("0,0,0,0,0.1,\n0,0,,0,0.1,\n", "line 4: not of the form"),
-        ("0,0,0,0,0.1,\n0,0,,,0.1,\n", "line 4: not of the form"),
-        ("0,0,0,0,0.1,0.5\n", "line 3: not of the form"),
-        ("0,0,,,0.1,nan\n", "line 3: not of the form"),
-        ("0,0,,,0.1,-0.5\n", "line 3: not of the form"),
-        ("0,0,,,0.1,1.5\n", "line 3: not of the form"),
-        ("0,0,0,0,nan,\n", "line 3: not of the form"),
-        ("0,0,0,0,inf,\n", "line 3: not of the form"),
-        ("0,0,0,0,0.1,\n0,1,0,99999999999999999999,0.1,\n", "line 4: not of the form"),
-        ("0,0,0,0.5,0.1,\n", "line 3: not of the form"),
-        ("0,0,0,0,0.1,\n\n1,0,1,1,0.1,\n", "line 4: not of the form"),
-        ("0,0,0,0,0.1,\n# end 1\n1,0,1,1,0.1,\n", "line 4: not of the form"),
-        ("0,0,0,0,0.1,\n# end soon\n", "line 4: '# end soon' does not say how many steps"),
-        ("0,0,0,0,0.1,\n# end -1\n", "line 4: '# end -1' does not say"),
+        ("0,4,0,0,0.1,,\n", r"line 3: names a worker that is not among the 4 \(worker 4\)"),
+        ("0,0,0,0,0.1,,\n0,-1,0,0,0.1,,\n", "line 4: names a worker below 0"),
+        ("0,0,0,0,0.2,,\n1,0,1,1,0.1,,\n", "line 4: goes back in time"),
+        ("1,0,1,0,0.1,,\n0,1,0,0,0.1,,\n", "line 4: goes back in time"),
+        ("-1,0,0,0,0.1,,\n", "line 3: goes back in time"),
+        ("0,0,0,0,-0.1,,\n", "line 3: goes back in time"),
+        ("0,0,0,0,0.1,,\n1,1,2,0,0.1,,\n", "line 4: has a stamp from the future"),
+        ("0,0,-1,0,0.1,,\n", "line 3: has a stamp from the future, or below 0"),
+        ("0,0,0,-1,0.1,,\n", "line 3: has a sample below 0"),
+        ("0,0,0,3,0.1,,\n1,1,1,3,0.1,,\n1,0,1,3,0.1,,\n", r"line 5: goes back to a sample.*\(worker 0\)"),
+        ("0,2,0,0,0.1,,\n2,2,0,1,0.1,,\n3,2,1,2,0.1,,\n", r"line 5: goes back to .* version .*\(worker 2\)"),
+        ("0,0,0,0,0.1,,\n1,1,,,0.1,0.5,\n5,0,5,1,0.1,,\n# end 3\n", "line 5: comes after the end, at version 3"),
+        ("0,0,0,0,0.1,\n", "line 3: not of the form version,worker,stamp,sample,seconds,factor,loss"),
+        ("0,0,0,0,0.1,,\n0,0,0,0,0.1,,,\n", "line 4: not of the form"),
+        ("0,0,0,0,0.1,,\n0,0,0,0,0.1,,much\n", "line 4: not of the form"),
+        ("0,0,0,0,0.1,,\n0,0,,0,0.1,,\n", "line 4: not of the form"),
+        ("0,0,0,0,0.1,,\n0,0,,,0.1,,\n", "line 4: not of the form"),
+        ("0,0,0,0,0.1,0.5,\n", "line 3: not of the form"),
+        ("0,0,,,0.1,nan,\n", "line 3: not of the form"),
+        ("0,0,,,0.1,-0.5,\n", "line 3: not of the form"),
+        ("0,0,,,0.1,1.5,\n", "line 3: not of the form"),
+        ("0,0,0,0,nan,,\n", "line 3: not of the form"),
+        ("0,0,0,0,inf,,\n", "line 3: not of the form"),
+        ("0,0,0,0,0.1,,\n0,1,0,99999999999999999999,0.1,,\n", "line 4: not of the form"),
+        ("0,0,0,0.5,0.1,,\n", "line 3: not of the form"),
+        ("0,0,0,0,0.1,,\n\n1,0,1,1,0.1,,\n", "line 4: not of the form"),
+        ("0,0,0,0,0.1,,\n# end 1\n1,0,1,1,0.1,,\n", "line 4: not of the form"),
+        ("0,0,0,0,0.1,,\n# end soon\n", "line 4: '# end soon' does not say how many steps"),
+        ("0,0,0,0,0.1,,\n# end -1\n", "line 4: '# end -1' does not say"),
     ],
 )
 @pytest.mark.parametrize("name", ["t.csv", "t.csv.gz"])
@@ -118,9 +119,9 @@ def test_a_trace_that_cannot_have_happened_is_refused_with_file_and_line(tmp_pat
         b"",
         b"hello\n",
         b"\x89PNG\r\n\x1a\n\xff\xfe",
-        b"# siag-trace-2 {}\n" + COLUMNS.encode() + b"\n",
-        b"# siag-trace-1 {}\nversion,worker\n",
-        b"# siag-trace-1 {}\n",
+        b"# siag-trace-1 {}\n" + COLUMNS.encode() + b"\n",
+        b"# siag-trace-2 {}\nversion,worker\n",
+        b"# siag-trace-2 {}\n",
         gzip.compress(b"hello\n", mtime=0),
         gzip.compress(HEAD.encode(), mtime=0)[:12],
     ],
@@ -128,13 +129,13 @@ def test_a_trace_that_cannot_have_happened_is_refused_with_file_and_line(tmp_pat
 @pytest.mark.parametrize("name", ["t.csv", "t.csv.gz"])
 def test_a_foreign_file_is_refused(tmp_path, name, content):
     (tmp_path / name).write_bytes(content)
-    with pytest.raises(BadFile, match=rf"{name}: not a (trace of format siag-trace-1; siag serve|text; give)"):
+    with pytest.raises(BadFile, match=rf"{name}: not a (trace of format siag-trace-2; siag serve|text; give)"):
         Trace.read(tmp_path / name)
 
 
 def test_a_head_that_is_not_json_is_refused_with_its_line(tmp_path):
     for head in ("{broken", '{"a": }', "{" + '{"a":' * 100_000):
-        (tmp_path / "t").write_text(f"# siag-trace-1 {head}\n{COLUMNS}\n")
+        (tmp_path / "t").write_text(f"# {FORMAT} {head}\n{COLUMNS}\n")
         with pytest.raises(BadFile, match="t, line 1: what was run is not in JSON"):
             Trace.read(tmp_path / "t")
 
@@ -150,12 +151,14 @@ def plain_columns(lines):
     """Line by line, written to be read."""
     rows = []
     for line in lines:
-        version, worker, stamp, sample, seconds, factor = line.split(",")
+        version, worker, stamp, sample, seconds, factor, loss = line.split(",")
         if factor:
-            rows.append((int(version), int(worker), 0, 0, float(seconds), float(factor)))
+            rows.append((int(version), int(worker), 0, 0, float(seconds), float(factor), np.nan))
         else:
-            rows.append((int(version), int(worker), int(stamp), int(sample), float(seconds), np.nan))
-    return [list(column) for column in zip(*rows, strict=True)] if rows else [[]] * 6
+            rows.append(
+                (int(version), int(worker), int(stamp), int(sample), float(seconds), np.nan, float(loss or "nan"))
+            )
+    return [list(column) for column in zip(*rows, strict=True)] if rows else [[]] * 7
 
 
 @quick
@@ -204,7 +207,7 @@ def test_the_invariants_hold_for_every_trace_and_any_part_of_it(history, share):
             found.append((version, c, stamp, drawn[c] - 1, now))
     assert version == iterations
     assert code[-1] == STEP
-    assert found == [line for line in lines if line[0] < iterations]
+    assert found == [line[:5] for line in lines if line[0] < iterations]
     for one, two in zip((code, age, time, factor), history_of(trace, iterations, cost=1), strict=True):
         assert np.array_equal(one, two, equal_nan=one.dtype == float)
 
@@ -233,7 +236,7 @@ def test_recorded_are_the_sets_of_those_who_reported(history):
     lines, end = history
     assume(end > 0)
     tape = traced(lines, end).recorded.tape
-    sets = [sorted({line[1] for line in lines if len(line) == 5 and line[0] == t}) for t in range(end)]
+    sets = [sorted({line[1] for line in lines if len(line) > 4 and line[0] == t}) for t in range(end)]
     assert [workers.tolist() for workers in np.split(tape.worker, tape.start[1:-1])] == sets
 
 
@@ -344,7 +347,7 @@ def test_a_trace_runs_as_plain_python_too():
 
 @pytest.mark.parametrize("factor", ["-0.5", "-2.0", "1.5", "-1.0000001"])
 def test_no_other_number_below_zero_is_a_factor(tmp_path, factor):
-    (tmp_path / "a.trace").write_text(f'# {FORMAT} {{"workers": 2}}\n{COLUMNS}\n0,1,,,0.5,{factor}\n# end 1\n')
+    (tmp_path / "a.trace").write_text(f'# {FORMAT} {{"workers": 2}}\n{COLUMNS}\n0,1,,,0.5,{factor},\n# end 1\n')
     with pytest.raises(BadFile, match="line 3"):
         Trace.read(tmp_path / "a.trace")
 
@@ -359,23 +362,23 @@ def codes_of(tmp_path, lines, versions):
 
 
 def test_what_was_lost_with_a_memory_is_read_before_and_the_next_read_comes_after(tmp_path):
-    lines = ["0,0,0,0,0.1,", "1,0,,,0.2,-1.0", "1,0,1,2,0.3,"]  # sample 1 was refused at version 1
+    lines = ["0,0,0,0,0.1,,", "1,0,,,0.2,-1.0,", "1,0,1,2,0.3,,"]  # sample 1 was refused at version 1
     events = ["read 0", "arrive 0", "step", "read 0", "forget 0", "read 0", "arrive 0", "step"]
     assert codes_of(tmp_path, lines, 2) == events
 
 
 def test_a_read_some_versions_after_a_memory_was_lost_stays_where_its_stamp_says(tmp_path):
-    lines = ["0,0,0,0,0.1,", "0,1,,,0.2,-1.0", "1,1,1,1,0.4,"]
+    lines = ["0,0,0,0,0.1,,", "0,1,,,0.2,-1.0,", "1,1,1,1,0.4,,"]
     events = ["read 0", "arrive 0", "read 1", "forget 1", "step", "read 1", "arrive 1", "step"]
     assert codes_of(tmp_path, lines, 2) == events
 
 
 def test_a_memory_lost_twice_is_read_for_before_the_second_time(tmp_path):
-    lines = ["0,0,,,0.1,-1.0", "0,0,,,0.2,-1.0", "0,0,0,2,0.3,"]
+    lines = ["0,0,,,0.1,-1.0,", "0,0,,,0.2,-1.0,", "0,0,0,2,0.3,,"]
     assert codes_of(tmp_path, lines, 1) == ["forget 0", "read 0", "read 0", "forget 0", "read 0", "arrive 0", "step"]
 
 
 def test_a_sample_that_went_missing_without_a_word_is_read_where_the_next_one_is(tmp_path):
-    lines = ["0,0,0,0,0.1,", "1,1,,,0.2,-1.0", "2,0,1,2,0.3,"]  # what was lost is another's
+    lines = ["0,0,0,0,0.1,,", "1,1,,,0.2,-1.0,", "2,0,1,2,0.3,,"]  # what was lost is another's
     events = ["read 0", "arrive 0", "step", "read 0", "read 0", "forget 1", "step", "arrive 0", "step"]
     assert codes_of(tmp_path, lines, 3) == events

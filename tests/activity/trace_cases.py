@@ -1,17 +1,22 @@
 """Histories of live runs, as they are written and read."""
 
+import math
+
 from hypothesis import strategies as st
 
-from siag.activity.trace import COLUMNS
+from siag.activity.trace import COLUMNS, FORMAT
 from siag.storage.trace_writer import TraceLines
 
 N = 4
-HEAD = '# siag-trace-1 {"workers": 4}\n' + COLUMNS + "\n"
+HEAD = f'# {FORMAT} {{"workers": 4}}\n' + COLUMNS + "\n"
 
 
 @st.composite
 def histories(draw):
-    """Lines (version, worker, stamp, sample, seconds) or (version, worker, factor, seconds) that may have happened."""
+    """Lines (version, worker, stamp, sample, seconds) or (version, worker, factor, seconds) that may have happened.
+
+    The former may have a loss, too.
+    """
     version, seconds, lines = 0, 0.0, []
     last, drawn = [0] * N, [0] * N
     for _ in range(draw(st.integers(0, 40))):
@@ -22,7 +27,8 @@ def histories(draw):
         else:
             stamp = draw(st.integers(last[i], version))
             sample = drawn[i] + draw(st.sampled_from([0, 0, 0, 1, 7]))
-            lines.append((version, i, stamp, sample, seconds))
+            loss = draw(st.sampled_from([(), (), (0.5,), (-2e30,), (math.inf,)]))
+            lines.append((version, i, stamp, sample, seconds, *loss))
             last[i], drawn[i] = version, sample + 1
         version += draw(st.integers(0, 2))
     return lines, version
@@ -31,8 +37,8 @@ def histories(draw):
 def put(lines, trace):
     """Hand lines to whoever writes a trace."""
     for line in lines:
-        if len(line) == 5:
-            trace.report(*line)
+        if len(line) > 4:
+            trace.report(*line, *[math.nan] * (6 - len(line)))
         else:
             trace.fade(*line)
 
@@ -46,4 +52,7 @@ def texts(lines):
 
 def lines_of(trace):
     rows = zip(*(getattr(trace, name).tolist() for name in COLUMNS.split(",")), strict=True)
-    return [(v, i, f, s) if f == f else (v, i, p, k, s) for v, i, p, k, s, f in rows]  # noqa: PLR0124  # NaN: a report
+    return [
+        (v, i, p, k, s, *[loss] * (not math.isnan(loss))) if math.isnan(f) else (v, i, f, s)
+        for v, i, p, k, s, f, loss in rows
+    ]

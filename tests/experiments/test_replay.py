@@ -249,6 +249,7 @@ LAG, SCAFFOLD = siag.methods.LAG(), siag.methods.SCAFFOLD(steps=2, size=0.02)
 ADAPTIVE = siag.steps.DelayAdaptive(0.05, variant="second", ages="arrivals", horizon=8)
 SERVERS = [EveryArrivals(), EveryArrivals(2), Tick(0.03)]
 REMEMBERING = [
+    (siag.methods.Automatic(), siag.steps.Constant(1.0), EveryArrivals(2)),
     (siag.methods.LAG(gradients="sample", weight=3.0), siag.steps.Constant(0.05), EveryArrivals()),
     (siag.methods.Averaged(replace(SCAFFOLD, option=1)), siag.steps.Constant(0.5), EveryArrivals(2)),
     (siag.methods.SIAG(), siag.steps.DelayAdaptive(0.1), Tick(0.03)),
@@ -348,7 +349,7 @@ def check_that_a_replay_forgets(tmp_path, method, step, server):
     assert run.t[-1] == made.server.version
     assert made.server.w.any()
     lines = (tmp_path / "run.trace").read_text().splitlines()
-    assert any(line.endswith(",-1.0") for line in lines) == made.server.remembers
+    assert any(line.endswith(",-1.0,") for line in lines) == made.server.remembers
     if isinstance(method, siag.methods.LAG):
         assert 0 < made.server.skips < made.server.reports
         assert run.uploads[0, -1] <= made.server.reports - made.server.skips
@@ -359,6 +360,6 @@ def test_a_replay_without_the_lines_of_what_was_forgotten_is_another_run(tmp_pat
     made = Fallible(tmp_path / "run.trace", method, step, EveryArrivals())
     made.run(600)
     lines = (tmp_path / "run.trace").read_text().splitlines(keepends=True)
-    (tmp_path / "less.trace").write_text("".join(line for line in lines if not line.endswith(",-1.0\n")))
+    (tmp_path / "less.trace").write_text("".join(line for line in lines if not line.endswith(",-1.0,\n")))
     run = replay(tmp_path / "less.trace", RIDGE, method, step)
     assert not np.array_equal(run.w[0], made.server.w)

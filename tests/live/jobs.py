@@ -22,6 +22,16 @@ def pull(w, sample):
     return w - sample
 
 
+def priced(w, sample):
+    """With a loss that tells which sample it was."""
+    return sample, w - sample
+
+
+def priced_of_ones(w, sample):
+    """The same, whatever the sample is."""
+    return sample, w - 1.0
+
+
 def fragile(w, sample):
     if sample == "bad":
         raise KeyError("no such\nreading")
@@ -67,6 +77,11 @@ def outward(w, sample):
 
 def leaving(w, sample):
     os._exit(7)
+
+
+def once(stream):
+    """A list to be read once, rather than again and again; all else, and what is empty, as it is."""
+    return iter(stream) if isinstance(stream, list | tuple) and stream else stream
 
 
 def numbers(count, value=1.0):
@@ -184,6 +199,8 @@ def touch(path):
 
 class Mute:
     """A task whose worker has something to send once, and never again."""
+
+    loss, passes = math.nan, 0
 
     def __init__(self):
         self.sample, self.forgot = -1, 0

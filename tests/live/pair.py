@@ -106,7 +106,7 @@ class Caller:
         size = wire.HEADER.size
         if len(self.sent) < size:
             return None
-        length, kind, _, stamp, _ = wire.HEADER.unpack_from(self.sent)
+        length, kind, _, stamp, _, _ = wire.HEADER.unpack_from(self.sent)
         payload, self.sent = self.sent[size : size + length], self.sent[size + length :]
         return kind, stamp, np.frombuffer(payload, "<f8") if kind == wire.MODEL else json.loads(payload)
 
@@ -144,13 +144,17 @@ def pull(w, sample):
 
 
 class Pair:
-    """A worker and a server, connected; `budget` bytes travel, then the connection is cut, once."""
+    """A worker and a server, connected; `budget` bytes travel, then the connection is cut, once.
 
-    def __init__(self, desk, samples=3, budget=None, **given):
+    The stream is read once, unless another is given.
+    """
+
+    def __init__(self, desk, samples=3, budget=None, stream=None, gradient=pull, **given):
         self.desk, self.budget = desk, budget
 
         def make(description, w0):
-            return FromStream(pull, [np.full(w0.size, float(k)) for k in range(samples)], make_method(description), w0)
+            own = iter([np.full(w0.size, float(k)) for k in range(samples)]) if stream is None else stream
+            return FromStream(gradient, own, make_method(description), w0)
 
         self.remarks, self.caller, self.reader = [], None, None
         self.worker = Worker(make, rng=random.Random(1), say=self.remarks.append, **given)

@@ -241,7 +241,7 @@ class Client:
         head = self.exactly(wire.HEADER.size)
         if head is None:
             return None, 0, None
-        length, kind, _, stamp, _ = wire.HEADER.unpack(head)
+        length, kind, _, stamp, _, _ = wire.HEADER.unpack(head)
         payload = self.exactly(length) if length else b""
         return kind, stamp, np.frombuffer(payload, "<f8") if kind == wire.MODEL else json.loads(payload)
 

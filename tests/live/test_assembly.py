@@ -1,5 +1,6 @@
 """What a run leaves behind that was refused, or killed before it was saved, and what the same command makes of it."""
 
+import math
 import os
 import subprocess
 import sys
@@ -98,7 +99,7 @@ def test_a_run_without_a_trace_is_not_saved_before_it_has_something_to_save(asse
 
 def test_a_new_run_leaves_the_trace_of_another_alone_and_makes_no_folder(places):
     writer = TraceWriter(places["trace"], {"run": "b"})
-    writer.report(0, 0, 0, 0, 0.1)
+    writer.report(0, 0, 0, 0, 0.1, math.nan)
     writer.flush()
     writer._file.close()
     before = places["trace"].read_bytes()

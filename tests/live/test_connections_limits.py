@@ -43,12 +43,12 @@ def test_a_frame_must_end_in_time_however_its_bytes_trickle(d):
     assert caller.connection.due == math.inf
     frame = wire.head(wire.REPORT, 8 * d) + bytes(8 * d)
     late = 30.0 + 8 * d / Limits.slowest
-    for k, byte in enumerate(frame[:39]):
+    for k, byte in enumerate(frame[:47]):
         desk.now = 0.5 * k
         caller.give(bytes([byte]))
     desk.now = late * 0.99  # from the first byte, or the last of the header, if that says that much is to come
     assert desk.connections.slow(desk.now)[1] == []
-    desk.now = late + 12.1
+    desk.now = late + 16.1
     desk.perform(desk.connections.slow(desk.now)[1])
     assert not caller.frame()[2]["final"]
     assert desk.server.members[0].refused == 1
@@ -96,8 +96,8 @@ def test_limits_are_checked():
         (b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", "no frame"),
         (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(40), "no frame"),
         (wire.head(wire.REPORT, 40) + bytes(40), "REPORT: now HELLO is expected"),
-        (wire.head(wire.HELLO, 2**32 - 1), "HELLO, 4294967295 bytes: 2 to 4072"),
-        (wire.head(wire.HELLO, 4073), "HELLO, 4073 bytes: 2 to 4072"),
+        (wire.head(wire.HELLO, 2**32 - 1), "HELLO, 4294967295 bytes: 2 to 4064"),
+        (wire.head(wire.HELLO, 4065), "HELLO, 4065 bytes: 2 to 4064"),
         (wire.head(wire.HELLO, 4) + b"nope", "JSON"),
         (wire.head(wire.HELLO, 4000) + b"[" * 4000, "JSON"),
         (wire.text(wire.HELLO, {"protocol": 2**64}), "protocol 18446744073709551616"),
@@ -163,8 +163,8 @@ def bad_frame(chance):
         return bytes(raw[: chance.randrange(len(raw))]), False
     if kind > 2:
         for _ in range(chance.randrange(1, 4)):
-            raw[chance.randrange(min(len(raw), 24))] = chance.randrange(256)
-    return bytes(raw), len(raw) > 24
+            raw[chance.randrange(min(len(raw), wire.HEADER.size))] = chance.randrange(256)
+    return bytes(raw), len(raw) > wire.HEADER.size
 
 
 def test_ten_thousand_bad_frames_change_nothing():

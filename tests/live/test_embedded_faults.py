@@ -31,6 +31,7 @@ HERE = Path(__file__).parent
 
 
 def train(streams, gradient=jobs.pull, until=LIMIT, **options):
+    streams = [jobs.once(stream) for stream in streams]
     return siag.train(gradient, streams, np.zeros(2), step=STEP, until=until, **options)
 
 
@@ -119,7 +120,7 @@ def test_if_all_workers_are_killed_training_ends_and_what_it_had_is_saved(tmp_pa
     assert run.about["ended"] == Ended(Ending.NOBODY, "2 away").text
     assert len(run.about["failed"]) == 2
     assert watcher.snapshots[-1].saved == 0.0
-    again = train([[], []], folder=tmp_path)
+    again = train([iter([]), iter([])], folder=tmp_path)
     assert np.array_equal(again.w, run.w)
     assert np.array_equal(again.t, run.t)
 
@@ -147,7 +148,7 @@ def test_while_the_disk_is_full_nobody_is_lost_and_later_all_is_saved(tmp_path, 
     assert "failed" not in run.about
     assert watcher.heard(FULL.alarm)
     assert watcher.heard(FULL.end)
-    again = train([[]], **options)
+    again = train([iter([])], **options)
     assert np.array_equal(again.w, run.w)
 
 
@@ -280,7 +281,7 @@ def test_a_script_without_its_guard_is_told_so_and_ends(tmp_path):
 
 
 def test_a_script_whose_gradient_is_in_a_module_needs_no_guard(tmp_path):
-    text = "say(siag.train(jobs.pull, [[1.0]] * 2, np.zeros(2), step=siag.steps.Constant(0.1)).t[-1])"
+    text = "say(siag.train(jobs.pull, [[1.0]] * 2, np.zeros(2), step=siag.steps.Constant(0.1), until=2).t[-1])"
     with Script(tmp_path, text) as script:
         assert script.end() == ("2\n", "")
 
@@ -290,7 +291,7 @@ def test_a_gradient_typed_into_a_session_reaches_the_workers():
         import numpy as np, siag
         def gradient(w, sample):
             return w - sample
-        print(siag.train(gradient, [[1.0]], np.zeros(2), step=siag.steps.Constant(0.5), progress=False).w)
+        print(siag.train(gradient, [iter([1.0])], np.zeros(2), step=siag.steps.Constant(0.5), progress=False).w)
     """
     done = subprocess.run(
         [sys.executable, "-"], input=dedent(text), capture_output=True, text=True, timeout=60, check=False
@@ -370,7 +371,7 @@ def test_in_durable_mode_nothing_that_was_acknowledged_is_lost(tmp_path, recover
         script.end()
         script.all_gone()
     drawn = [(tmp_path / f"drawn-{k}").stat().st_size for k in range(2)]
-    run = train([[], []], folder=tmp_path / "state", durable=True)
+    run = train([iter([]), iter([])], folder=tmp_path / "state", durable=True)
     _, reports, arrays = recovered[0]
     for k in range(2):
         assert drawn[k] - 1 <= reports[k] <= drawn[k]

@@ -81,7 +81,7 @@ def test_each_worker_is_sent_the_slice_of_its_own_version_though_orders_come_tog
     for row, visit, numbers in ((0, 11, (1.0, 2.0)), (1, 22, (10.0, 20.0))):
         note = follower.said()
         assert wire.HEADER.unpack_from(note)[1:4:2] == (wire.NOTE, visit)
-        assert NOTE.unpack(note[24:]) == (row, sum(number**2 for number in numbers))
+        assert NOTE.unpack(note[wire.HEADER.size :]) == (row, sum(number**2 for number in numbers))
     follower.order(Take(0, 0, 0, 0.5, 1), Answer(0, 1, 11), Take(1, 1, 0, 0.5, 1), Move(0.0), Answer(1, 3, 22))
     kind, version, first = one.frame()
     assert (kind, version) == (wire.MODEL, 1)

@@ -5,7 +5,7 @@ import threading
 
 import numpy as np
 import pytest
-from jobs import Mute, Notes, numbers, pull, reported, send
+from jobs import Mute, Notes, pull, reported, send
 from peers import Served, Working, in_thread, wait_until
 from proxy import Proxy
 
@@ -29,6 +29,7 @@ from siag.methods import (
     SCAFFOLD,
     SGD,
     SIAG,
+    Automatic,
     Averaged,
     CurvatureIAG,
     FedAvg,
@@ -54,6 +55,7 @@ METHODS = [
     (Averaged(SIAG()), Constant(0.02)),
     (Prox(SIAG(), l1=0.05), Constant(0.02)),
     (SGD(), DelayAdaptive(0.02, ages="arrivals")),
+    (Automatic(), None),
 ]
 
 
@@ -64,7 +66,8 @@ def test_a_live_run_of_each_method_is_its_replay_bit_for_bit(tmp_path, method, s
     again = siag.replay(path, RIDGE, method, step, compiled=False)  # which takes less than compiling
     assert np.array_equal(run.w, again.w)
     assert run.w.any()
-    assert run.samples[0, -1] == again.samples[0, -1]
+    if method != Automatic():  # whose workers take a gradient more now and then, of the same sample
+        assert run.samples[0, -1] == again.samples[0, -1]
     assert (run.uploads[0, -1], run.reads[0, -1]) == (again.uploads[0, -1], 300)
     assert (run.uploads[0, -1] < 300) == isinstance(method, LAG)
     assert run.bytes[0, -1] <= again.bytes[0, -1]  # a worker that has not reported yet has read
@@ -130,7 +133,7 @@ def test_silence_is_on_disk_before_it_is_acknowledged(tmp_path):
     assert (two.version, two.reports, two.skips, two.fades) == (4, 8, 6, 1)
     assert all(np.array_equal(a, b) for a, b in zip(one.arrays().values(), two.arrays().values(), strict=True))
     assert len(second.tail) == 9
-    assert second.tail[-1].endswith(",1,,,8.900000,-1.0\n")
+    assert second.tail[-1].endswith(",1,,,8.900000,-1.0,\n")
     assert [member.samples for member in two.members] == [6, 7]
     store.close()
     first.server.trace.close(4)
@@ -149,7 +152,7 @@ def test_a_run_of_workers_that_remember_goes_on_after_a_kill(tmp_path):
     assert notes.heard("worker 1 is gone")
     second = siag.train(**given, until=Until(reports=int(first.reads[0, -1]) + 1500), progress=False)
     lines = path.read_text().splitlines()
-    forgotten = [line for line in lines if line.endswith(",-1.0")]
+    forgotten = [line for line in lines if line.endswith(",-1.0,")]
     assert forgotten
     again = siag.replay(path, RIDGE, method, step, compiled=False)
     assert np.array_equal(second.w, again.w)
@@ -215,7 +218,7 @@ def test_a_worker_makes_the_method_its_server_describes(method):
 
 def samples(method, given):
     """A task on a stream of so many numbers, begun."""
-    task = FromStream(pull, list(range(given)), method, np.zeros(2))
+    task = FromStream(pull, iter(range(given)), method, np.zeros(2))
     task.begin(0, 1, 2, 0)
     return task
 
@@ -238,7 +241,7 @@ def test_a_stream_that_ends_in_the_middle_leaves_no_message():
     assert task.compute(w, out)
     with pytest.raises(StreamEnded):
         task.compute(w, out)
-    run = siag.train(pull, [list(numbers(10)), list(numbers(8))], np.zeros(2), VARIATES, Constant(1.0), progress=False)
+    run = siag.train(pull, [iter([1.0] * 10), iter([1.0] * 8)], np.zeros(2), VARIATES, Constant(1.0), progress=False)
     assert run.reads[0, -1] == 3 + 2
     assert run.about["ending"] == Ending.ALL_LEFT
     assert "failed" not in run.about
@@ -264,7 +267,7 @@ def test_what_only_the_number_of_workers_tells_is_refused_when_it_is_known():
 
 def test_a_lazy_worker_learns_from_a_stream():
     method = LAG(gradients="sample", weight=0.02)
-    run = siag.train(pull, [list(numbers(200, 3.0))], np.zeros(2), method, Constant(0.3), progress=False)
+    run = siag.train(pull, [iter([3.0] * 200)], np.zeros(2), method, Constant(0.3), progress=False)
     assert np.allclose(run.w, 3.0, atol=0.01)
     assert run.uploads[0, -1] < 100
     assert run.reads[0, -1] == 200
@@ -290,5 +293,6 @@ def test_a_users_function_is_never_compiled():
     out = np.empty(4)
     rng = blank()
     rewind(rng, key(0, 0, SAMPLES), 0, 0)
-    assert compute(memory, Given(pull, lambda: float(next(items))), rng, 0, np.zeros(4), out)
+    given = Given(pull, lambda: float(next(items)), lambda: None, [])
+    assert compute(memory, given, rng, 0, np.zeros(4), out)
     assert next(items) == 3

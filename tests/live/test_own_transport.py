@@ -30,6 +30,7 @@ class Unreadable:
 
 
 def train(*streams, gradient=jobs.pull, names=("a", "b"), progress=False, **given):
+    streams = [jobs.once(stream) for stream in streams]
     run = siag.train(
         gradient, streams, np.zeros(2), step=STEP, names=names, runtime=Pipes(), progress=progress, **given
     )

@@ -19,6 +19,7 @@ from siag.live.reasons import (
 ENDED = {
     Ended(Ending.REACHED): "as many iterations or reports as asked",
     Ended(Ending.TIME, "2"): "2 seconds have passed",
+    Ended(Ending.EPOCHS, "10"): "all data were read 10 times",
     Ended(Ending.REACHED_BEFORE): "it had been reached before",
     Ended(Ending.ALL_LEFT): "all workers have left",
     Ended(Ending.NOBODY, "1 away, 1 left"): "no worker is there: 1 away, 1 left",
@@ -42,7 +43,12 @@ def test_an_ending_has_a_sentence(ended):
 def test_all_endings_have_one_and_no_two_mean_done_and_deserted():
     assert {ended.ending for ended in ENDED} == set(Ending)
     assert not any(ending.done and ending.deserted for ending in Ending)
-    assert [ending for ending in Ending if ending.done] == [Ending.REACHED, Ending.TIME, Ending.REACHED_BEFORE]
+    assert [ending for ending in Ending if ending.done] == [
+        Ending.REACHED,
+        Ending.TIME,
+        Ending.EPOCHS,
+        Ending.REACHED_BEFORE,
+    ]
 
 
 @pytest.mark.parametrize(

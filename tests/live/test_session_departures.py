@@ -70,7 +70,10 @@ def test_a_worker_that_is_away_for_too_long_counts_as_having_left(assembled):
     session.look_after(32.1)
     assert session.server.members[0].state == "left"
     assert not session.server.state.rows[0].any()
-    assert session.notes.events[-1] == "worker a left: not heard of for 30 seconds"
+    assert (
+        session.notes.events[-1]
+        == "worker a left after 1 sample: not heard of for 30 seconds; the model goes on to fit the other 1"
+    )
     assert failures(session) == [("a", Failure.GONE, "its connection was lost")]
     session.server.join(0, 40.0)
     report(session, 0, 40.1)

@@ -95,7 +95,7 @@ def test_a_log_that_ends_with_a_report_which_was_never_accepted_is_gone_on_with(
     options = {"folder": tmp_path, "durable": True, "guard": Guard(jump=None)}
     first = assembled(**options)
     diverged(first)
-    first.store.log(LAYOUT.pack(REPORTED, 0, 0, 0, 1.0), np.full(D, math.nan).data.cast("B"))
+    first.store.log(LAYOUT.pack(REPORTED, 0, 0, 0, 1.0, math.nan), np.full(D, math.nan).data.cast("B"))
     first.store.sync()
     first.disk.kill()
     assert assembled(**options).server.version == 5

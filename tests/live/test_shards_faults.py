@@ -51,10 +51,10 @@ def test_ten_thousand_random_bytes_do_not_hurt(tmp_path):
     with Split(2, trace=path, until=Until(reports=10**6)) as split:
         workers = hands(split, pause=0.001)
         port = split.addresses()[1][1]
-        for size in (10_000, 1, 24, 23, 4096):
+        for size in (10_000, 1, wire.HEADER.size, wire.HEADER.size - 1, 4096):
             with socket.create_connection(("127.0.0.1", port)) as stranger:
                 stranger.sendall(garbage.bytes(size))
-                if size >= 24:
+                if size >= wire.HEADER.size:
                     with suppress(ConnectionError):
                         while stranger.recv(1 << 16):
                             pass

@@ -4,6 +4,7 @@ import itertools
 from dataclasses import replace
 from functools import partial
 
+import jobs
 import numpy as np
 import pytest
 from jobs import Notes
@@ -24,6 +25,7 @@ RUNTIME = Simulated(times=Exponential(1.0), seed=1)
 
 
 def train(streams, gradient=lambda w, x: w - x, runtime=RUNTIME, **options):
+    streams = [jobs.once(stream) for stream in streams]
     return siag.train(gradient, streams, np.zeros(2), step=STEP, runtime=runtime, progress=False, **options)
 
 
@@ -206,9 +208,8 @@ def test_a_worker_whose_code_fails_is_told_and_the_others_go_on():
             raise KeyError("no such\nreading")
         return w - x
 
-    run = siag.train(
-        gradient, [[1.0] * 30, [1.0, -1.0]], np.zeros(2), step=STEP, names=["a", "b"], runtime=RUNTIME, progress=notes
-    )
+    streams = [iter([1.0] * 30), iter([1.0, -1.0])]
+    run = siag.train(gradient, streams, np.zeros(2), step=STEP, names=["a", "b"], runtime=RUNTIME, progress=notes)
     (event,) = (event for event in notes.events if "failed" in event)
     reason = notes.last("b").reason
     assert reason.startswith(r"KeyError: 'no such\nreading' (test_simulated.py, line ")
@@ -230,14 +231,19 @@ def test_a_stream_that_ends_lets_its_worker_leave_and_its_row_counts_or_not(depa
     notes = Notes()
     run = siag.train(
         lambda w, x: w - x,
-        [[-8.0], [4.0] * 400],
+        [iter([-8.0]), iter([4.0] * 400)],
         np.zeros(1),
         step=siag.steps.Constant(0.1),
         departed=departed,
         runtime=RUNTIME,
         progress=notes,
     )
-    assert notes.heard("worker 0 left: ")
+    row = "the model goes on to fit the other 1" if departed == DROP else "its last gradient stays in the average"
+    first, second = run.about["left"]
+    assert first == f"worker 0 left after 1 sample: its stream ended; {row}"
+    assert second == "worker 1 left after 400 samples: its stream ended"
+    assert notes.heard(first)
+    assert notes.heard(second)
     assert "failed" not in run.about
     if departed == DROP:
         assert limit[0] < run.w[0, 0] < limit[1]

@@ -43,10 +43,16 @@ def test_a_server_may_be_told_how_many_workers_there_are():
         Spec(problem=PROBLEM, step=STEP, names=3).validate(serving=True)
 
 
-@pytest.mark.parametrize("change", [{"seed": 1}, {"pauses": [0.1, 0.1]}])
-def test_what_only_a_problem_has_is_refused_with_streams(change):
-    with pytest.raises(siag.BadInput, match=rf"^{next(iter(change))} = .*: must be left out without a problem"):
-        Spec(**STREAMS, **change).validate()
+def test_what_only_a_problem_has_is_refused_with_streams():
+    with pytest.raises(siag.BadInput, match=r"^pauses = .*: must be left out without a problem"):
+        Spec(**STREAMS, pauses=[0.1, 0.1]).validate()
+    assert Spec(**STREAMS, seed=1).validate().seed == 1  # of the order of finite data
+
+
+def test_a_method_is_chosen_by_whether_there_is_a_step():
+    assert Spec(**STREAMS).validate().method == siag.methods.SIAG()
+    chosen = Spec(**STREAMS | {"step": None}).validate()
+    assert (chosen.method, chosen.step) == (siag.methods.Automatic(), siag.steps.Constant(1.0))
 
 
 def test_a_spec_without_the_workers_data_tells_the_same_of_the_run():
@@ -90,7 +96,7 @@ def test_a_mistake_has_the_name_that_the_user_wrote():
     with pytest.raises(siag.BadInput, match=r"^max-age = -1: must be"), renamed({"age": "max-age"}):
         siag.server.Guard(age=-1)
     with pytest.raises(Missing, match=r"^eta is missing; give --eta"), renamed({}, {"step": ("eta", "give --eta")}):
-        Spec(problem=PROBLEM).validate()
+        Spec(problem=PROBLEM, method=siag.methods.SIAG()).validate()
 
 
 # Runtimes
@@ -111,7 +117,7 @@ def test_any_runtime_carries_a_run_and_it_is_the_same_each_time(tmp_path):
 
 def test_gradients_that_stay_here_need_not_be_pickled():
     run = siag.train(**STREAMS | {"gradient": lambda w, x: w - x}, runtime=Instant(), progress=False)
-    assert run.about["ending"] == siag.runtimes.Ending.ALL_LEFT
+    assert run.about["ending"] == siag.runtimes.Ending.EPOCHS
 
 
 @pytest.mark.parametrize("runtime", [5, Instant, "ray"])
@@ -152,7 +158,8 @@ def test_modules_to_preload_are_checked_and_go_with_processes_of_this_machine():
 def test_what_a_run_says_goes_to_the_log_as_well(caplog):
     caplog.set_level("INFO", logger="siag")
     watcher = Notes()
-    siag.train(**STREAMS | {"gradient": fails_once}, runtime=Instant(), progress=watcher, names=["a", "b"])
+    given = STREAMS | {"gradient": fails_once, "streams": [iter([1.0]), iter([2.0])]}
+    siag.train(**given, runtime=Instant(), progress=watcher, names=["a", "b"])
     told = [(record.levelname, record.getMessage()) for record in caplog.records if record.name == "siag"]
     assert [text for _, text in told] == watcher.events
     assert {level for level, _ in told} == {"WARNING", "INFO"}

@@ -87,12 +87,14 @@ def test_a_worker_with_another_problem_or_seed_than_the_servers_gives_up(given, 
 
 def test_a_worker_whose_stream_ends_leaves_and_all_leaving_ends_the_run():
     with Served(["a", "b"]) as served:
-        with Noting(served.port, stream=[np.ones(D)] * 7, name="a") as a:
+        with Noting(served.port, stream=iter([np.ones(D)] * 7), name="a") as a:
             wait_until(lambda: a.outcome == "the stream ended")
             assert a.machine.reports == 7
             wait_until(lambda: served.states() == ["left", "expected"])
-            assert served.notes.told("worker a left: ")
-        with Noting(served.port, stream=[np.ones(D)] * 3, name="b") as b:
+            assert served.notes.told(
+                "worker a left after 7 samples: its stream ended; the model goes on to fit the other 1"
+            )
+        with Noting(served.port, stream=iter([np.ones(D)] * 3), name="b") as b:
             wait_until(lambda: b.outcome == "the stream ended")
         served.wait()
         assert served.session.ended.ending is Ending.ALL_LEFT

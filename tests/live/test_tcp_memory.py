@@ -49,7 +49,7 @@ class Sharing(Client):
 
     def shared(self):
         """The version of a model in shared memory, and the model."""
-        length, kind, _, stamp, _ = wire.HEADER.unpack(self.exactly(wire.HEADER.size))
+        length, kind, _, stamp, _, _ = wire.HEADER.unpack(self.exactly(wire.HEADER.size))
         assert (length, kind) == (0, wire.SHARED_MODEL)
         return stamp, self.memory.model.copy()
 

@@ -110,7 +110,10 @@ def test_what_opens_a_server_is_never_taken_for_something_else(given, says):
         siag.runtimes.Network(**given).secured(["a"])
 
 
-@pytest.mark.parametrize("given", [{"seed": 3}, {"pause": 3.0}])
-def test_a_worker_on_a_stream_has_neither_seed_nor_pause(given):
-    with refused(*given):
-        siag.work("127.0.0.1:1", abs, [1.0], give_up=0.0, **given)
+def test_a_worker_on_a_stream_has_no_pause_and_a_seed_of_the_order():
+    with refused("pause"):
+        siag.work("127.0.0.1:1", abs, [1.0], give_up=0.0, pause=3.0)
+    with refused("seed"):
+        siag.work("127.0.0.1:1", abs, [1.0], give_up=0.0, seed=-1)
+    with pytest.raises(siag.SiagError, match="connection refused"):
+        siag.work("127.0.0.1:1", abs, [1.0], give_up=0.0, seed=3)

@@ -13,6 +13,7 @@ from jobs import Notes
 from trainings import STEP, VIRTUAL, problem, same, train, virtual
 
 import siag
+from instant import Instant
 from siag.activity import EveryArrivals, Tick, Trace
 from siag.live.reasons import Ended, Ending
 from siag.server import DROP
@@ -54,8 +55,8 @@ def test_streams_of_files_and_threads_and_clocks_reach_the_workers(tmp_path):
     (tmp_path / "readings.csv").write_text("1,2\n" * 40)
     streams = [
         Follow(tmp_path / "readings.csv", wait=False),
-        Buffered([np.array([3.0, 4.0])] * 40, capacity=3, full="block"),
-        Paced([np.array([5.0, 6.0])] * 20, seconds=0.001),
+        Buffered(iter([np.array([3.0, 4.0])] * 40), capacity=3, full="block"),
+        Paced(iter([np.array([5.0, 6.0])] * 20), seconds=0.001),
     ]
     run = train(streams)
     assert run.samples[0, -1] == 100
@@ -70,10 +71,17 @@ def test_a_stream_that_waits_for_data_does_not_keep_the_run_from_ending(tmp_path
     assert run.about["ending"] == Ending.REACHED
 
 
-def test_streams_that_are_empty_give_a_run_of_one_point(tmp_path):
+def test_a_run_in_which_nobody_reports_is_a_run_of_one_point(tmp_path):
     from matplotlib import pyplot
 
-    run = virtual([[], ()], w0=(1.0, 2.0), loss=lambda w: float(w.sum()), folder=tmp_path)
+    class Stopped(Instant):
+        def carry(self, session, tasks):
+            session.begin(0.0)
+            session.end(Ending.STOPPED, "SIGTERM")
+            session.finish(0.0)
+
+    given = {"w0": (1.0, 2.0), "loss": lambda w: float(w.sum()), "folder": tmp_path, "runtime": Stopped()}
+    run = train([[1.0], [2.0]], **given)
     assert (run.t.tolist(), run.samples.tolist(), run.error.tolist()) == ([0], [[0]], [[3.0]])
     assert run.w.tolist() == [[1.0, 2.0]]
     ax = run.plot()
@@ -83,7 +91,7 @@ def test_streams_that_are_empty_give_a_run_of_one_point(tmp_path):
 
 def test_training_starts_from_w0_and_leaves_it_as_it_was():
     w0 = np.array([7.0, -7.0])
-    run = siag.train(jobs.pull, [[w0]], w0, step=STEP)
+    run = siag.train(jobs.pull, [iter([w0])], w0, step=STEP)
     assert run.w.tolist() == [w0.tolist()]
     assert w0.tolist() == [7.0, -7.0]
     started = siag.train(problem=problem(), w0=np.ones(4), step=STEP, until=1)

@@ -1,6 +1,7 @@
 """Frames: what is sent is what is read, and what is no frame is refused."""
 
 import json
+import math
 import struct
 from contextlib import suppress
 
@@ -17,22 +18,23 @@ long = st.integers(-(2**63), 2**63 - 1)
 
 
 def test_a_header_has_the_bytes_that_the_protocol_says():
-    raw = wire.head(wire.REPORT, 40, 7, -2)
-    assert raw == struct.pack("<IBBBBqq", 40, 3, 0, 0, 0, 7, -2)
-    assert len(raw) == wire.HEADER.size == 24
+    raw = wire.head(wire.REPORT, 40, 7, -2, 0.5)
+    assert raw == struct.pack("<IBBBBqqd", 40, 3, 0, 0, 0, 7, -2, 0.5)
+    assert len(raw) == wire.HEADER.size == 32
+    assert math.isnan(wire.parse_head(wire.head(wire.REPORT), ANY).loss)  # where none was told
 
 
-@given(st.integers(1, 9), st.integers(0, wire.LARGEST), long, long, st.integers(0, 9))
-def test_a_header_is_read_as_it_was_written(kind, length, stamp, sample, at):
-    raw = bytes(at) + wire.head(kind, length, stamp, sample)
-    assert wire.parse_head(raw, ANY, at) == (length, kind, stamp, sample)
+@given(st.integers(1, 9), st.integers(0, wire.LARGEST), long, long, st.floats(allow_nan=False), st.integers(0, 9))
+def test_a_header_is_read_as_it_was_written(kind, length, stamp, sample, loss, at):
+    raw = bytes(at) + wire.head(kind, length, stamp, sample, loss)
+    assert wire.parse_head(raw, ANY, at) == (length, kind, stamp, sample, loss)
 
 
-@given(st.binary(min_size=24, max_size=24))
+@given(st.binary(min_size=32, max_size=32))
 def test_bytes_are_a_header_or_no_frame(raw):
     with suppress(wire.BadFrame):
         head = wire.parse_head(raw, ANY)
-        assert wire.head(head.kind, head.length, head.stamp, head.sample) == raw
+        assert wire.head(head.kind, head.length, *head[2:]) == raw
 
 
 @pytest.mark.parametrize(
@@ -45,7 +47,7 @@ def test_bytes_are_a_header_or_no_frame(raw):
         (wire.head(0), "no frame"),
         (wire.head(10), "no frame"),
         (wire.head(wire.SKIP)[:5] + b"\1" + wire.head(wire.SKIP)[6:], "no frame"),
-        (b"GET / HTTP/1.1\r\nHost: siag\r\n", "no frame"),
+        (b"GET / HTTP/1.1\r\nHost: siag:7000\r\n", "no frame"),
     ],
 )
 def test_a_frame_that_must_not_come_now_is_refused(raw, says):
@@ -61,8 +63,8 @@ texts = st.dictionaries(st.text(max_size=5), values | st.lists(values, max_size=
 def test_text_is_read_as_it_was_written(content):
     raw = wire.text(wire.HELLO, content, 3)
     head = wire.parse_head(raw, ANY)
-    assert (head.kind, head.length, head.stamp) == (wire.HELLO, len(raw) - 24, 3)
-    assert wire.parse_text(memoryview(raw)[24:]) == content
+    assert (head.kind, head.length, head.stamp) == (wire.HELLO, len(raw) - wire.HEADER.size, 3)
+    assert wire.parse_text(memoryview(raw)[wire.HEADER.size :]) == content
 
 
 @pytest.mark.parametrize(

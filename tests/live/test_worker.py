@@ -1,5 +1,6 @@
 """A worker without I/O: what it wants done after each event."""
 
+import math
 import random
 
 import numpy as np
@@ -26,6 +27,8 @@ WELCOME = {"protocol": 1, "row": 0, "name": "a", "workers": 2, "d": D, "samples"
 
 class Counting:
     """A task that counts what it is asked."""
+
+    loss, passes = math.nan, 0
 
     def __init__(self):
         self.drawn, self.forgot, self.stopped, self.begun = 0, 0, False, []
@@ -81,7 +84,7 @@ class Driven:
 
 def header(action):
     """Kind, stamp and sample of what is sent."""
-    _, kind, _, stamp, sample = wire.HEADER.unpack_from(action.frame)
+    _, kind, _, stamp, sample, _ = wire.HEADER.unpack_from(action.frame)
     return kind, stamp, sample
 
 
@@ -96,7 +99,7 @@ def test_it_says_hello_joins_computes_and_reports():
     driven = Driven(name="a", token="secret", origin={"seed": 3}, share=True)
     assert driven.worker.start(0.0) == [Connect(0.0)]
     (hello,) = driven.worker.connected(0.0, {"visit": 5})
-    assert wire.parse_text(hello.frame[24:]).items() >= {
+    assert wire.parse_text(hello.frame[wire.HEADER.size :]).items() >= {
         "protocol": 1, "worker": "a", "token": "secret", "seed": 3, "memory": True, "visit": 5,
     }.items()  # fmt: skip
     assert driven.say(wire.WELCOME, **WELCOME) == []
@@ -335,7 +338,7 @@ def test_it_says_farewell_to_a_server_that_it_has_joined(event, end, reason, fai
         (leave,) = actions
         assert isinstance(leave, Send)
         assert header(leave)[0] == wire.LEAVE
-        assert wire.parse_text(leave.frame[24:]) == {"reason": reason, "failed": failed}
+        assert wire.parse_text(leave.frame[wire.HEADER.size :]) == {"reason": reason, "failed": failed}
         assert driven.worker.phase is Phase.LEAVING
         assert driven.model(3) == []  # whatever comes now
         assert driven.worker.lost("the server hung up", 2.0) == []

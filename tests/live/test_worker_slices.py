@@ -41,8 +41,8 @@ def test_the_lead_is_greeted_when_all_followers_have_welcomed_in_any_order(shard
     assert welcome(slices, 0) == (True, b"")
     assert list(slices.cut(wire.head(wire.SKIP), None)) == [(0, wire.head(wire.SKIP), None)]
     array, whole = np.arange(float(d)), np.empty(d)
-    for k, raw, part in slices.cut(wire.head(wire.REPORT, 8 * d, 3, 4), array):
-        assert wire.parse_head(raw, {wire.REPORT: (8 * part.size, 8 * part.size)})[2:] == (3, 4)
+    for k, raw, part in slices.cut(wire.head(wire.REPORT, 8 * d, 3, 4, 0.5), array):
+        assert wire.parse_head(raw, {wire.REPORT: (8 * part.size, 8 * part.size)})[2:] == (3, 4, 0.5)
         slice_of(whole, shards, k)[:] = part
     assert np.array_equal(whole, array)
     assert k == 0  # the lead decides, so it has its slice last

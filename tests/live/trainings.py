@@ -15,7 +15,10 @@ def problem(n=3, noise=0.1, seed=0):
 
 
 def train(streams, gradient=jobs.pull, w0=(0.0, 0.0), step=STEP, until=LIMIT, **options):
-    return siag.train(gradient, streams, np.array(w0), step=step, until=until, **options)
+    """A run on streams, lists among them being read once."""
+    return siag.train(
+        gradient, [jobs.once(stream) for stream in streams], np.array(w0), step=step, until=until, **options
+    )
 
 
 def virtual(*given, **options):

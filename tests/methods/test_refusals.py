@@ -97,7 +97,7 @@ def run(method, activity=Everyone(), problem=RIDGE, step=Constant(0.1)):  # noqa
 
 
 def streamed(method):
-    return functools.partial(FromStream(lambda w, x: w, [], method, np.zeros(D)).begin, 0, 1, D, 0)
+    return functools.partial(FromStream(lambda w, x: w, [1.0], method, np.zeros(D)).begin, 0, 1, D, 0)
 
 
 def wrong(parameter, made, values, text, **fixed):

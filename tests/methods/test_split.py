@@ -21,6 +21,7 @@ from siag.methods import (
     SGD,
     SIAG,
     AsyncSGD,
+    Automatic,
     Averaged,
     CurvatureIAG,
     DuDe,
@@ -56,7 +57,7 @@ SPLIT = [
     Prox(SGD(), l1=0.2, high=1.0),
     Averaged(Prox(SIAG(wait=0.5), l1=0.2)),
 ]
-WHOLE = [SCAFFOLD(**LOCAL), LAG(), CurvatureIAG(), Averaged(SCAFFOLD(**LOCAL)), Averaged(LAG())]
+WHOLE = [Automatic(), SCAFFOLD(**LOCAL), LAG(), CurvatureIAG(), Averaged(SCAFFOLD(**LOCAL)), Averaged(LAG())]
 
 EVENTS = st.lists(
     st.tuples(

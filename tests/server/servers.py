@@ -18,8 +18,8 @@ GUARD_OFF = Guard(jump=None, strikes=10**6)
 POLICIES = [KEEP, DROP, Departed(3.0), Departed(40.0)]
 
 
-def make(method=SIAG, step=STEPS, n=N, d=D, **options):
-    return ParameterServer(method, step, np.zeros(d), n, **options)
+def make(method=SIAG, step=None, n=N, d=D, **options):
+    return ParameterServer(method, step or method.default_step or STEPS, np.zeros(d), n, **options)
 
 
 def everything(server):
@@ -45,7 +45,7 @@ def play(server, plan, now=0.0):
     for what, i, value in plan:
         now += 0.25
         if what == "push":
-            message = value * np.cos(np.arange(D) + server.members[i].samples)
+            message = value * np.cos(np.arange(server.message_size) + server.members[i].samples)
             server.push(i, server.version, message, server.members[i].samples, now)
         elif what == "tick":
             server.tick(now)

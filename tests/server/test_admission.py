@@ -31,33 +31,37 @@ def known(server):
     return arrays, server.meta(10.0), server.ledger.tobytes(), [member.state for member in server.members]
 
 
-def one_by_one(server, rows, messages, notes, squares, now):
+def one_by_one(server, rows, messages, notes, figures, now):
     """Push; return what happened to each."""
     happened = []
     for row in rows.tolist():
         try:
-            server.push(row, int(notes[row, 0]), messages[row], int(notes[row, 1]), now, float(squares[row]))
+            server.push(row, int(notes[row, 0]), messages[row], int(notes[row, 1]), now, *figures[row].tolist())
             happened.append("taken")
         except Refused as refusal:
             happened.append(refusal.reason)
     return happened
 
 
-def at_once(server, rows, messages, notes, squares, now, stop):
+def at_once(server, rows, messages, notes, figures, now, stop):
     """The same with `push_many`, what it leaves being pushed."""
     happened, at = [], 0
     while at < len(rows):
-        taken = server.push_many(rows[at:], messages, notes, squares, now, ANY, max(stop, server.version + 1))
+        taken = server.push_many(rows[at:], messages, notes, figures, now, ANY, max(stop, server.version + 1))
         happened += ["taken"] * taken
         at += taken
         if at < len(rows):
-            happened += one_by_one(server, rows[at : at + 1], messages, notes, squares, now)
+            happened += one_by_one(server, rows[at : at + 1], messages, notes, figures, now)
             at += 1
     return happened
 
 
 reports = st.tuples(
-    st.integers(0, N - 1), st.integers(-1, 3), st.integers(-1, 1), st.sampled_from([0.5, 1.0, 30.0, math.nan, math.inf])
+    st.integers(0, N - 1),
+    st.integers(-1, 3),
+    st.integers(-1, 1),
+    st.sampled_from([0.5, 1.0, 30.0, math.nan, math.inf]),
+    st.sampled_from([0.25, -3.0, math.nan, math.inf]),
 )
 
 
@@ -70,24 +74,24 @@ reports = st.tuples(
 )
 def test_reports_taken_at_once_leave_what_reports_taken_one_by_one_leave(batches, k, guard, stop):
     one, other = (make(server=EveryArrivals(k), guard=guard) for _ in range(2))
-    messages, notes, squares = np.zeros((N, D)), np.zeros((N, 2), np.int64), np.zeros(N)
+    messages, notes, figures = np.zeros((N, D)), np.zeros((N, 2), np.int64), np.zeros((N, 2))
     for now, batch in enumerate(batches):
         rows = []
-        for row, back, ahead, size in batch:
+        for row, back, ahead, size, loss in batch:
             if row in rows:  # a worker rings once and waits
                 continue
             rows.append(row)
             messages[row] = size * np.cos(np.arange(D) + now)
             notes[row] = max(0, one.version - back), one.members[row].samples + ahead
-            squares[row] = size**2
-        what = np.array(rows, np.int32), messages, notes, squares, float(now)
+            figures[row] = size**2, loss
+        what = np.array(rows, np.int32), messages, notes, figures, float(now)
         assert one_by_one(one, *what) == at_once(other, *what, stop)
         assert known(one) == known(other)
 
 
 def everyone_reports(server, most=ANY, stop=ANY, rows=range(N)):
     notes = np.array([[server.version, member.samples] for member in server.members])
-    what = np.ones((N, D)), notes, np.full(N, float(D))
+    what = np.ones((N, D)), notes, np.full((N, 2), float(D))
     return server.push_many(np.array(list(rows), np.int32), *what, 1.0, most, stop)
 
 
@@ -125,8 +129,8 @@ def test_a_w_beyond_all_numbers_is_noticed():
         for _ in range(200):
             notes = np.array([[server.version, member.samples] for member in server.members])
             messages = np.tile(1.0 - server.w, (N, 1))
-            squares = np.square(messages).sum(axis=1)
-            server.push_many(np.arange(N, dtype=np.int32), messages, notes, squares, 1.0, ANY, ANY)
+            figures = np.column_stack([np.square(messages).sum(axis=1), np.zeros(N)])
+            server.push_many(np.arange(N, dtype=np.int32), messages, notes, figures, 1.0, ANY, ANY)
 
     with np.errstate(over="ignore"), pytest.raises(Diverged):
         follow()

@@ -44,7 +44,7 @@ def member_of(row, name, **more):
     return Member(row, name, ledger.blank(row + 1), **more)
 
 
-def accept(member, version, stamp, sample, norm, now):
+def accept(member, version, stamp, sample, norm, now, loss=math.nan):
     """A report of the worker's is accepted."""
     ledger.enter.plain(
         member.lines[member.row],
@@ -54,6 +54,7 @@ def accept(member, version, stamp, sample, norm, now):
         stamp,
         sample,
         norm,
+        loss,
         now,
     )
     member.welcome()

@@ -112,7 +112,7 @@ def test_a_report_of_nothing_counts_and_lets_the_server_step():
     member = server.members[1]
     assert (member.reports, member.stamp, member.samples, member.largest) == (1, 0, 1, 0.0)
     assert server.roster.counted_ages == [2]
-    assert server.trace.lines == ["0,0,0,0,0.000000,\n", "0,1,0,0,0.100000,\n"]
+    assert server.trace.lines == ["0,0,0,0,0.000000,,\n", "0,1,0,0,0.100000,,\n"]
 
 
 def test_with_ticks_a_report_of_nothing_waits_for_the_clock():
@@ -176,7 +176,7 @@ def test_whoever_joins_again_or_is_refused_has_forgotten_and_the_trace_says_so()
     server.join(0, 1.5)
     with pytest.raises(Refused):
         server.push(1, 0, np.full(D, np.nan), 0, 2.0)
-    assert server.trace.lines[1:] == ["1,0,,,0.500000,-1.0\n", "1,1,,,1.000000,-1.0\n"]
+    assert server.trace.lines[1:] == ["1,0,,,0.500000,-1.0,\n", "1,1,,,1.000000,-1.0,\n"]
     assert server.fades == 2
 
 
@@ -193,7 +193,7 @@ def test_after_a_restart_everybody_has_forgotten():
     again = ParameterServer(LAG(), Constant(0.1), np.zeros(D), N, trace=TraceLines())
     again.restore(server.meta(0.0), 0.0)
     again.join(2, 0.0)
-    assert again.trace.lines == ["0,2,,,0.000000,-1.0\n"]
+    assert again.trace.lines == ["0,2,,,0.000000,-1.0,\n"]
 
 
 def test_counts_of_silence_survive():
@@ -239,7 +239,7 @@ def test_what_is_refused_is_not_heard_and_the_size_is_asked_once():
 def test_many_at_once_is_left_to_one_by_one_with_such_a_step():
     server = served(SIAG(), DelayAdaptive(1.0))
     ones, notes = np.ones((N, D)), np.zeros((N, 2), np.int64)
-    assert server.push_many(np.zeros(1, np.int32), ones, notes, np.full(N, float(D)), 0.0, 9, 9) == 0
+    assert server.push_many(np.zeros(1, np.int32), ones, notes, np.full((N, 2), float(D)), 0.0, 9, 9) == 0
     assert server.reports == 0
 
 

@@ -44,9 +44,10 @@ def roll(state, eta):
 
 
 METHODS = [SIAG, siag.methods.SIAG(resum=1, rows="float32", wait=0.7), siag.methods.SGD(), HeavyBall()]
+STEERED = [siag.methods.Automatic(), siag.methods.Automatic(resum=1, rows="float32", wait=0.7)]
 
 
-@pytest.mark.parametrize("method", METHODS, ids=lambda method: repr(method)[:20])
+@pytest.mark.parametrize("method", METHODS + STEERED, ids=lambda method: repr(method)[:20])
 @quick
 @given(
     plan=st.lists(moves, max_size=60),
@@ -55,6 +56,8 @@ METHODS = [SIAG, siag.methods.SIAG(resum=1, rows="float32", wait=0.7), siag.meth
     departed=st.sampled_from(POLICIES),
 )
 def test_a_restored_server_goes_on_bit_for_bit(method, plan, cut, k, departed):
+    if method in STEERED:  # whose workers remember: to come again after a restart is to have forgotten
+        plan = [move for move in plan if move[0] != "join"]
     options = {"server": EveryArrivals(k), "departed": departed, "guard": GUARD_OFF}
     straight = make(method, **options)
     play(straight, plan)

@@ -1,5 +1,6 @@
 """Seeded schedules of saves, faults and crashes: what was acknowledged is found again, and nothing that never was."""
 
+import math
 import random
 from pathlib import Path
 
@@ -117,7 +118,9 @@ class TraceOnADisk:
         if what == "line":
             for _ in range(self.rng.choice((1, 1, 30))):
                 self.version += 1
-                self.writer.report(self.version, self.rng.randrange(5), self.version, self.version, self.rng.random())
+                loss = self.rng.choice((math.nan, 0.25))
+                place = self.version, self.rng.randrange(5), self.version, self.version
+                self.writer.report(*place, self.rng.random(), loss)
                 self.lines.append(self.writer.lines[-1])
         elif what == "save":  # of the state, which goes to disk at once
             if self.writer.tail is not None:

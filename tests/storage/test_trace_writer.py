@@ -33,16 +33,16 @@ def test_what_is_written_is_read(name, history, every):
 def test_any_tool_that_reads_csv_reads_it(tmp_path):
     """On a real disk, with a thread."""
     writer = TraceWriter(tmp_path / "t.csv.gz", {"workers": N, "seed": np.int64(7), "odd": {1, 2}})
-    put([(0, 3, 0, 0, 0.0131), (1, 2, 0.5, 0.02)], writer)
+    put([(0, 3, 0, 0, 0.0131), (0, 1, 0, 0, 0.0132, 0.69314718), (1, 2, 0.5, 0.02)], writer)
     writer.memory_lost(1, 1, 0.75)
     writer.sync()
     writer.close(2)
     with gzip.open(tmp_path / "t.csv.gz", "rt") as stream:
         head, columns, *lines, end = stream.read().splitlines()
     about = {"workers": N, "seed": 7, "odd": "{1, 2}"}
-    assert json.loads(head.removeprefix("# siag-trace-1 ")) == about
+    assert json.loads(head.removeprefix("# siag-trace-2 ")) == about
     assert (columns, end) == (COLUMNS, "# end 2")
-    assert lines == ["0,3,0,0,0.013100,", "1,2,,,0.020000,0.5", "1,1,,,0.750000,-1.0"]
+    assert lines == ["0,3,0,0,0.013100,,", "0,1,0,0,0.013200,,0.693147", "1,2,,,0.020000,0.5,", "1,1,,,0.750000,-1.0,"]
     assert Trace.read(tmp_path / "t.csv.gz").about == about
     assert os.listdir(tmp_path) == ["t.csv.gz"]
 

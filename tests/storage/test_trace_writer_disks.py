@@ -1,5 +1,6 @@
 """Writing traces on disks that fail: nothing is lost, or the trace is given up."""
 
+import math
 from pathlib import Path
 
 import pytest
@@ -43,7 +44,7 @@ def test_a_disk_that_stays_full_is_waited_for_within_bounds_then_the_trace_is_gi
     place.disk.faults = NO_SPACE
     words = []
     for k in range(1, 60_001):
-        writer.report(k, 0, k, k, float(k))
+        writer.report(k, 0, k, k, float(k), math.nan)
         if k % 1000 == 0:
             with pytest.raises(OSError, match="No space") as caught:
                 writer.flush()
@@ -77,16 +78,16 @@ def test_a_trace_is_given_up_if_nobody_knows_what_the_disk_has_of_it():
 def test_what_was_flushed_is_forced_to_disk_without_waiting_for_it():
     place, background = Place("t"), Deferred()
     writer = place.writer(background=background)
-    writer.report(0, 0, 0, 0, 0.0)
-    assert writer.tail == "0,0,0,0,0.000000,\n"
+    writer.report(0, 0, 0, 0, 0.0, math.nan)
+    assert writer.tail == "0,0,0,0,0.000000,,\n"
     writer.sync()
     assert not writer.settled
-    assert writer.tail == "0,0,0,0,0.000000,\n"  # on its way
+    assert writer.tail == "0,0,0,0,0.000000,,\n"  # on its way
     background.step()
     assert writer.settled
-    writer.report(1, 0, 1, 1, 0.0)
+    writer.report(1, 0, 1, 1, 0.0, math.nan)
     writer.flush()
-    assert writer.tail == "1,0,1,1,0.000000,\n"
+    assert writer.tail == "1,0,1,1,0.000000,,\n"
     writer.sync(wait=True)
     assert writer.tail == ""
     writer.close(2)

@@ -60,8 +60,8 @@ class Place:
 
 STRANGE = {
     "a text": b"important results\n",
-    "a table": f"{COLUMNS}\n0,0,0,0,0.0,\n".encode(),
-    "another format": HEAD.replace("trace-1", "trace-9").encode(),
+    "a table": f"{COLUMNS}\n0,0,0,0,0.0,,\n".encode(),
+    "another format": HEAD.replace(FORMAT, "siag-trace-9").encode(),
     "no JSON": f"# {FORMAT} {{workers\n{COLUMNS}\n".encode(),
     "other columns": f"# {FORMAT} {{}}\nversion,worker\n".encode(),
     "blank lines": b"\n\n\n",

@@ -70,12 +70,12 @@ class Tap:
     def __init__(self, torture: Torture, trace: Any) -> None:
         self._torture, self._shadow, self._trace = torture, torture.shadow, trace
 
-    def report(self, version: int, worker: int, stamp: int, sample: int, seconds: float) -> None:
+    def report(self, version: int, worker: int, stamp: int, sample: int, seconds: float, loss: float) -> None:
         """A report was taken."""
         self._torture.check_owner(worker)
         self._shadow.report(version, worker, stamp, sample)
         if self._trace is not None:
-            self._trace.report(version, worker, stamp, sample, seconds)
+            self._trace.report(version, worker, stamp, sample, seconds, loss)
 
     def fade(self, version: int, worker: int, factor: float, seconds: float) -> None:
         """A row counts for less."""

@@ -357,9 +357,8 @@ class Session:
         """A worker has left, or counts as one that has."""
         self.server.leave(row, now, reason)
         self._saves.log(LEFT, row, 0, 0, now)
-        members, samples = self.server.members, int(self.server.ledger[row, SAMPLES])
-        others = sum(member.state not in GONE for member in members)
-        told = departure(members[row].name, samples, reason, others, self.server.departed.half_life)
+        name, samples, others = self.server.members[row].name, int(self.server.ledger[row, SAMPLES]), len(self._rest())
+        told = departure(name, samples, reason, others, self.server.departed.half_life)
         self.has_left.append(told)
         (self.alarm if len(self.has_left) == 1 and others else self.event)(told)  # of many the first is enough
         self._due = 0.0
@@ -399,9 +398,12 @@ class Session:
 
     def _read_by_all(self) -> bool:
         """Whether all who are left have been through their data as often as asked."""
+        return bool((self.passes[self._rest()] >= self.until.passes).all())
+
+    def _rest(self) -> list[int]:
+        """The rows of all who have not left and have not failed."""
         failed = {failure.row for failure in self.departures.failures}
-        left = [member.row for member in self.server.members if member.state not in GONE and member.row not in failed]
-        return bool((self.passes[left] >= self.until.passes).all())
+        return [member.row for member in self.server.members if member.state not in GONE and member.row not in failed]
 
     def _examine(self, now: float) -> None:
         """Tell what seems to be wrong with the training."""

@@ -235,9 +235,8 @@ class FromStream(Task):
             sample_given(oracle, self._rng, self._row, w, out)
         else:
             send = compute(self._memory, oracle, self._rng, self._row, w, out)
-        if oracle.losses:
-            self.loss = oracle.losses[0]  # of several local steps, the first is at the w that was read
-            oracle.losses.clear()
+        self.loss = oracle.losses[0] if oracle.losses else math.nan  # of several local steps, that at the w read
+        oracle.losses.clear()
         return send
 
 

@@ -42,7 +42,7 @@ def run_here(tmp_path, monkeypatch, capsys):
 
 
 def test_the_readmes_program_has_twelve_lines_and_runs(tmp_path, run_here):
-    (program,) = blocks("README.md")
+    _, program = blocks("README.md")
     assert len(program.splitlines()) == 12
     output = run_here(program)
     siag_line, sgd_line, law_line = output.splitlines()
@@ -51,6 +51,13 @@ def test_the_readmes_program_has_twelve_lines_and_runs(tmp_path, run_here):
     assert errors[0] == pytest.approx(law, rel=0.1)
     assert errors[1] > 10 * errors[0]
     assert siag.load(tmp_path / "run.npz").repeats == 20
+
+
+def test_the_first_program_of_the_readme_names_neither_method_nor_step_and_finds_what_it_says(tmp_path):
+    program, _ = blocks("README.md")
+    assert not re.search(r"method|step", program)
+    (tmp_path / "program.py").write_text(program)
+    assert python("program.py", cwd=tmp_path).strip() == re.search(r"# (\[.*\]):", program).group(1)
 
 
 EXAMPLES = ("heavy_ball.py", "own_problem.py", "own_activity.py", "own_stream.py", "own_transport.py")

@@ -78,7 +78,9 @@ def test_any_snapshot_is_valid_text_format(shown):
 
 def test_the_numbers_are_those_of_the_snapshot():
     away = worker(1, state="away", refused=4, age=-1, silent=math.inf)
-    found = parse(text_of(snapshot(workers=(worker(0), away), refused=4, problems=("disk full",))))
+    told = {"progressive": 0.5, "metrics": {"accuracy": 0.9}, "warnings": ("it swings", "it is zero")}
+    here = worker(0, loss=0.75)
+    found = parse(text_of(snapshot(workers=(here, away), refused=4, problems=("disk full",), **told)))
     assert {name: found[name][0] for name in found} == {
         "siag_iterations_total": "counter",
         "siag_iterations_target": "gauge",
@@ -88,18 +90,26 @@ def test_the_numbers_are_those_of_the_snapshot():
         "siag_running_seconds": "gauge",
         "siag_loss": "gauge",
         "siag_saved_seconds": "gauge",
+        "siag_progressive_loss": "gauge",
         "siag_problems": "gauge",
+        "siag_warnings": "gauge",
         "siag_report_ages_total": "counter",
         "siag_workers": "gauge",
         "siag_worker_reports_total": "counter",
         "siag_worker_refused_total": "counter",
         "siag_worker_reports_per_second": "gauge",
         "siag_worker_age": "gauge",
+        "siag_worker_loss": "gauge",
+        "siag_metric": "gauge",
         "siag_worker_silent_seconds": "gauge",
     }
     assert values(found, "siag_loss") == 0.25
     assert values(found, "siag_refused_total") == 4
     assert values(found, "siag_problems") == 1
+    assert values(found, "siag_warnings") == 2
+    assert values(found, "siag_progressive_loss") == 0.5
+    assert values(found, "siag_worker_loss", "worker") == {"edge-0": 0.75}  # edge-1 tells none
+    assert values(found, "siag_metric", "name") == {"accuracy": 0.9}
     assert values(found, "siag_report_ages_total", "bin") == {"0": 3000, "1": 1000, "2-3": 321}
     assert values(found, "siag_workers", "state") == dict.fromkeys(State, 0) | {"working": 1, "away": 1}
     assert values(found, "siag_worker_refused_total", "worker") == {"edge-0": 0, "edge-1": 4}

@@ -10,11 +10,13 @@ from siag.foundations.errors import Missing
 from siag.live.curve import Curve
 from siag.live.until import until_of
 
+SILENT = SimpleNamespace(progressive_loss=None)  # workers that tell no losses
+
 
 def at(version, w=0.0, reports=None):
     """A server with these counts."""
     reports = version if reports is None else reports
-    return SimpleNamespace(version=version, w=np.array([w]), reports=reports, skips=0, seconds=float)
+    return SimpleNamespace(version=version, w=np.array([w]), reports=reports, skips=0, seconds=float, roster=SILENT)
 
 
 def curve_of(until, last, record=20, measure=lambda w: float(w[0])):
@@ -58,9 +60,10 @@ def test_until_refuses_what_is_no_end(wrong):
         siag.Until(**wrong)
 
 
-def test_the_points_of_a_run_with_a_known_end_are_those_of_a_simulation():
+def test_the_points_of_a_run_with_a_known_end_are_those_of_a_simulation_and_more_at_the_end():
     run = curve_of(siag.Until(iterations=1000), 1000, record=30)
-    assert run.t.tolist() == siag.foundations.schedule.points(1000, 30).tolist()
+    evenly = np.linspace(100, 1000, 15).round().astype(int)
+    assert run.t.tolist() == sorted({*siag.foundations.schedule.points(1000, 30).tolist(), *evenly.tolist()})
     assert run.error[0].tolist() == [100.0 - t for t in run.t]
 
 
@@ -126,7 +129,7 @@ def test_for_days_the_points_stay_as_few_and_nothing_overflows():
 def test_with_a_known_end_the_loss_is_fresh_too_and_the_points_are_those_of_a_simulation():
     watched = Watched(siag.Until(iterations=10**6), record=10)
     run = watched.watch(seconds=900)
-    wanted = siag.foundations.schedule.points(10**6, 10)
+    wanted = np.union1d(siag.foundations.schedule.points(10**6, 10), np.linspace(10**5, 10**6, 5))
     assert len(run.t) <= (wanted <= 900_000).sum()
     assert len(watched.measured) >= 900
 

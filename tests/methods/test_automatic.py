@@ -7,14 +7,25 @@ import pytest
 
 import siag
 from plain import as_python, simulate
-from siag.activity import Bernoulli, Clock, Cyclic, EveryArrivals, Everyone, Exponential, Nonuniform, Timed, Trace
+from siag.activity import (
+    Bernoulli,
+    Clock,
+    Cyclic,
+    EveryArrivals,
+    Everyone,
+    Exponential,
+    Nonuniform,
+    Recorded,
+    Timed,
+    Trace,
+)
 from siag.activity.agenda import FADE, FORGET, STEP
 from siag.activity.trace import COLUMNS, FORMAT
 from siag.activity.unfold import unfold
 from siag.checks import conform
 from siag.foundations.rng import SAMPLES, blank, fresh, key, rewind
 from siag.methods import SIAG, Automatic, Prox, advance, answer, compute, cost, fade, forget, receive, shown
-from siag.problems import LeastSquares, LogisticRegression, sample
+from siag.problems import LeastSquares, LogisticRegression, Ridge, sample
 from siag.steps import Constant, Harmonic
 
 LITERAL = LeastSquares.random(n=5, d=4, p=3, noise=0.2, seed=3, sampler="literal")  # whose curvatures are those of A
@@ -70,7 +81,7 @@ class Twin:
         self.rows, self.b, self.h, self.stamps, self.met, self.gone = {}, {}, {}, {}, set(), set()
         self.t = self.k = 0
         self.r, self.S, self.V = start * (1 + np.linalg.norm(w0)), 0.0, 0.0
-        self.news, self.iterates, self.weights, self.numbers = False, [], [], []
+        self.news, self.mean, self.weights, self.numbers, self.seen = False, w0.copy(), 0.0, [], set()
 
     def gradient(self, i, w, k):
         rng, out = blank(), np.empty(w.size)
@@ -93,6 +104,8 @@ class Twin:
 
     def arrive(self, i):
         self.rows[i], self.b[i], h, self.stamps[i] = self.flying.pop(i)
+        self.weights = self.weights if i in self.seen else 0.0
+        self.seen.add(i)
         self.gone.discard(i)
         if h > 0:
             self.news |= i not in self.met
@@ -129,14 +142,15 @@ class Twin:
         self.S += eta * (mean @ self.w0 - sum(self.b.values()) / n)
         self.w = self.w - eta * mean
         self.k += 1
-        self.iterates.append(self.w)
-        self.weights.append(self.k * r**2 / G)
+        weight = self.k * r**2 / G
+        self.weights += weight
+        self.mean += max(weight / self.weights, 0.5 / self.k) * (self.w - self.mean)
 
     def run(self, activity, seed):
         for what, *given in happenings(activity, self.n, seed):
             getattr(self, what)(*given)
         assert self.t == STEPS
-        return np.average(self.iterates, axis=0, weights=self.weights)
+        return self.mean
 
 
 @pytest.mark.parametrize("method", [Automatic(), Automatic(resum=1), Automatic(resum=0)], ids=["64", "1", "never"])
@@ -281,3 +295,26 @@ def test_its_steps_are_nearly_as_good_as_chosen_ones(activity):
     automatic = siag.simulate(problem, Automatic(), activity, **given)
     chosen = siag.simulate(problem, SIAG(), activity, Harmonic(0.1, 20), **given)
     assert automatic.error[:, -1].mean() < 2.5 * chosen.error[:, -1].mean()
+
+
+def test_the_result_does_not_freeze_where_one_worker_was_alone_and_its_gradients_vanished():
+    """Worker 0 has no noise and reports alone until w fits it; once worker 1 comes, both count the same."""
+    problem = Ridge(np.ones((2, 1, 1)), np.array([[1.0], [3.0]]), 0.0)
+    alone, both = [[0]] * 500, [[0], [1]] * 250
+    for tape, optimum in ((alone, 1.0), (alone + both, 2.0)):
+        run = simulate(problem, Automatic(), Recorded(tape), iterations=len(tape))
+        assert run.w[0, 0] == pytest.approx(optimum, abs=0.02)
+
+
+def test_the_result_follows_where_one_worker_leaves_after_gradients_have_vanished():
+    """The mean of the iterates has a part of at least 1/(2k) for the k-th, whatever was before."""
+    state = Automatic().init(np.zeros(1), 2)
+    for k in range(2000):
+        if k == 1000:
+            fade(state, 1, 0.0)
+        for i, target in enumerate((1.0, 3.0) if k < 1000 else (1.0,)):
+            g = float(state.w[0]) - target
+            receive(state, i, np.array([g, g * float(state.w[0]), 1.0]), 0)
+        advance(state, 1.0)
+    assert state.w[0] == pytest.approx(1.0, abs=1e-6)
+    assert 1.0 < answer(state)[0] < 1.95  # on its way from 2

@@ -23,7 +23,9 @@ KNOWN = 20  # reports of a worker, before zeros are held against it
 SIGNIFICANT, NOTABLE = 5.0, 0.1  # standard errors, and which part of it, that a loss is above where it was
 BLOCK, GROWTH = 4, 2.0  # moves whose longest is taken, as many such longest, and by how much each must grow
 SAMPLE, UNEVEN = 16, 1e3  # rows that are looked at, and how much larger one parameter's derivatives may be than most
-OFTEN, SLOW = 3, 5  # reports of a worker before its gradient may be called too old, and rounds of all that it must be
+LATER = 4  # times as many iterations, whose step is judged
+LOOKS = 3  # at derivatives, before they are judged
+OFTEN, SLOW = 10, 5  # reports of a worker before its gradient may be called too old, and rounds of all that it must be
 STEPS = "leave method and step out, for automatic steps, or make the step smaller"
 
 
@@ -114,23 +116,22 @@ class Health:
             yield Warned(Kind.STEP, "", f"{what}; {STEPS}")
 
     def _dominated(self, members: list[Member]) -> Iterator[Warned]:
-        """A row so old, with steps so large, that w has moved along this one sample further than it has come at all.
+        """A row so old, with steps so large, that w moves along this one sample further than it has come at all.
 
-        About an optimum, on quadratics, that is so where step × curvature × age is above 1/2.
+        About an optimum, on quadratics, that is so where step × curvature × age is above 1/2. Steps that fall, so that
+        it will not be so for long, are judged by those of later.
         """
         server = self._server
         if isinstance(server.method, Automatic) or not hasattr(server.state, "rows") or server.sizes.rule is not None:
             return
         there = [member for member in members if member.stamp >= 0]
         way = float(np.linalg.norm(server.state.w - self._start))
-        eta = server.sizes.at(server.version) / max(1, len(there))
+        eta = float(server.step.sizes(np.array([LATER * server.version]))[0]) / max(1, len(there))
         slow = [each for each in there if server.version - each.stamp >= SLOW * len(there) and each.reports >= OFTEN]
         moved = {eta * (server.version - each.stamp) * each.norm: each for each in slow}
         if moved and max(moved) > way > 0.0:
             member = moved[max(moved)]
-            what = (
-                f"one gradient of worker {member.name}, {server.version - member.stamp:,} versions old, has moved w by"
-            )
+            what = f"one gradient of worker {member.name}, {server.version - member.stamp:,} versions old, moves w by"
             how = f"{max(moved):.2g}, and all its way is {way:.2g}"
             yield Warned(Kind.OLD, "", f"{what} {how}: the step is too large for so slow a worker; {STEPS}")
 
@@ -143,7 +144,7 @@ class Health:
         self._largest = np.maximum(self._largest, np.abs(some).max(axis=0))
         seen = self._largest[self._largest > 0.0]
         self._looks += 1
-        if self._looks >= OFTEN and len(seen) > 1 and self._largest.max() > UNEVEN * float(np.median(seen)):
+        if self._looks >= LOOKS and len(seen) > 1 and self._largest.max() > UNEVEN * float(np.median(seen)):
             place, ratio = int(self._largest.argmax()), self._largest.max() / float(np.median(seen))
             what = f"derivatives by parameter {place} are {ratio:.0e} times as large as those by most others"
             remedy = "scale the features: subtract their means, divide by their standard deviations"

@@ -65,7 +65,7 @@ class Curve:
         self.until, self._measure, self._clock, self._evaluate = until, measure, clock, dict(evaluate or {})
         self._most, self._growth = 2 * record + 2, 1.0 + 2.0 / record
         self._open = not until.iterations
-        self._ahead: list[int] = _planned(until.iterations, record)[::-1] if until.iterations else []
+        self._ahead: list[int] = points(until.iterations, record).tolist()[::-1] if until.iterations else []
         self._points: list[Point] = []
         self._apart = REFRESH  # seconds after which an open end gets a point in any case
         self._measured, self._measured_at, self._cost = -1, 0.0, 0.0
@@ -114,7 +114,7 @@ class Curve:
     def refresh(self, server: ParameterServer, now: float) -> None:
         """Measure w if that was long ago; with an open end this may be a point of the curve, too.
 
-        The points of a run with a known end are known ahead.
+        The points of a run with a known end are those of a simulation, and no others.
         """
         seconds = server.seconds(now)
         if server.version == self._measured or seconds - self._measured_at < max(REFRESH, self._cost / SHARE):
@@ -186,13 +186,6 @@ class Curve:
             accepted - np.array([skips], np.int64),
             {name: as_curve(values)[None] for name, values in found.items()},
         )
-
-
-def _planned(iterations: int, record: int) -> list[int]:
-    """Where the points of a run with a known end are: those of a simulation, and as many over its last nine tenths."""
-    last = np.linspace(iterations / 10, iterations, max(2, record // 2)).round().astype(np.int64)
-    found: list[int] = np.union1d(points(iterations, record), last[last > 0]).tolist()
-    return found
 
 
 def _reason(error: Exception) -> str:

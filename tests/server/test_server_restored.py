@@ -44,6 +44,7 @@ def roll(state, eta):
 
 
 METHODS = [SIAG, siag.methods.SIAG(resum=1, rows="float32", wait=0.7), siag.methods.SGD(), HeavyBall()]
+METHODS += [siag.methods.SIAG(average=3)]
 
 
 @pytest.mark.parametrize("method", METHODS, ids=lambda method: repr(method)[:20])

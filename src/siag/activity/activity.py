@@ -38,7 +38,7 @@ class Activity(ABC):
         """The moments of the gaps."""
 
     def reuse(self, n: int, average: int = 1) -> Floats:
-        """(n,) E[U_i²]/E[G_i], U_i being how much a gradient of worker i is used: in how many iterations, and by weight.
+        """(n,) E[U_i²]/E[G_i], U_i being the sum of a gradient's weights in row i over all iterations.
 
         U_i = G_i if a row is the latest gradient, and (1/m) Σ_l (1 − 1/m)^l G_i^{(l)}, over the gaps that follow, if it
         is a moving average of m = `average`. Here gaps are taken as independent, so that Var U_i = Var G_i/(2m − 1).

@@ -121,7 +121,7 @@ def _uses(gaps: Floats, average: int) -> Floats:
     for k in range(len(gaps) - 1, -1, -1):
         uses[k] = fresh * gaps[k] + kept * uses[(k + 1) % len(gaps)]
     around = -math.expm1(len(gaps) * math.log1p(-fresh)) if average > 1 else 1.0  # 1 − (1 − 1/m)^K
-    return uses + kept ** np.arange(len(gaps), 0, -1) * uses[0] / around
+    return np.asarray(uses + kept ** np.arange(len(gaps), 0, -1) * uses[0] / around)
 
 
 def _running(sizes: Integers) -> Integers:

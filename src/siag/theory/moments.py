@@ -166,7 +166,9 @@ def move_along_total(moments: TableMoments, eta: float) -> None:
 
 @renew.when(MeanRowMoments)
 def renew_means(moments: MeanRowMoments, workers: Integers) -> None:
-    """With a = 1/min(k, most), b = 1 − a, one active worker after the other, w being the same for all:
+    """Mix a fresh gradient into the row of every active worker, one after the other; all have read the same w.
+
+    With a = 1/min(k, most) and b = 1 − a
 
         h_i ← b h_i + a p(m − w_i*),    C_i ← b C_i + a pV,    Q_ij ← b Q_ij + a pC_j for j ≠ i,
         Q_ii ← b² Q_ii + 2ab pC_i + a² (p²V + p(d+1)(V + ‖m − w_i*‖²) + σ²pd),

@@ -86,6 +86,18 @@ def test_the_moments_are_the_means_over_the_gaps(trace):
         assert square.tolist() == pytest.approx([(own**2).mean() for own in gaps])
 
 
+@quick
+@given(traces, st.integers(1, 40))
+def test_how_much_a_gradient_is_used_follows_from_the_gaps_in_their_order(trace, average):
+    gaps = [np.diff(times(trace, i)) for i in range(N)]
+    if min(map(len, gaps)) > 0:
+        found = Recorded(trace).reuse(N, average)
+        weights = (1 - 1 / average) ** np.arange(2000.0) / average
+        for own, value in zip(gaps, found, strict=True):
+            used = [weights @ np.resize(np.roll(own, -k), weights.size) for k in range(len(own))]
+            assert value == pytest.approx(np.square(used).mean() / own.mean())
+
+
 def test_a_recording_gives_every_repeat_and_seed_the_same_pattern():
     recorded = Recorded.of(Uniform(4), N, 50, seed=1)
     assert sets(recorded, seed=5, repeat=6) == sets(recorded) == sets(Uniform(4), N, 50, seed=1)

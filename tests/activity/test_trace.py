@@ -300,6 +300,7 @@ moves = st.tuples(
 METHODS = [
     siag.methods.SIAG(),
     siag.methods.SIAG(resum=1, rows="float32", wait=0.5),
+    siag.methods.SIAG(average=3),
     siag.methods.SGD(),
     siag.methods.IAG(),
 ]

@@ -47,6 +47,7 @@ RIDGE = siag.problems.Ridge.random(n=N, d=4, m=10, spread=0.5, tilt=0.3, regular
 VARIATES = SCAFFOLD(steps=3, size=0.02)
 METHODS = [
     (SIAG(), Constant(0.02)),
+    (SIAG(average=3), Constant(0.02)),
     (SGD(), Constant(0.02)),
     (LAG(), Constant(0.1)),
     (VARIATES, Constant(1.0)),

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from siag.foundations.dispatch import compiled
 from siag.methods import SGD, SIAG, advance, arrive, fade, receive
+from siag.server.method_state import arrays_of
 
 
 @compiled
@@ -26,6 +27,7 @@ def faded(state, i, factor):
 
 
 METHODS = [SIAG(), SIAG(resum=1), SIAG(resum=0), SIAG(wait=1.0), SIAG(rows="float32"), SGD()]
+METHODS += [SIAG(average=3), SIAG(average=2, rows="float32", resum=1)]
 
 
 @settings(deadline=None, max_examples=40)
@@ -45,9 +47,9 @@ def test_a_report_and_a_step_at_once_equal_both_in_turn(method, workers, seed):
         at_once(fused, i, message, 0, eta)
         one_by_one(parted, i, message, 0, eta)
         arrive(plain, i, message, 0, eta)
-    for one, other, third in zip(fused, parted, plain, strict=True):
-        np.testing.assert_array_equal(one, other)
-        np.testing.assert_array_equal(one, third)
+    for name, one in arrays_of(fused).items():
+        np.testing.assert_array_equal(one, arrays_of(parted)[name])
+        np.testing.assert_array_equal(one, arrays_of(plain)[name])
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -41,6 +41,8 @@ LOCAL = {"steps": 2, "size": 0.1}
 SPLIT = [
     SIAG(resum=1),
     SIAG(wait=0.5, rows="float32"),
+    SIAG(average=3, resum=1),
+    SIAG(average=2, rows="float32"),
     IAG(resum=2),
     DuDe(),
     ACE(),

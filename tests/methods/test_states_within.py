@@ -34,7 +34,7 @@ spec.loader.exec_module(heavy_ball)
 
 D, N = 2, 3
 HOLDERS = [heavy_ball.HeavyBall(), LAG(), CurvatureIAG(), SAGA(), SCAFFOLD(steps=2, size=0.1)]
-HOLDERS += [Prox(SIAG()), Averaged(LAG())]
+HOLDERS += [Prox(SIAG()), Averaged(LAG()), SIAG(average=4)]
 
 
 @siag.compiled

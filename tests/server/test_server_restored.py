@@ -45,6 +45,7 @@ def roll(state, eta):
 
 METHODS = [SIAG, siag.methods.SIAG(resum=1, rows="float32", wait=0.7), siag.methods.SGD(), HeavyBall()]
 STEERED = [siag.methods.Automatic(), siag.methods.Automatic(resum=1, rows="float32", wait=0.7)]
+METHODS += [siag.methods.SIAG(average=3)]
 
 
 @pytest.mark.parametrize("method", METHODS + STEERED, ids=lambda method: repr(method)[:20])

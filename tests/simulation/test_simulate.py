@@ -117,7 +117,7 @@ def test_mean_and_standard_error_are_those_of_the_repeats():
 def test_the_run_says_what_was_run():
     about = run_of(siag.methods.SIAG(wait=0.5), repeats=2).about
     assert about["problem"].startswith("LeastSquares.random(n=6, d=4, p=3")
-    assert about["method"] == "SIAG(resum=64, wait=0.5, rows='float64')"
+    assert about["method"] == "SIAG(resum=64, wait=0.5, rows='float64', average=1)"
     assert (about["activity"], about["step"]) == ("Uniform(T=4)", "Harmonic(beta=0.6, gamma=20.0)")
     assert (about["iterations"], about["seed"], about["repeats"]) == (300, 5, 2)
 

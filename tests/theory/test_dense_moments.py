@@ -41,18 +41,19 @@ def trace_of(matrix, one, two):
     return float(np.trace(matrix[one, two]))
 
 
-def report(M, active):
-    """The active workers read w and report."""
+def report(M, active, share=lambda i: 1.0):
+    """The active workers read w and report; a row becomes this share of the new gradient, and the rest of the old."""
     move, noise = np.eye(SIZE), np.zeros((SIZE, SIZE))
     for i in active:
-        center = PROBLEM.centers[i]
-        move[g(i)] = move[u(i)] = 0.0
-        move[g(i), W], move[g(i), ONE] = P * np.eye(D), -P * center
+        center, a = PROBLEM.centers[i], share(i)
+        move[g(i)] *= 1.0 - a
+        move[u(i)] = 0.0
+        move[g(i), W], move[g(i), ONE] = a * P * np.eye(D), -a * P * center
         move[u(i), W] = np.eye(D)
         shift = np.zeros((D, SIZE))
         shift[:, W], shift[:, ONE] = np.eye(D), -center
         square = shift @ M @ shift.T  # E[e eᵀ]
-        noise[g(i), g(i)] = P * (np.trace(square) * np.eye(D) + square) + NOISE**2 * P * np.eye(D)
+        noise[g(i), g(i)] = a * a * (P * (np.trace(square) * np.eye(D) + square) + NOISE**2 * P * np.eye(D))
     return move @ M @ move.T + noise
 
 
@@ -75,13 +76,14 @@ def sets(trace):
     return np.split(trace.tape.worker, trace.tape.start[1:-1])
 
 
-def propagate(trace, rule, wait=0):
+def propagate(trace, rule, wait=0, average=1):
     """M before every iteration, and M between reports and step."""
     M = np.zeros((SIZE, SIZE))
     M[ONE, ONE] = 1.0
-    before, between, seen = [M], [], set()
+    before, between, seen, reports = [M], [], set(), np.zeros(N)
     for t, active in enumerate(sets(trace)):
-        M = report(M, active)
+        reports[active] += 1
+        M = report(M, active, lambda i: 1.0 / min(reports[i], average))
         between.append(M)
         seen |= set(active.tolist())
         eta = 0.9 / (t + 8)
@@ -103,13 +105,17 @@ def propagate(trace, rule, wait=0):
         (siag.methods.SIAG(wait=1.0), "table", N),
         (siag.methods.SGD(), "mean", 0),
         (siag.methods.SGD(normalization="sum"), "sum", 0),
+        (siag.methods.SIAG(average=2), "table", 0),
+        (siag.methods.SIAG(average=7, wait=1.0), "table", N),
+        (siag.methods.SIAG(average=10**6), "table", 0),
     ],
 )
 def test_the_exact_curve_is_that_of_the_whole_second_moments(name, method, rule, wait):
     trace = TRACES[name]
     curve = siag.theory.exact_error(PROBLEM, method, trace, STEP, iterations=ITERATIONS, record=5000)
     assert np.array_equal(curve.t, np.arange(ITERATIONS + 1))
-    error, bias = np.transpose([error_of(M) for M in propagate(trace, rule, wait)[0]])
+    average = getattr(method, "average", 1)
+    error, bias = np.transpose([error_of(M) for M in propagate(trace, rule, wait, average)[0]])
     np.testing.assert_allclose(curve.error, error, rtol=1e-10)
     np.testing.assert_allclose(curve.bias, bias, rtol=1e-8, atol=1e-13)
 

@@ -4,6 +4,9 @@ import numpy as np
 import pytest
 
 import siag
+from siag.foundations.dispatch import plainly
+from siag.theory.exact import moments_at_start
+from siag.theory.moments import mean_row_moments, move, renew
 
 ITERATIONS, RUNS = 400, 400
 PROBLEM = siag.problems.LeastSquares.random(n=6, d=3, p=3, noise=0.3, seed=4)
@@ -26,6 +29,9 @@ def both(method, **options):
         siag.methods.SIAG(wait=1.0),
         siag.methods.SGD(),
         siag.methods.SGD(normalization="sum"),
+        siag.methods.SIAG(average=2),
+        siag.methods.SIAG(average=8, wait=1.0),
+        siag.methods.SIAG(average=1000),
     ],
 )
 def test_the_mean_of_many_runs_agrees_everywhere(method):
@@ -42,6 +48,22 @@ def test_the_mean_of_many_final_iterates_has_the_bias_of_the_curve():
     curve, run = both(siag.methods.SGD(), repeats=RUNS)
     shift = np.linalg.norm(run.w.mean(axis=0) - PROBLEM.optimum)
     assert abs(shift - np.sqrt(curve.bias[-1])) < 5.0 * np.sqrt(curve.variance[-1] / RUNS)
+
+
+def test_the_moments_of_averages_over_one_report_are_those_of_the_latest_reports():
+    """The recursion for any m, at m = 1, against the one for rows that are replaced."""
+    moments = moments_at_start(PROBLEM, siag.methods.SIAG(), START)
+    means = mean_row_moments(moments.source, START, PROBLEM.n, moments.quorum, 1)
+    tape = ACTIVITY.tape
+    with plainly():
+        for t in range(60):
+            workers = tape.worker[tape.start[t] : tape.start[t + 1]]
+            for each in (moments, means):
+                renew(each, workers)
+                move(each, 0.02)
+            for name in ("m", "V", "h", "hsum", "C", "Q", "S"):
+                one, other = getattr(moments, name), getattr(means.table, name)
+                np.testing.assert_allclose(other, one, rtol=1e-9, atol=1e-12)
 
 
 def test_iag_has_nothing_random_and_agrees_to_rounding():

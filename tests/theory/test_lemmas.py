@@ -111,5 +111,5 @@ def test_an_activity_without_a_bound_is_refused_with_a_remedy():
 
 
 def test_a_method_without_a_table_is_refused_with_a_remedy():
-    with pytest.raises(siag.Unsuitable, match=r"methods with a table.*use SIAG"):
+    with pytest.raises(siag.Unsuitable, match=r"tables of the latest gradients.*use SIAG"):
         siag.theory.lemmas(PROBLEM, siag.methods.SGD(), siag.activity.Cyclic(), STEP, iterations=10)

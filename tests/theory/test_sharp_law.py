@@ -44,6 +44,48 @@ def test_the_law_weighs_each_workers_noise_with_its_own_staleness(rates):
     assert exact(problem, pattern).error[-1] == pytest.approx(sharp_law(problem, pattern, STEP)(LONG), rel=0.02)
 
 
+def bursts(n, on, day, iterations):
+    """Worker i is active in the first `on` of every `day` iterations, the workers one after the other."""
+    return Recorded([[i for i in range(n) if (t - i * day // n) % day < on] for t in range(iterations)])
+
+
+@pytest.mark.parametrize("average", [2, 8, 64])
+@pytest.mark.parametrize(
+    "activity", [Uniform(15), Nonuniform(10, 20), Bernoulli(0.3), Sequential(), Cyclic(), bursts(20, 5, 50, LONG)]
+)
+def test_the_law_of_rows_that_average_is_their_exact_error_to_two_percent(activity, average):
+    problem = drawn(20)
+    pattern = activity if isinstance(activity, Recorded) else Recorded.of(activity, 20, LONG, seed=1)
+    error = exact(problem, pattern, method=siag.methods.SIAG(average=average)).error[-1]
+    assert error == pytest.approx(sharp_law(problem, pattern, STEP, average=average)(LONG), rel=0.02)
+
+
+def test_averages_take_away_what_irregular_gaps_cost_and_no_more():
+    # κ_i = E[G](1 + CV²/(2m − 1)): half remains of geometric gaps, a quarter goes of uniform ones, turns stay.
+    for activity, first, last in ((Bernoulli(0.01), 199, 100), (Uniform(99), 199 / 3, 50), (Cyclic(), 8, 8)):
+        assert sharp_law(drawn(8), activity, STEP).kappa == pytest.approx(first)
+        assert sharp_law(drawn(8), activity, STEP, average=10**6).kappa == pytest.approx(last, rel=1e-5)
+    assert Bernoulli(0.5).kappa(8, average=3) == pytest.approx(2 * (1 + 0.5 / 5))
+
+
+def test_until_all_have_reported_many_times_m_the_error_may_be_a_hundred_times_larger():
+    """Cyclic n = 200: a hundred reports a worker are many times 4, but not many times 64."""
+    problem, step = drawn(200), siag.steps.Harmonic(0.2, 2000)
+    one, four, sixtyfour = (
+        exact_error(problem, siag.methods.SIAG(average=m), Cyclic(), step, iterations=20_000) for m in (1, 4, 64)
+    )
+    assert four.error[-1] == pytest.approx(sharp_law(problem, Cyclic(), step)(20_000), rel=0.1)
+    assert sixtyfour.error[-1] > 100 * one.error[-1]
+    assert sixtyfour.bias[-1] > 0.9 * sixtyfour.error[-1]  # w has not forgotten where it came from
+
+
+@pytest.mark.parametrize("average", [0, 1.5, True, 2**31 + 1])
+def test_an_average_that_is_no_number_of_reports_is_refused(average):
+    for activity in (Uniform(3), Nonuniform(2, 3), Recorded.of(Cyclic(), 8, 32)):
+        with pytest.raises(siag.BadInput, match=r"^average = "):
+            sharp_law(drawn(8), activity, STEP, average=average)
+
+
 @pytest.mark.parametrize(
     ("activity", "kappa"),
     [

@@ -37,19 +37,29 @@ class Activity(ABC):
     def moments(self, n: int) -> Moments:
         """The moments of the gaps."""
 
-    def reuse(self, n: int) -> Floats:
-        """(n,) E[G_i²]/E[G_i]: for how many iterations an iteration's gradient of worker i is used, on average."""
-        mean, square = self.moments(n)
-        return square / mean
+    def reuse(self, n: int, average: int = 1) -> Floats:
+        """(n,) E[U_i²]/E[G_i], U_i being the sum of a gradient's weights in row i over all iterations.
 
-    def kappa(self, n: int) -> float:
-        """κ = (1/n) Σ E[G_i²]/E[G_i], the factor by which staleness slows sIAG down (see `siag.theory.sharp_law`)."""
-        return float(self.reuse(n).mean())
+        U_i = G_i if a row is the latest gradient, and (1/m) Σ_l (1 − 1/m)^l G_i^{(l)}, over the gaps that follow, if it
+        is a moving average of m = `average`. Here gaps are taken as independent, so that Var U_i = Var G_i/(2m − 1).
+        """
+        mean, square = self.moments(n)
+        return reuse_of(mean, square, average)
+
+    def kappa(self, n: int, average: int = 1) -> float:
+        """κ = (1/n) Σ E[U_i²]/E[G_i], the factor by which staleness slows sIAG down (see `siag.theory.sharp_law`)."""
+        return float(self.reuse(n, average).mean())
 
     @property
     def length(self) -> int | None:
         """How many iterations it lasts; `None` for as long as one likes."""
         return None
+
+
+def reuse_of(mean: Floats, square: Floats, average: int) -> Floats:
+    """E[U²]/E[G] from E[G] and E[G²], for independent gaps."""
+    shrink = 2 * check.integer("average", average, high=2**31) - 1
+    return (square + (shrink - 1) * mean * mean) / (shrink * mean)
 
 
 def same_for_all(n: int, mean: float, square: float) -> Moments:

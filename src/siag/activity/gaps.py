@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from siag.activity.activity import Activity, Moments, active, due_now, same_for_all
+from siag.activity.activity import Activity, Moments, active, due_now, reuse_of, same_for_all
 from siag.foundations import check
 from siag.foundations.dispatch import compiled
 from siag.foundations.errors import BadInput
@@ -67,10 +67,10 @@ class Nonuniform(Activity):
         mean, square = _moments(np.arange(self.low, self.high + 1))
         return same_for_all(n, mean.mean(), square.mean())
 
-    def reuse(self, n: int) -> Floats:
-        """The mean over T_i of (2T_i + 1)/3; not a ratio of the means, since T_i stays the same all along a run."""
+    def reuse(self, n: int, average: int = 1) -> Floats:
+        """The mean over T_i of that of `Uniform(T_i)`; not from the mean moments, since T_i stays the same in a run."""
         mean, square = _moments(np.arange(self.low, self.high + 1))
-        return np.full(n, (square / mean).mean())
+        return np.full(n, reuse_of(mean, square, average).mean())
 
 
 def _moments(longest: Integers) -> tuple[Floats, Floats]:

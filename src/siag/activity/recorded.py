@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -13,7 +14,7 @@ from siag.activity.activity import Activity, Moments, active
 from siag.activity.unfold import unfold
 from siag.foundations import check
 from siag.foundations.errors import BadInput, Unsuitable
-from siag.foundations.types import Integers, Record, Rng
+from siag.foundations.types import Floats, Integers, Record, Rng
 
 
 class Tape(NamedTuple):
@@ -92,6 +93,13 @@ class Recorded(Activity):
             )
         return Moments(np.array([own.mean() for own in gaps]), np.array([np.square(own).mean() for own in gaps]))
 
+    def reuse(self, n: int, average: int = 1) -> Floats:
+        """From the recorded gaps in their order, as if the pattern were repeated for ever: they may be dependent."""
+        mean = self.moments(n).mean
+        average = check.integer("average", average, high=2**31)
+        uses = [_uses(np.diff(times).astype(float), average) for times in self._reports(n)]
+        return np.array([np.square(own).mean() for own in uses]) / mean
+
     def _fits(self, n: int) -> None:
         if self.tape.worker.max(initial=0) >= n:
             raise BadInput("trace", int(self.tape.worker.max()), f"made of workers 0 to {n - 1}")
@@ -104,6 +112,16 @@ class Recorded(Activity):
         order = np.argsort(worker, kind="stable")
         ends = np.searchsorted(worker[order], np.arange(n + 1))
         return [when[order[a:b]] for a, b in pairwise(ends)]
+
+
+def _uses(gaps: Floats, average: int) -> Floats:
+    """Σ_l (1/m)(1 − 1/m)^l G_{k+l} for every k, gaps being repeated for ever: how much the k-th gradient is used."""
+    fresh, kept = 1.0 / average, 1.0 - 1.0 / average
+    uses = np.zeros(len(gaps))
+    for k in range(len(gaps) - 1, -1, -1):
+        uses[k] = fresh * gaps[k] + kept * uses[(k + 1) % len(gaps)]
+    around = -math.expm1(len(gaps) * math.log1p(-fresh)) if average > 1 else 1.0  # 1 − (1 − 1/m)^K
+    return np.asarray(uses + kept ** np.arange(len(gaps), 0, -1) * uses[0] / around)
 
 
 def _running(sizes: Integers) -> Integers:

@@ -39,7 +39,7 @@ from siag.methods.saga import SAGA
 from siag.methods.scaffnew import Scaffnew
 from siag.methods.scaffold import SCAFFOLD
 from siag.methods.sgd import NORMALIZATIONS, SGD, Fresh
-from siag.methods.siag import SIAG
+from siag.methods.siag import SIAG, MeanRows
 from siag.methods.table import Table, rows_left, table
 from siag.methods.trial import check_parts, try_method, try_out, try_problem
 
@@ -68,6 +68,7 @@ __all__ = [
     "FedProx",
     "Fresh",
     "Incremental",
+    "MeanRows",
     "Method",
     "Prox",
     "Scaffnew",

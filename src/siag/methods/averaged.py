@@ -34,7 +34,7 @@ class Averaged(Around):
     Example:
         >>> from siag.methods import SIAG
         >>> Averaged(SIAG(), start=1000)
-        Averaged(method=SIAG(resum=64, wait=0.0, rows='float64'), start=1000)
+        Averaged(method=SIAG(resum=64, wait=0.0, rows='float64', average=1), start=1000)
 
     Reference:
         B. Polyak, A. Juditsky, "Acceleration of stochastic approximation by averaging", SIAM Journal on Control and

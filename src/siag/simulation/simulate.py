@@ -65,7 +65,8 @@ def simulate(
         iterations: how many moves.
         repeats: independent runs; they run in parallel.
         seed: of all randomness of the runs (a problem drawn at random has a seed of its own).
-        record: how many points of the error curve to keep, spaced evenly on a logarithmic axis.
+        record: how many points of the error curve to keep, spaced evenly on a logarithmic axis; of 50 or more, half of
+            them over the last nine tenths.
         w0: (d,) where to start; 0 by default.
         threads: how many to use; all cores by default.
         progress: `True` shows a bar; a function is called with the fraction done.

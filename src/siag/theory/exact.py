@@ -14,10 +14,10 @@ from siag.foundations.errors import Unsuitable
 from siag.foundations.parallel import Progress, Watch, run_all
 from siag.foundations.schedule import Schedule, points
 from siag.foundations.types import Floats, Integers, Record
-from siag.methods import Exact, Fresh, Method, Streaming, Table, check_fit
+from siag.methods import Exact, Fresh, MeanRows, Method, Streaming, Table, check_fit
 from siag.problems import LeastSquares, Problem
 from siag.steps import Step
-from siag.theory.moments import Source, fresh_moments, move, renew, table_moments
+from siag.theory.moments import Source, fresh_moments, mean_row_moments, move, renew, table_moments
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +58,7 @@ def exact_error(
     """E‖w^t − w*‖² of least squares, given who is active when; the expectation is over the samples only.
 
     With the same seed it sees the activity pattern that `simulate` sees. Works for methods that keep a
-    table of gradients (sIAG, IAG) and for non-aggregated SGD.
+    table of gradients (sIAG, IAG), or of moving averages of them (sIAG with `average`), and for non-aggregated SGD.
 
     Args:
         problem: a `LeastSquares`; its sampler does not matter.
@@ -67,7 +67,7 @@ def exact_error(
         step: the sizes of the server's moves.
         iterations: how many moves.
         seed: of the activity.
-        record: how many points to keep, spaced evenly on a logarithmic axis.
+        record: how many points to keep, as in `siag.simulate`.
         repeats: how many repeats' patterns to average over.
         w0: (d,) where to start; 0 by default.
         threads: how many to use; all cores by default.
@@ -114,6 +114,8 @@ def moments_at_start(problem: Problem, method: Method, w0: Floats | None) -> Rec
         raise Unsuitable(f"the exact moments of {method!r} are not known: its workers remember; use simulate")
     if isinstance(state, Table):
         return table_moments(source, start, problem.n, state.quorum)
+    if isinstance(state, MeanRows):
+        return mean_row_moments(source, start, problem.n, state.table.quorum, state.most)
     if isinstance(state, Fresh):
         return fresh_moments(source, start, state.divisor)
     raise Unsuitable(f"the exact moments of {method!r} are not known; use simulate")

@@ -81,7 +81,7 @@ def lemmas(
         raise Unsuitable(f"{activity!r} has no bound on the age, which the lemmas assume; use Uniform or Cyclic")
     moments = moments_at_start(problem, method, None)
     if not isinstance(moments, TableMoments):
-        raise Unsuitable(f"the lemmas are about methods with a table, not about {method!r}; use SIAG")
+        raise Unsuitable(f"the lemmas are about tables of the latest gradients, not about {method!r}; use SIAG()")
     n = problem.n
     t = points(iterations - 1, check.integer("record", record)) if iterations > 1 else np.zeros(1, np.int64)
     past = Past(

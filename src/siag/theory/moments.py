@@ -4,6 +4,9 @@ Given who reports when, everything in E‖w^t − w*‖² is linear or quadratic
 p(w − w_i*) and variance p(d+1)‖w − w_i*‖² + σ²pd are known. So it is enough to carry m = E w, h_i = E g_i and the
 traces V = E‖w − m‖², C_i = E⟨w − m, g_i − h_i⟩, Q_ij = E⟨g_i − h_i, g_j − h_j⟩. With row sums of Q an iteration costs
 O(n |A_t|).
+
+If rows are moving averages, g_i ← (1 − a) g_i + a ∇f_i(w; ξ) with a = 1/min(k, m), the same moments are enough: what is
+known of the old row enters with 1 − a, what a fresh gradient brings with a, and its own noise with a².
 """
 
 from __future__ import annotations
@@ -43,6 +46,16 @@ class TableMoments(NamedTuple):
     quorum: int
 
 
+class MeanRowMoments(NamedTuple):
+    """Of a table whose rows are moving averages of their workers' reports."""
+
+    m: Floats  # (d,) the table's own
+    V: Floats  # (1,) the table's own
+    table: TableMoments
+    reports: Integers  # (n,) min(k, most) for the k-th report of worker i
+    most: int  # m of the average
+
+
 class FreshMoments(NamedTuple):
     """Of the iterate alone: non-aggregated SGD keeps nothing else."""
 
@@ -80,6 +93,12 @@ def table_moments(source: Source, w0: Floats, n: int, quorum: int) -> TableMomen
         np.zeros(n + 1, np.int64),
         quorum,
     )
+
+
+def mean_row_moments(source: Source, w0: Floats, n: int, quorum: int, most: int) -> MeanRowMoments:
+    """Before iteration 0."""
+    rows = table_moments(source, w0, n, quorum)
+    return MeanRowMoments(rows.m, rows.V, rows, np.zeros(n, np.int64), most)
 
 
 def fresh_moments(source: Source, w0: Floats, divisor: int) -> FreshMoments:
@@ -143,6 +162,54 @@ def move_along_total(moments: TableMoments, eta: float) -> None:
     moments.V[0] += c * (c * among - 2.0 * with_w)
     for k in range(moments.m.size):
         moments.m[k] -= c * moments.hsum[k]
+
+
+@renew.when(MeanRowMoments)
+def renew_means(moments: MeanRowMoments, workers: Integers) -> None:
+    """Mix a fresh gradient into the row of every active worker, one after the other; all have read the same w.
+
+    With a = 1/min(k, most) and b = 1 − a
+
+        h_i ← b h_i + a p(m − w_i*),    C_i ← b C_i + a pV,    Q_ij ← b Q_ij + a pC_j for j ≠ i,
+        Q_ii ← b² Q_ii + 2ab pC_i + a² (p²V + p(d+1)(V + ‖m − w_i*‖²) + σ²pd),
+
+    the C on the right being those before. For a = 1 this is what `renew_rows` does.
+    """
+    rows = moments.table
+    n, source, V = rows.C.size, rows.source, rows.V[0]
+    p, C, Q, S = source.slope, rows.C, rows.Q, rows.S
+    for i in workers:
+        rows.seen[n] += 1 - rows.seen[i]
+        rows.seen[i] = 1
+        moments.reports[i] = min(moments.reports[i] + 1, moments.most)
+        a = 1.0 / moments.reports[i]
+        b = 1.0 - a
+        apart = 0.0
+        for k in range(rows.m.size):
+            e = rows.m[k] - source.centers[i, k]
+            apart += e * e
+            new = b * rows.h[i, k] + a * p * e
+            rows.hsum[k] += new - rows.h[i, k]
+            rows.h[i, k] = new
+        own = b * b * Q[i, i] + 2.0 * a * b * p * C[i]
+        own += a * a * (p * p * V + source.spread * (V + apart) + source.floor)
+        row = Q[i]
+        S[i] = 0.0
+        for j in range(n):
+            new = own if j == i else b * row[j] + a * p * C[j]
+            S[i] += new
+            if j != i:
+                S[j] += new - row[j]
+            row[j] = new
+        for j in range(n):
+            Q[j, i] = row[j]
+        C[i] = b * C[i] + a * p * V
+
+
+@move.when(MeanRowMoments)
+def move_along_means(moments: MeanRowMoments, eta: float) -> None:
+    """As for any table."""
+    move(moments.table, eta)
 
 
 @renew.when(FreshMoments)

@@ -439,7 +439,7 @@ def test_a_folder_of_the_old_layout_is_refused_with_one_line(shell):
     Path("state/state-000001.siag").write_bytes(
         HEADER.pack(MAGIC, 1, 2, zlib.crc32(b"{}", zlib.crc32(HEADER.pack(MAGIC, 1, 2, 0)))) + b"{}"
     )
-    line = "state/state-000001.siag: of format 1, not 4; move it away, or choose another folder"
+    line = "state/state-000001.siag: of format 1, not 5; move it away, or choose another folder"
     assert shell.mistake(f"{SERVE} --port 0 --folder state") == shell.mistake("export state w.npy") == line
 
 

@@ -28,7 +28,7 @@ def test_a_welcome_says_all_that_a_worker_needs(desk):
         "shown": D,
         "samples": 0,
         "life": "",
-        "method": {"kind": "SIAG", "resum": 64, "wait": 0.0, "rows": "float64"},
+        "method": {"kind": "SIAG", "resum": 64, "wait": 0.0, "rows": "float64", "average": 1},
     }
     assert desk.call().join()["name"] == "b"
     kind, _, content = desk.call().hello()

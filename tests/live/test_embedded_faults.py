@@ -50,7 +50,7 @@ def test_an_error_in_a_worker_is_told_with_its_name_and_place_and_the_others_go_
     end = tmp_path / "end"
     watcher = Notes((jobs.in_state("b", "away"), lambda: None), (jobs.grown("a"), jobs.touch(end)))
     run = train([partial(jobs.until_there, end), stream], gradient=jobs.fragile, names=["a", "b"], progress=watcher)
-    (event,) = (event for event in watcher.events if event.startswith("worker b"))
+    (event,) = (event for event in watcher.events if event.startswith("worker b failed"))
     reason = watcher.last("b").reason
     failure = WorkerFailure(1, "b", Failure.OWN_CODE, reason, watcher.last("b").reports)
     assert event == failure.alarm

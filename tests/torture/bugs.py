@@ -198,4 +198,6 @@ def found_by(bug: Bug, seeds: Iterable[int]) -> tuple[int, str] | None:
                 kind(options, **bug.kinds).run()
             except Broken as error:
                 return seed, str(error)
+            except Exception as error:  # code that believes garbage may fail anyhow, which is a finding, too
+                return seed, f"{type(error).__name__}: {error}"
     return None

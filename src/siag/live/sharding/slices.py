@@ -52,7 +52,7 @@ def check_split(method: Method, w0: Floats, n: int, shards: int) -> None:
         raise BadInput("shards", shards, f"at most {w0.size}, the length of w0", "use fewer")
     if not method.split or method.message(1, n) != 1 or shown(method.init(w0[:1], n)).size != 1:
         name = type(method).__name__
-        raise Unsuitable(f"{name}'s server cannot be split over {shards} shards; use shards=1, or SIAG")
+        raise Unsuitable(f"{name}'s server cannot be split over {shards} shards; use shards=1, or SIAG and a step")
 
 
 @dataclass(frozen=True, eq=False)

@@ -68,7 +68,7 @@ def play(ports, reporting: int, connected: int) -> None:
             for number, _ in poll.poll(0):  # it never sleeps, see above
                 entry = by_number[number]
                 frame = entry[0].recv(FRAME, socket.MSG_WAITALL)
-                _, kind, _, stamp, _ = wire.HEADER.unpack_from(frame)
+                _, kind, _, stamp, *_ = wire.HEADER.unpack_from(frame)
                 if kind != wire.MODEL:
                     return
                 entry[1] += 1

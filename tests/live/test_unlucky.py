@@ -60,7 +60,7 @@ def with_nan(part):
     return x, y
 
 
-def go(gradient, streams, w0=None, slowness=1.0, reports=8000, **given):
+def go(gradient, streams, w0=None, slowness=1.0, reports=3000, **given):
     clock = siag.Simulated(times=siag.activity.Exponential(1.0), slowness=slowness, seed=1)
     w0 = np.zeros(4) if w0 is None else w0
     return siag.train(gradient, streams, w0, until=siag.Until(reports=reports), runtime=clock, progress=False, **given)
@@ -108,7 +108,7 @@ RIGHT = {  # the call, and whether w is right
     ),
     "NaN in a sample": (lambda: go(squared, [with_nan(A), B]), lambda w: near(w, BEST)),
     "a start at 10⁶": (lambda: go(squared, [A, B], w0=np.full(4, 1e6)), lambda w: near(w, BEST, 0.3)),
-    "rates 1 : 100": (lambda: go(squared, [A, B], slowness=[1.0, 100.0], reports=40_000), lambda w: near(w, BEST, 0.3)),
+    "rates 1 : 30": (lambda: go(squared, [A, B], slowness=[1.0, 30.0], reports=8_000), lambda w: near(w, BEST, 0.3)),
 }
 
 
@@ -144,7 +144,7 @@ WARNED = {  # the call, and what is said
         "w left the range of numbers|w swings to and fro",
     ),
     "a slow worker and a constant step": (
-        lambda: go(squared, [A, B], slowness=[1.0, 300.0], step=Constant(0.2), reports=20_000),
+        lambda: go(squared, [A, B], slowness=[1.0, 300.0], step=Constant(0.2), reports=8_000),
         "one gradient of worker 1, .* versions old, moves w by|above the .* it began with|w swings to and fro",
     ),
 }

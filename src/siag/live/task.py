@@ -33,6 +33,8 @@ Gradient = Callable[[Floats, Any], Any]
 OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 OTHERS = ("<frozen", *(sysconfig.get_path(name) + os.sep for name in ("stdlib", "purelib", "platlib")))
 LONGEST = 300  # characters of an error's text
+UNKNOWN = math.nan  # a loss that was not told
+FLOAT = np.dtype(np.float64)
 EMPTY = "its stream ended without a sample; give it some, or leave this worker out"
 
 
@@ -51,17 +53,13 @@ class Task:
     def __init__(self, method: Method, w0: Floats) -> None:
         self._method, self._w0 = method, w0
         self._drawn = 0
-        self.loss = math.nan  # of the sample of the last message, at the w that was read; NaN where it is not known
+        self.loss = UNKNOWN  # of the sample of the last message, at the w that was read
+        self.passes = 0  # how often it has been through its data, if these are finite and read again
 
     @property
     def sample(self) -> int:
         """The number of the sample drawn last, the first being 0."""
         return self._drawn - 1
-
-    @property
-    def passes(self) -> int:
-        """How often it has been through its data, if these are finite and read again."""
-        return 0
 
     def begin(self, row: int, n: int, d: int, samples: int) -> None:
         """Get ready to go on after the first `samples` samples of this worker."""
@@ -217,12 +215,9 @@ class FromStream(Task):
                 raise SiagError(EMPTY) from None
             raise StreamEnded from None
         self._drawn += 1
+        if self._data is not None:
+            self.passes = self._data.done
         return self._item
-
-    @property
-    def passes(self) -> int:
-        """How often its data have been read to the end."""
-        return 0 if self._data is None else self._data.done
 
     def stop(self) -> None:
         """One of `siag.streams` ends."""
@@ -230,12 +225,17 @@ class FromStream(Task):
 
     def compute(self, w: Floats, out: Floats) -> bool:
         """The message on the next sample, or as many as the method takes; if the stream ends before, there is none."""
-        oracle, send = self._oracle, True
-        if self._plain:
-            sample_given(oracle, self._rng, self._row, w, out)
-        else:
-            send = compute(self._memory, oracle, self._rng, self._row, w, out)
-        self.loss = oracle.losses[0] if oracle.losses else math.nan  # of several local steps, that at the w read
+        oracle = self._oracle
+        if self._plain:  # as fast as can be
+            found = oracle.gradient(w, self._pull())
+            if type(found) is np.ndarray and found.dtype == FLOAT and found.shape == out.shape:
+                out[:], self.loss = found, UNKNOWN
+            else:
+                loss = write_checked(found, out)
+                self.loss = UNKNOWN if loss is None else loss
+            return True
+        send = compute(self._memory, oracle, self._rng, self._row, w, out)
+        self.loss = oracle.losses[0] if oracle.losses else UNKNOWN  # of several local steps, that at the w read
         oracle.losses.clear()
         return send
 

@@ -63,12 +63,15 @@ def work(memory: Memory, row: int, d: int, task: Task, bell: Connection, answers
         square_norm(out, d)
         square, compute, read, write = square_norm.settled(out, d), task.compute, os.read, os.write
         spin = Waiter(answer).spin
+        loss, passes = None, 0
         while True:
             send = compute(w, out)
             notes[SAMPLE] = task.sample
-            notes[PASSES] = task.passes
             figures[0] = square(out, d)  # here, where it costs the server nothing
-            figures[1] = task.loss
+            if task.loss is not loss:
+                figures[1] = loss = task.loss
+            if task.passes != passes:
+                notes[PASSES] = passes = task.passes
             write(ring, report if send else skip)
             spin()
             reply = read(answer, 1)

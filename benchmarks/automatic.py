@@ -233,12 +233,12 @@ def networks(pool: ThreadPoolExecutor, seeds: int = 3) -> list[tuple[str, str, f
         for live in (False, True):
             tries = [(eta, seed) for eta in ETAS for seed in SEARCH]
             each = list(
-                pool.map(lambda t: accuracy(live, SIAG(), Constant(t[0]), t[1], *shape), tries)  # noqa: B023
+                pool.map(lambda t: accuracy(live, SIAG(), Constant(t[0]), t[1], *shape), tries)  # noqa: B023  # done before the loop goes on
             )
             eta = ETAS[int(np.argmax(np.reshape(each, (len(ETAS), -1)).mean(axis=1)))]
             test = TEST[:seeds]
-            best = list(pool.map(lambda s: accuracy(live, SIAG(), Constant(eta), s, *shape), test))  # noqa: B023
-            own = list(pool.map(lambda s: accuracy(live, Automatic(), None, s, *shape), test))  # noqa: B023
+            best = list(pool.map(lambda s: accuracy(live, SIAG(), Constant(eta), s, *shape), test))  # noqa: B023  # done before the loop goes on
+            own = list(pool.map(lambda s: accuracy(live, Automatic(), None, s, *shape), test))  # noqa: B023  # done before the loop goes on
             name = f"{'ReLU' if relu else 'tanh'} {hidden}, batch {batch}, rates 1 : {spread}"
             found.append((name, WAYS[int(live)], float(np.mean(best)), float(np.mean(own))))
             print(found[-1], f"constant {eta}, lowest {min(own):.3f}", flush=True)
@@ -283,9 +283,9 @@ def sensitivity(pool: ThreadPoolExecutor, iterations: int = 30_000) -> list[tupl
         print(found[-1], flush=True)
 
     for start in (1e-8, 1e-4, 1e-2):
-        compared(f"r₀ = {start:g} (1 + ‖w₀‖)", pool.map(lambda each: mean(*each, Automatic(start=start)), both), usual)  # noqa: B023
+        compared(f"r₀ = {start:g} (1 + ‖w₀‖)", pool.map(lambda each: mean(*each, Automatic(start=start)), both), usual)  # noqa: B023  # done before the loop goes on
     for far in (1e-6, 1e-3, 0.1, 10.0):
-        compared(f"start {far:g} times as far", pool.map(lambda each: mean(*each, Automatic(), far), both), usual)  # noqa: B023
+        compared(f"start {far:g} times as far", pool.map(lambda each: mean(*each, Automatic(), far), both), usual)  # noqa: B023  # done before the loop goes on
     ridge = Case("ridge", lambda seed: scaled_ridge(seed, 1.0), Nonuniform(10, 20), (), ())
     base = [mean(ridge, live, Automatic()) for live in (False, True)]
     for factor, unit in ((1e-6, 1.0), (1e6, 1.0), (1.0, 1e-6), (1.0, 1e-3), (1.0, 1e3), (1.0, 1e6)):

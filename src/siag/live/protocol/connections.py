@@ -238,10 +238,11 @@ class Connections(Reception):
         raise Refused("all rows are taken; give more workers to the server")
 
     def _report(self, connection: Connection, row: int, head: wire.Head, payload: memoryview, now: float) -> Actions:
-        message = wire.numbers(payload)
         if self._small:  # on the stage it may lie anywhere; compiled code wants it aligned
-            self._scratch[:] = message
+            wire.copy(payload, self._scratch)
             message = self._scratch
+        else:
+            message = wire.numbers(payload)
         return self._take(connection, row, head, now, message, self._square(message, self.server.gradient_size))
 
     def _take(self, connection: Connection, row: int, head: wire.Head, now: float, *report: Any) -> Actions:

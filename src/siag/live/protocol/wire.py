@@ -98,6 +98,14 @@ def parse_text(payload: Raw) -> dict[str, Any]:
     return content
 
 
+def copy(payload: Raw, place: Floats) -> None:
+    """Copy the numbers of a frame, wherever they lie, to an array."""
+    if NATIVE:
+        place.data.cast("B")[:] = payload
+    else:
+        place[:] = numbers(payload)
+
+
 def numbers(payload: Raw) -> Floats:
     """The array of a frame, not copied where the machine has the same order of bytes."""
     found = np.frombuffer(payload, FLOAT)

@@ -262,7 +262,7 @@ class Worker:
         reader.expected = self.expected
         for head, payload in reader.feed(content):
             if head.kind == wire.MODEL:
-                self.model_place()[:] = wire.numbers(payload)
+                wire.copy(payload, self.model_place())
             actions += self.frame(head, {} if head.kind == wire.MODEL else wire.parse_text(payload), now)
             reader.expected = self.expected
         return actions

@@ -48,7 +48,6 @@ class ClientConnection:
             plain.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             self._socket = plain if context is None else context.wrap_socket(plain, server_hostname=address[0])
             self._socket.setblocking(False)
-            self._secure = context is not None
         except BaseException:
             plain.close()
             raise
@@ -56,7 +55,6 @@ class ClientConnection:
         self._frame = threading.Lock()  # held while a frame is being sent
         self._call = threading.Lock()  # held during a call of the socket: OpenSSL allows one at a time, so none waits
         self._spinner = Spinner(able=here[0] == there[0])  # whether the server is on this machine
-        self._look = partial(poller(self.fileno()), 0)
         self._reader = FrameReader({}, BUFFER)
         self._memory: Memory | None = None  # for large arrays, if the server is on this machine
 
@@ -106,12 +104,13 @@ class ClientConnection:
         if self._memory is not None and wire.MODEL in expected:
             expected = {**expected, wire.SHARED_MODEL: wire.NONE}
         reader.expected, reader.place = expected, place
-        while (frame := reader.next()) is None:
-            reader.received(self._receive(reader.buffer(), self._answer))
+        frame = reader.next()
+        while frame is None:
+            frame = reader.whole(self._receive(reader.buffer(), self._answer)) or reader.next()
         head, payload = frame
         owner: object = payload.obj  # of a large array the place itself
         if head.kind == wire.MODEL and place is not None and (owner is not place or not wire.NATIVE):
-            place[:] = wire.numbers(payload)
+            wire.copy(payload, place)
         return frame
 
     def waiting(self) -> bool:
@@ -151,15 +150,20 @@ class ClientConnection:
 
     def _receive(self, view: memoryview, patience: float) -> int:
         """Wait for something, and receive it."""
-        while True:
-            if not ((self._secure and self._decrypted()) or self._spinner(self._look)):
-                self._wait(patience)
-            try:
-                return self._receive_now(view)
-            except (BlockingIOError, ssl.SSLWantReadError):  # not all of what TLS needs has come
-                continue
-            except ssl.SSLWantWriteError:
-                self._wait(patience, writing=True)
+        look = partial(self._receive_some, view)
+        while not (count := self._spinner(look) or look()):
+            self._wait(patience)
+        return count
+
+    def _receive_some(self, view: memoryview) -> int:
+        """Receive what is there, in bytes; 0 if there is nothing, or not all of what TLS needs."""
+        try:
+            return self._receive_now(view)
+        except (BlockingIOError, ssl.SSLWantReadError):
+            return 0
+        except ssl.SSLWantWriteError:
+            self._wait(self._answer, writing=True)
+            return 0
 
     def _receive_now(self, view: memoryview) -> int:
         """Receive what is there; one of the errors of sockets that do not wait, if there is nothing."""
@@ -168,11 +172,6 @@ class ClientConnection:
         if count == 0:
             raise ConnectionResetError("the server hung up")
         return count
-
-    def _decrypted(self) -> bool:
-        """Whether TLS has something that the socket would not tell of."""
-        with self._call:
-            return isinstance(self._socket, ssl.SSLSocket) and self._socket.pending() > 0
 
     def _wait(self, seconds: float, writing: bool = False) -> None:
         """Wait until the socket can be read, or written."""

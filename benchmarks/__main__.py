@@ -11,7 +11,7 @@ import re
 import sys
 import textwrap
 
-from benchmarks import automatic, live, methods, ray_cluster, simulator
+from benchmarks import alarms, automatic, live, methods, ray_cluster, simulator
 from benchmarks.sides import HERE, PYTHON
 from siag.foundations.files import write_text
 
@@ -19,6 +19,7 @@ CHAPTERS = {
     "simulator": simulator.chapter,
     "methods": methods.chapter,
     "automatic": automatic.chapter,
+    "warnings": alarms.chapter,
     "live": live.chapter,
     "ray": ray_cluster.chapter,
 }
@@ -26,6 +27,7 @@ TITLES = {
     "## The simulator": "simulator",
     "## The methods": "methods",
     "## Automatic steps": "automatic",
+    "## Warnings": "warnings",
     "## The live server": "live",
     "## On Ray": "ray",
 }

@@ -73,11 +73,18 @@ class Digits(Problem):
 
     def accuracy(self, w: np.ndarray) -> float:
         """On the images that no worker has."""
+        return float((self._scores(w, self.images[self.test]).argmax(axis=1) == self.labels[self.test]).mean())
+
+    def loss(self, w: np.ndarray, digit: int, rng: np.random.Generator) -> float:
+        """The cross-entropy of one of a worker's images."""
+        scores = self._scores(w, self.images[self.own[digit, rng.integers(self.sizes[digit])]])
+        return float(np.logaddexp.reduce(scores) - scores[digit])
+
+    def _scores(self, w: np.ndarray, images: np.ndarray) -> np.ndarray:
         inner, thresholds, outer, last = np.split(w, np.cumsum([self.hidden * PIXELS, self.hidden, 10 * self.hidden]))
-        x = self.images[self.test] @ inner.reshape(self.hidden, PIXELS).T + thresholds
+        x = images @ inner.reshape(self.hidden, PIXELS).T + thresholds
         z = np.maximum(x, 0.0) if self.relu else np.tanh(x)
-        found = (z @ outer.reshape(CLASSES, self.hidden).T + last).argmax(axis=1)
-        return float((found == self.labels[self.test]).mean())
+        return z @ outer.reshape(CLASSES, self.hidden).T + last
 
 
 @sample.when(Network)

@@ -433,13 +433,13 @@ def test_a_file_says_where_to_listen_and_what_is_typed_overrides_it(called, shel
 
 
 def test_a_folder_of_the_old_layout_is_refused_with_one_line(shell):
-    from siag.storage.records import HEADER, MAGIC
+    from siag.storage.records import FORMAT, HEADER, MAGIC
 
     Path("state").mkdir()
     Path("state/state-000001.siag").write_bytes(
         HEADER.pack(MAGIC, 1, 2, zlib.crc32(b"{}", zlib.crc32(HEADER.pack(MAGIC, 1, 2, 0)))) + b"{}"
     )
-    line = "state/state-000001.siag: of format 1, not 5; move it away, or choose another folder"
+    line = f"state/state-000001.siag: of format 1, not {FORMAT}; move it away, or choose another folder"
     assert shell.mistake(f"{SERVE} --port 0 --folder state") == shell.mistake("export state w.npy") == line
 
 

@@ -10,7 +10,7 @@ import siag
 from siag.live.certificates import make_certificates
 from siag.live.protocol import wire
 from siag.live.protocol.connections import OCCUPIED
-from siag.live.reasons import Ending
+from siag.live.reasons import Ending, Problem, Trouble
 from siag.live.security import Tokens, read_token
 from siag.live.session import Session
 from siag.server.guard import Guard
@@ -248,6 +248,21 @@ def test_goodbye_is_told_to_all_and_what_comes_after_the_end_is_not_handled(desk
     assert desk.state() == before
     one.lose()
     assert not any("is gone" in event for event in desk.session.notes.events)
+
+
+def test_workers_are_told_to_come_again_if_the_last_save_failed():
+    """Who starts the server again goes on from an older save, and needs them."""
+
+    class Unsaved(Session):
+        @property
+        def problems(self):
+            return (Problem(Trouble.SAVING, "no space left on device"),)
+
+    desk = Desk(begun(session=Unsaved))
+    caller = desk.call()
+    caller.join()
+    desk.perform(desk.connections.goodbye(True, "enough"))
+    assert caller.frame() == (wire.GOODBYE, 0, {"done": False, "reason": "enough"})
 
 
 def test_an_error_that_is_no_workers_fault_is_the_servers_failure():

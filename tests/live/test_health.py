@@ -70,6 +70,66 @@ def test_a_loss_above_where_it_began_is_told_and_one_by_chance_is_not():
         assert kinds(health) == wanted, level
 
 
+def test_a_loss_above_that_of_the_very_first_samples_is_told_where_many_tell_it():
+    """With steps far too large it is high after a few reports, so that the mean of the first 100 is of no use."""
+    rng = np.random.default_rng(0)
+    for level, n, wanted in ((1.0, 8, []), (5.0, 8, [Kind.LOSS]), (5.0, 7, [])):
+        server = server_of(n=n)
+        health = Health(server)
+        for k in range(KNOWN):
+            for row in range(n):
+                report(server, row, [1.0, 0.0], loss=(1.0 if k < 1 else level) + 0.3 * rng.normal())
+            health.look(0.0)
+        assert kinds(health) == wanted, (level, n)
+
+
+@pytest.mark.parametrize(("falls", "wanted"), [(False, [Kind.STEP]), (True, [])])
+def test_gradients_that_grow_look_after_look_are_told_unless_the_loss_falls(falls, wanted):
+    server = server_of(n=2)
+    health = Health(server)
+    for k in range(2 * KNOWN):
+        for row in range(2):
+            report(server, row, [1.0 if k < KNOWN else 100.0, 0.0], loss=10.0 - 0.01 * k if falls else float("nan"))
+        health.look(0.0)
+    assert kinds(health) == wanted
+    assert all("gradients are 1e+02 times as long as the first" in text for text in health.texts)
+
+
+def test_gradients_that_are_long_now_and_then_are_not_told():
+    server = server_of(n=2)
+    health = Health(server)
+    for k in range(300):
+        for row in range(2):
+            report(server, row, [100.0 if k % 3 == 2 else 1.0, 0.0])
+        health.look(0.0)
+    assert kinds(health) == []
+
+
+def test_a_worker_that_was_missed_and_reports_after_all_is_not_in_the_list():
+    server = ParameterServer(SIAG(), Constant(0.1), np.zeros(1), ["a", "b"])
+    server.join("a", 0.0)
+    health = Health(server)
+    server.begin(0.0)
+    for _ in range(2 * BUSY):
+        report(server, 0, [1.0])
+    assert len(health.look(PATIENCE)) == len(health.texts) == 1
+    server.join("b", PATIENCE)
+    report(server, 1, [1.0], now=PATIENCE)
+    assert health.look(PATIENCE) == []
+    assert health.texts == ()
+
+
+def test_a_worker_that_was_kept_waiting_once_is_not_slow():
+    server = server_of(n=2, d=1, eta=1.0)
+    health = Health(server)
+    for k in range(200):
+        report(server, k % 2, [1.0 if k % 2 else -1.0])
+    for k in range(60):
+        report(server, 0, [-1.0 if k % 2 else -0.999])
+        health.look(0.0)
+    assert kinds(health) == []
+
+
 def test_steps_too_large_for_the_ages_are_told_before_w_overflows():
     """On F(w) = ½‖w‖² with gradients 20 versions old and a step of 0.5, w swings further and further."""
     server = server_of(n=1, d=1, eta=0.5)

@@ -8,7 +8,7 @@ from servers import D, make
 
 import siag
 from siag.server.guard import square_norm
-from siag.server.ledger import FIRST_LOSS, LOSS, LOSSES, NORM, REPORTS, WINDOW
+from siag.server.ledger import FIRST_LOSS, FIRST_NORM, LOSS, LOSSES, NORM, REPORTS, START_LOSS, WINDOW
 
 ENTRIES = [LOSSES, LOSS, FIRST_LOSS]
 
@@ -28,6 +28,13 @@ def test_the_loss_is_the_mean_of_the_first_reports_and_then_follows():
     count, loss, first = told(level).ledger[0, ENTRIES].tolist()
     assert (count, first) == (6 * WINDOW, 4.0)  # that of the beginning is kept
     assert loss == pytest.approx(1.0 + 3.0 * (1 - 1 / WINDOW) ** (5 * WINDOW))
+
+
+def test_how_it_began_is_kept():
+    server = make()
+    for k, (length, loss) in enumerate([(2.0, math.nan), (3.0, 7.0), (50.0, 9.0)]):
+        server.push(0, server.version, np.full(D, length / math.sqrt(D)), k, 0.1 * k, None, loss)
+    assert server.ledger[0, [FIRST_NORM, START_LOSS]].tolist() == pytest.approx([3.0, 7.0])
 
 
 def test_a_loss_that_was_not_told_or_is_no_number_is_left_out():

@@ -20,19 +20,21 @@ from siag.server.status import State
 PATIENCE = 60.0  # seconds for a worker to report for the first time
 BUSY, RARE = 100, 10_000  # reports of the others, on average, before one is missed that never came, or never reported
 KNOWN = 20  # reports of a worker, before zeros are held against it
-SIGNIFICANT, NOTABLE = 5.0, 0.1  # standard errors, and which part of it, that a loss is above where it was
+SIGNIFICANT, NOTABLE = 5.0, 0.1  # standard errors, and which part of it, that a loss is above where it was …
+CROWD, LARGE = 8, 0.5  # … and, for at least so many workers, above that of their very first samples
 BLOCK, GROWTH = 4, 2.0  # moves whose longest is taken, as many such longest, and by how much each must grow
 SAMPLE, UNEVEN = 16, 1e3  # rows that are looked at, and how much larger one parameter's derivatives may be than most
 LATER = 4  # times as many iterations, whose step is judged
-LOOKS = 3  # at derivatives, before they are judged
+LOOKS = 3  # before derivatives are judged, and in a row before gradients are
 OFTEN, SLOW = 10, 5  # reports of a worker before its gradient may be called too old, and rounds of all that it must be
+AWAY = 30.0  # times as long as the first ones that most gradients are where w goes away
 STEPS = "leave method and step out, for automatic steps, or make the step smaller"
 
 
 class Kind(StrEnum):
     """What may be wrong."""
 
-    STEP = "step"  # w swings to and fro, further each time
+    STEP = "step"  # w swings to and fro, further each time, or goes away
     LOSS = "loss"  # it is above where it began
     OLD = "old"  # one worker's old gradient moves w about
     SILENT = "silent"  # a worker never reports
@@ -55,7 +57,7 @@ class Health:
         server: the server.
 
     Attributes:
-        warned: all that was said, in order.
+        warned: all that was said, in order, but for workers that were missed and have reported since.
     """
 
     def __init__(self, server: ParameterServer) -> None:
@@ -65,11 +67,13 @@ class Health:
         self._moves: list[Floats] = []  # the last ones …
         self._lengths: list[float] = []  # … and how long more of them were
         self._largest: Floats = np.zeros(server.gradient_size)  # derivative by each parameter that was seen
-        self._looks = 0
+        self._looks = self._away = 0
         self.warned: list[Warned] = []
 
     def look(self, now: float) -> list[str]:
         """What is new."""
+        unheard = {member.name for member in self._server.members if member.reports == 0}
+        self.warned = [each for each in self.warned if each.kind is not Kind.SILENT or each.worker in unheard]
         known = {each[:2] for each in self.warned}
         new = [each for each in self._found(now) if each[:2] not in known]
         self.warned += new
@@ -77,12 +81,13 @@ class Health:
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """All that was said."""
+        """All that was said and is not over."""
         return tuple(each.text for each in self.warned)
 
     def _found(self, now: float) -> Iterator[Warned]:
         members = [member for member in self._server.members if member.state != State.LEFT]
         yield from self._swinging(members)
+        yield from self._going_away(members)
         yield from _worse(members)
         yield from self._dominated(members)
         yield from self._silent(members, now)
@@ -115,11 +120,24 @@ class Health:
             what = f"w swings to and fro, further each time: steps are too large for gradients {age:,} versions old"
             yield Warned(Kind.STEP, "", f"{what}; {STEPS}")
 
+    def _going_away(self, members: list[Member]) -> Iterator[Warned]:
+        """Gradients grow, look after look, with the distance from where they vanish; unless the loss falls."""
+        there = [member for member in members if member.first_norm > 0.0]
+        growth = float(np.median([member.norm / member.first_norm for member in there])) if there else 0.0
+        told = [member for member in there if member.losses >= KNOWN]
+        better = bool(told) and np.mean([member.loss - member.start_loss for member in told]) < 0.0
+        self._away = self._away + 1 if growth > AWAY and not better else 0
+        if self._away >= LOOKS:
+            chosen = not isinstance(self._server.method, Automatic)
+            remedy = f"check the sign of the gradient{f', or {STEPS}' if chosen else ''}"
+            yield Warned(Kind.STEP, "", f"gradients are {growth:.0e} times as long as the first: w goes away; {remedy}")
+
     def _dominated(self, members: list[Member]) -> Iterator[Warned]:
         """A row so old, with steps so large, that w moves along this one sample further than it has come at all.
 
         About an optimum, on quadratics, that is so where step × curvature × age is above 1/2. Steps that fall, so that
-        it will not be so for long, are judged by those of later.
+        it will not be so for long, are judged by those of later. An age counts up to what is usual for its worker: one
+        that was kept waiting once is not slow.
         """
         server = self._server
         if isinstance(server.method, Automatic) or not hasattr(server.state, "rows") or server.sizes.rule is not None:
@@ -127,13 +145,14 @@ class Health:
         there = [member for member in members if member.stamp >= 0]
         way = float(np.linalg.norm(server.state.w - self._start))
         eta = float(server.step.sizes(np.array([LATER * server.version]))[0]) / max(1, len(there))
-        slow = [each for each in there if server.version - each.stamp >= SLOW * len(there) and each.reports >= OFTEN]
-        moved = {eta * (server.version - each.stamp) * each.norm: each for each in slow}
-        if moved and max(moved) > way > 0.0:
-            member = moved[max(moved)]
-            what = f"one gradient of worker {member.name}, {server.version - member.stamp:,} versions old, moves w by"
-            how = f"{max(moved):.2g}, and all its way is {way:.2g}"
-            yield Warned(Kind.OLD, "", f"{what} {how}: the step is too large for so slow a worker; {STEPS}")
+        for member in sorted(there, key=lambda each: each.stamp) if server.reports >= OFTEN * len(members) else ():
+            age = min(server.version - member.stamp, server.version / max(1, member.reports))
+            moved = eta * age * member.norm
+            if age >= SLOW * len(there) and member.reports >= OFTEN and moved > way > 0.0:
+                what = f"one gradient of worker {member.name}, {age:,.0f} versions old, moves w by {moved:.2g}"
+                how = f"and all its way is {way:.2g}: the step is too large for so slow a worker; {STEPS}"
+                yield Warned(Kind.OLD, "", f"{what}, {how}")
+                return
 
     def _uneven(self) -> Iterator[Warned]:
         """Parameters whose largest derivative, of those seen so far, is far above that of most."""
@@ -163,13 +182,23 @@ class Health:
 
 def _worse(members: list[Member]) -> Iterator[Warned]:
     """The loss that workers tell, above where it began by more than chance."""
+    told = [member for member in members if member.losses >= KNOWN]
+    if len(told) >= CROWD and 2 * len(told) >= len(members):
+        risen = np.array([member.loss - member.start_loss for member in told])
+        began = float(np.mean([member.start_loss for member in told]))
+        if risen.mean() > max(SIGNIFICANT * risen.std(ddof=1) / math.sqrt(len(told)), LARGE * abs(began)):
+            yield _above(began + float(risen.mean()), began)
+            return
     told = [member for member in members if member.losses >= 2 * WINDOW]
-    if not told or 2 * len(told) < len(members):
-        return
-    now, first = (float(np.mean([getattr(member, name) for member in told])) for name in ("loss", "first_loss"))
-    spread = float(np.mean([max(member.loss2 - member.loss**2, 0.0) for member in told]))
-    chance = math.sqrt(2.0 * spread / (WINDOW / 2.0) / len(told))  # half: recent reports count more than older ones
-    if now - first > max(SIGNIFICANT * chance, NOTABLE * abs(first)):
-        what = f"the loss of new samples is {now:.4g}, above the {first:.4g} it began with"
-        remedy = "check the sign of the gradient and the scale of the features, or make the step smaller"
-        yield Warned(Kind.LOSS, "", f"{what}: the model gets worse; {remedy}")
+    if told and 2 * len(told) >= len(members):
+        now, began = (float(np.mean([getattr(member, name) for member in told])) for name in ("loss", "first_loss"))
+        spread = float(np.mean([max(member.loss2 - member.loss**2, 0.0) for member in told]))
+        chance = math.sqrt(2.0 * spread / (WINDOW / 2.0) / len(told))  # half: recent reports count more than older ones
+        if now - began > max(SIGNIFICANT * chance, NOTABLE * abs(began)):
+            yield _above(now, began)
+
+
+def _above(now: float, began: float) -> Warned:
+    what = f"the loss of new samples is {now:.4g}, above the {began:.4g} it began with"
+    remedy = "check the sign of the gradient and the scale of the features, or make the step smaller"
+    return Warned(Kind.LOSS, "", f"{what}: the model gets worse; {remedy}")

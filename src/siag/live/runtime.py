@@ -27,7 +27,8 @@ class Runtime:
     def carry(self, session: Session, tasks: list[Task]) -> None:
         """Let workers do their tasks, one each, and bring their reports to the session until it is over.
 
-        Messages are carried within `with session.running(clock)`.
+        Messages are carried within `with session.running(clock)`. One that does without `siag.live.protocol` writes
+        each task's `passes` to `session.passes`: a run that is to end by epochs would not.
         """
         raise NotImplementedError(f"{type(self).__name__} needs a method carry, or another train")
 

@@ -15,6 +15,7 @@ from siag.foundations.types import Booleans, Floats, Integers, Record, Rng
 from siag.methods.method import Streaming, advance, answer, compute, cost, fade, forget, ready, receive
 from siag.methods.table import SINCE, Aggregated, Table, rows_left, sum_anew, table
 from siag.problems import curvature, sample
+from siag.problems.points import along
 from siag.steps import Constant, Step
 
 GROWTH = 1.5  # of r over S/‖w − w_0‖, which bounds the distance to the optimum from below
@@ -126,15 +127,6 @@ class Measuring(NamedTuple):
 
 
 @compiled
-def inner(x: Floats, y: Floats) -> float:
-    """x·y."""
-    total = 0.0
-    for j in range(x.size):
-        total += x[j] * y[j]
-    return total
-
-
-@compiled
 def apart(x: Floats, y: Floats) -> float:
     """‖x − y‖²."""
     total = 0.0
@@ -163,7 +155,7 @@ def send_curvature_too(memory: Measuring, oracle: Record, rng: Rng, i: int, w: F
             memory.bends[i] = bend
     if number + 1 >= memory.due[i]:
         point[:] = w
-    out[d] = inner(gradient, w)
+    out[d] = along(gradient, w)
     out[d + 1] = memory.bends[i]
     return True
 

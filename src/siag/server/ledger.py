@@ -11,8 +11,9 @@ from siag.foundations.types import Floats, Integers
 
 # The entries of a worker's line
 REPORTS, STAMP, LAST, SAMPLES, LARGEST, HEARD, SINCE, USUAL, LONGEST, HERE, BANNED, CHANGED = range(12)
-LOSSES, LOSS, LOSS2, FIRST_LOSS, NORM, AGED = range(12, 18)
-ENTRIES = 18
+LOSSES, LOSS, LOSS2, FIRST_LOSS, START_LOSS, NORM, FIRST_NORM, AGED = range(12, 20)
+ENTRIES = 20
+START = 2  # reports, the longer of whose gradients counts as the first
 WINDOW = 100  # reports over which a worker's loss is averaged; the older fade
 BINS = 64  # of ages: 0, 1, 2-3, 4-7 and so on
 KNOWN_AFTER = 20  # reports, before a worker's own history is held against it
@@ -21,7 +22,7 @@ FADING = 1 - 1 / 256  # what is left, one report later, of the longest time betw
 
 
 def blank(n: int) -> Floats:
-    """(n + 1, 18) the lines of workers nobody has heard of, and a last one for all of them together.
+    """(n + 1, 20) the lines of workers nobody has heard of, and a last one for all of them together.
 
     Of that only `LARGEST` is used: the largest norm of those workers that are known, for judging the others.
     """
@@ -52,6 +53,8 @@ def enter(
     line[STAMP], line[LAST], line[SAMPLES] = stamp, version, sample + 1
     line[LARGEST] = max(line[LARGEST], norm)
     line[NORM] = norm
+    if line[REPORTS] <= START:
+        line[FIRST_NORM] = line[LARGEST]
     line[AGED] += version - stamp
     if abs(loss) < math.inf:
         line[LOSSES] += 1.0
@@ -60,6 +63,8 @@ def enter(
         line[LOSS2] += share * (loss * loss - line[LOSS2])
         if line[LOSSES] <= WINDOW:
             line[FIRST_LOSS] = line[LOSS]
+        if line[LOSSES] == 1.0:
+            line[START_LOSS] = loss
     if line[REPORTS] >= KNOWN_AFTER:
         everybody[LARGEST] = max(everybody[LARGEST], line[LARGEST])
     line[HEARD] = line[SINCE] = now

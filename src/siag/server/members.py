@@ -31,8 +31,9 @@ COUNTED = (
     "loss",
     "loss2",
     "first_loss",
+    "start_loss",
 )
-SAVED = ("reason", "refused", *COUNTED, "norm", "aged")
+SAVED = ("reason", "refused", *COUNTED, "norm", "first_norm", "aged")
 USUAL, LONGEST = 10.0, 2.0  # times its usual and its longest time between reports after which a worker is stalled
 
 
@@ -113,7 +114,9 @@ class Member:
     loss = _Entry(ledger.LOSS, float)  # … their mean over the last 100 or so …
     loss2 = _Entry(ledger.LOSS2, float)  # … that of their squares …
     first_loss = _Entry(ledger.FIRST_LOSS, float)  # … and the mean of the first 100
+    start_loss = _Entry(ledger.START_LOSS, float)  # … and the very first
     norm = _Entry(ledger.NORM, float)  # of its last report
+    first_norm = _Entry(ledger.FIRST_NORM, float)  # the larger of its first two
     aged = _Entry(ledger.AGED, float)  # the ages of all its reports, summed
 
     def __init__(self, row: int, name: str, lines: Floats, patience: float | None = None) -> None:

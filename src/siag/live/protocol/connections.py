@@ -25,6 +25,7 @@ from siag.live.protocol.reception import (
     refusal,
 )
 from siag.live.protocol.welcome import described
+from siag.live.reasons import Trouble
 from siag.live.security import Tokens
 from siag.live.session import Session
 from siag.server.guard import Refused, square_norm
@@ -99,9 +100,10 @@ class Connections(Reception):
             self.session.died(row, "its connection was lost")
 
     def goodbye(self, done: bool, reason: str) -> Actions:
-        """Tell everybody that the server ends, for good or for now."""
+        """Tell everybody that the server ends, for good or for now: one that goes on from an older save needs them."""
         self.by_row.clear()
-        frame = wire.text(wire.GOODBYE, {"done": done, "reason": wire.words(reason)})
+        unsaved = any(problem.what is Trouble.SAVING for problem in self.session.problems)
+        frame = wire.text(wire.GOODBYE, {"done": done and not unsaved, "reason": wire.words(reason)})
         return [Send(connection, frame) for connection in self.connections if not connection.closing]
 
     def flush(self, now: float) -> Iterator[Action]:

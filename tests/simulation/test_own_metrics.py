@@ -111,3 +111,18 @@ def test_what_is_no_metric_is_refused(evaluate, message):
         siag.simulate(PROBLEM, Automatic(), Cyclic(), iterations=5, evaluate=evaluate)
     with pytest.raises(siag.SiagError, match=message):
         siag.train(lambda w, x: w - x, [[1.0]], np.zeros(2), evaluate=evaluate, until=5, runtime=siag.Simulated())
+
+
+def test_a_run_shows_itself_in_a_few_lines():
+    run = siag.simulate(PROBLEM, SIAG(), Cyclic(), Constant(0.1), iterations=500, repeats=2, evaluate={"d": distance})
+    lines = repr(run).splitlines()
+    assert len(lines) < 12
+    assert "  method: SIAG(resum=64, wait=0.0, rows='float64', average=1)" in lines
+    assert f"  d: {run.metrics['d'][:, -1].mean():.4g}" in lines
+    assert f"  ‖wᵗ − w*‖²: {run.mean[-1]:.4g}, from {run.mean[0]:.4g}" in lines
+
+
+def test_a_run_that_left_the_range_of_numbers_says_so():
+    with pytest.warns(siag.foundations.errors.DivergenceWarning):
+        run = siag.simulate(PROBLEM, SIAG(), Cyclic(), Constant(1e9), iterations=500)
+    assert "  diverged: 1 of 1" in repr(run).splitlines()

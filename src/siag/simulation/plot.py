@@ -105,12 +105,6 @@ def as_html(run: Run) -> str:
     """A run for a notebook: a small table, and the curve as a picture within the text."""
     from matplotlib.figure import Figure
 
-    last = {name: column[-1] for name, column in run.table().items()}
-    rows = {key: run.about[key] for key in ("problem", "method", "step", "activity", "ended") if run.about.get(key)}
-    rows["iterations"] = f"{run.t[-1]:,}" + (f", {run.repeats} repeats" if run.repeats > 1 else "")
-    rows["gradients"] = f"{last['samples']:,.0f}"
-    if run.measure:
-        rows[run.measure] = f"{last['error']:.4g}, from {run.mean[0]:.4g}"
     figure = Figure(figsize=(5.6, 3.2), layout="constrained")
     ax = figure.subplots()
     label(run, ax)
@@ -120,7 +114,7 @@ def as_html(run: Run) -> str:
     figure.savefig(picture, format="svg")
     _, _, drawing = picture.getvalue().partition("<svg")
     cells = "".join(
-        f"<tr><th style='text-align:left'>{escape(key)}</th><td style='text-align:left'>{escape(str(value))}</td></tr>"
-        for key, value in rows.items()
+        f"<tr><th style='text-align:left'>{escape(key)}</th><td style='text-align:left'>{escape(value)}</td></tr>"
+        for key, value in run.summary().items()
     )
     return f"<table>{cells}</table><svg{drawing}"

@@ -25,9 +25,10 @@ DISTANCE = "‖wᵗ − w*‖²"
 ARRAYS = ("t", "error", "samples", "time", "w", "diverged", "reads", "uploads")
 METRIC = "metric: "  # before the names of metrics in a file
 ADDED = ("reads", "uploads")  # since the first version of the format: as many as samples, where they are missing
+SHOWN = ("problem", "method", "step", "activity", "ended")  # of what was run
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Run:
     """What a simulation has shown.
 
@@ -73,6 +74,22 @@ class Run:
     def warnings(self) -> list[str]:
         """Of a live run, what seemed to be wrong while it went on, each with its remedy."""
         return list(self.about.get("warnings", ()))
+
+    def __repr__(self) -> str:
+        return "\n".join(["Run", *(f"  {name}: {value}" for name, value in self.summary().items())])
+
+    def summary(self) -> dict[str, str]:
+        """What was run and how it ended, in words, by name; what a shell and a notebook show."""
+        rows = {key: str(self.about[key]) for key in SHOWN if self.about.get(key)}
+        rows["iterations"] = f"{self.t[-1]:,}" + (f", {self.repeats} repeats" if self.repeats > 1 else "")
+        rows["gradients"] = f"{self.samples[:, -1].mean():,.0f}"
+        if self.measure:
+            first = next((value for value in self.mean if np.isfinite(value)), np.nan)
+            rows[self.measure] = f"{self.mean[-1]:.4g}, from {first:.4g}"
+        rows |= {name: f"{_means(values)[-1]:.4g}" for name, values in self.metrics.items() if name != self.measure}
+        if (self.diverged >= 0).any():
+            rows["diverged"] = f"{np.count_nonzero(self.diverged >= 0)} of {self.repeats}"
+        return rows | {f"warning {k}": text for k, text in enumerate(self.warnings, 1)}
 
     @property
     def repeats(self) -> int:

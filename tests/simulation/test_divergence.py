@@ -126,3 +126,10 @@ def test_progress_reaches_one_even_if_all_repeats_diverge():
             progress=seen.append,
         )
     assert seen[-1] == 1.0
+
+
+def test_the_warning_of_a_live_run_points_at_the_caller_too():
+    clock = siag.Simulated(times=siag.activity.Fixed(1.0), seed=1)
+    with pytest.warns(siag.DivergenceWarning) as caught:
+        siag.train(problem=PROBLEM, step=siag.steps.Constant(1e9), until=300, runtime=clock, progress=False)
+    assert {warning.filename for warning in caught} == {__file__}

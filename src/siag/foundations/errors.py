@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
+from types import FrameType
+
 
 class SiagError(Exception):
     """Root of the errors this package raises on purpose."""
@@ -57,6 +61,15 @@ class TrainingWarning(UserWarning):
 
 class DivergenceWarning(UserWarning):
     """A run left the range of numbers; what it had until then is kept."""
+
+
+def warn(text: str, category: type[Warning]) -> None:
+    """Warn of something at the line that called this package."""
+    level = 1
+    caller: FrameType | None = sys._getframe()
+    while caller is not None and str(caller.f_globals.get("__name__")).partition(".")[0] == "siag":
+        level, caller = level + 1, caller.f_back
+    warnings.warn(text, category, stacklevel=level)
 
 
 def shorten(value: object, limit: int = 60) -> str:

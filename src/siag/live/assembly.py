@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 import time
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import ExitStack, suppress
 from typing import Any
 
-from siag.foundations.errors import BadFile, BadInput, DivergenceWarning, SiagError, TrainingWarning
+from siag.foundations.errors import BadFile, BadInput, DivergenceWarning, SiagError, TrainingWarning, warn
 from siag.foundations.memory import check_fits, size
 from siag.foundations.version import __version__
 from siag.live.curve import Curve
@@ -204,16 +203,16 @@ class Assembly:
 
     def _warn(self, run: Run) -> None:
         """Warn of what the user should know of a run that is returned all the same."""
-        session, level = self.session, 5
+        session = self.session
         first, last = float(run.error[0, 0]), float(run.error[0, -1])
         if session.diverged_at >= 0:
-            warnings.warn(session.why, DivergenceWarning, stacklevel=level)
+            warn(session.why, DivergenceWarning)
         elif last > EXPLODED * (1.0 + abs(first)):  # not beyond all numbers, but nobody would call it a result
-            warnings.warn(f"from {first:.3g} to {last:.3g}; use a smaller step", DivergenceWarning, stacklevel=level)
+            warn(f"from {first:.3g} to {last:.3g}; use a smaller step", DivergenceWarning)
         for problem in session.problems:
-            warnings.warn(problem.warning, RuntimeWarning, stacklevel=level)
+            warn(problem.warning, RuntimeWarning)
         for text in run.warnings:
-            warnings.warn(text, TrainingWarning, stacklevel=level)
+            warn(text, TrainingWarning)
 
 
 def workers_of(server: ParameterServer, seconds: float) -> list[dict[str, Any]]:

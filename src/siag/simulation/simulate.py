@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, cast
@@ -12,7 +11,7 @@ import numpy as np
 from siag.activity import Activity, Timed, checked_sizes, unfold
 from siag.activity.agenda import STEP
 from siag.foundations import check
-from siag.foundations.errors import DivergenceWarning, shorten
+from siag.foundations.errors import DivergenceWarning, shorten, warn
 from siag.foundations.memory import check_fits, size
 from siag.foundations.overflow import LIMIT
 from siag.foundations.parallel import Progress, Watch, cores, run_all
@@ -257,9 +256,5 @@ def _warn(run: Run, job: Job) -> None:
     t = int(run.diverged[first])
     aged = job.step.rule(job.problem.n) is not None
     used = repr(job.step) if aged else f"step {float(job.step.sizes(np.array([t]))[0]):.4g}"
-    warnings.warn(
-        f"{len(wrong)} of {run.repeats} repeats diverged, the first (repeat {first}) at iteration {t} "
-        f"with {used}; use a smaller step",
-        DivergenceWarning,
-        stacklevel=3,
-    )
+    where = f"the first (repeat {first}) at iteration {t} with {used}"
+    warn(f"{len(wrong)} of {run.repeats} repeats diverged, {where}; use a smaller step", DivergenceWarning)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-import warnings
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import ray
 
-from siag.foundations.errors import SiagError
+from siag.foundations.errors import SiagError, warn
 from siag.live.announcer import Announcer
 from siag.live.interrupt import interruptible
 from siag.live.monitor.watch import watcher_of
@@ -110,7 +109,7 @@ class Driver:
             self.workers.remove()
             self.servers.remove()
         for category, text in outcome.warnings:
-            warnings.warn(text, category, stacklevel=5)
+            warn(text, category)
         if outcome.run is None:
             raise ray.cloudpickle.loads(outcome.error) from None
         copies: dict[str, Any] = {name: np.array(getattr(outcome.run, name)) for name in ARRAYS}  # Ray's go with it

@@ -75,7 +75,8 @@ class Health:
         unheard = {member.name for member in self._server.members if member.reports == 0}
         self.warned = [each for each in self.warned if each.kind is not Kind.SILENT or each.worker in unheard]
         known = {each[:2] for each in self.warned}
-        new = [each for each in self._found(now) if each[:2] not in known]
+        with np.errstate(over="ignore", invalid="ignore"):  # w may be about to leave the range of numbers
+            new = [each for each in self._found(now) if each[:2] not in known]
         self.warned += new
         return [each.text for each in new]
 

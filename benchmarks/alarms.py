@@ -88,7 +88,7 @@ class Job:
             read[row], stamps[row] = server.shown, server.version
             if k % (REPORTS // LOOKS) == 0:
                 health.look(k * SECONDS)
-        health.look(REPORTS * SECONDS)
+        health.look(REPORTS * SECONDS, last=True)
         return self.badness(server.w), health
 
 

@@ -10,6 +10,7 @@ import siag
 from siag.live.health import BUSY, KNOWN, PATIENCE, RARE, Health, Kind
 from siag.methods import SIAG, Automatic
 from siag.server import ParameterServer
+from siag.server.ledger import WINDOW
 from siag.steps import Constant, Harmonic
 
 
@@ -185,3 +186,55 @@ def test_warnings_reach_the_run_and_python_and_outlive_a_save(tmp_path):
     assert len(run.warnings) == 2
     run.save(tmp_path / "run.npz")
     assert siag.load(tmp_path / "run.npz").warnings == run.warnings
+
+
+def goes(server, directions, reports=600, length=lambda k: 1.0, losses=lambda k: float("nan")):
+    """Two workers whose gradients have these directions and lengths; what is said at last."""
+    health = Health(server)
+    for k in range(reports):
+        for row in range(2):
+            report(server, row, length(k) * np.asarray(directions(k)), loss=losses(k))
+        health.look(0.0, regular=False)
+    health.look(0.0, last=True)
+    return kinds(health)
+
+
+def test_w_that_goes_straight_on_along_gradients_as_long_as_the_first_is_told_at_the_end():
+    """As with gradients of the wrong sign and a loss whose gradients are bounded."""
+    assert goes(server_of(n=2), lambda k: [1.0, 2.0]) == [Kind.ASTRAY]
+    assert goes(server_of(n=2), lambda k: [1.0, 2.0], length=lambda k: 1.0 / (1.0 + k)) == []
+    assert goes(server_of(n=2), lambda k: [np.cos(k / 99), np.sin(k / 99)]) == []
+    assert goes(server_of(n=2), lambda k: [1.0, 2.0], losses=lambda k: 700.0 - k) == []
+    assert goes(server_of(n=2), lambda k: [1.0, 2.0], reports=5) == []
+
+
+def test_a_run_that_has_recovered_ends_without_the_warning():
+    server = server_of(n=2)
+    health = Health(server)
+    for length, wanted in ((1.0, []), (100.0, [Kind.STEP]), (0.5, [])):
+        for _ in range(5):
+            for row in range(2):
+                report(server, row, [length, 0.0])
+            health.look(0.0)
+        assert kinds(health) == wanted
+    server = server_of(n=8)
+    health = Health(server)
+    for level, wanted in ((1.0, []), (9.0, [Kind.LOSS]), (0.1, [])):
+        for _ in range(5 * WINDOW):
+            for row in range(8):
+                report(server, row, [1.0, 0.0], loss=level)
+            health.look(0.0, regular=False)
+        assert kinds(health) == wanted
+
+
+def test_the_first_gradient_of_a_worker_is_too_old_only_after_very_long():
+    for seconds, wanted in ((PATIENCE, [Kind.OLD]), (1.0, [])):
+        server = server_of(n=2, d=1, eta=0.1)
+        server.begin(0.0)
+        health = Health(server)
+        report(server, 1, [1.0])
+        for k in range(2 * BUSY + 10):
+            report(server, 0, [-1.0 if k % 2 else -0.999])
+            health.look(seconds, regular=False)
+            assert server.version >= 2 * BUSY or kinds(health) == []
+        assert kinds(health) == wanted

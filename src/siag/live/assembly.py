@@ -189,8 +189,12 @@ class Assembly:
         about = {**self._about, "ended": session.why, **ending, "repeats": 1}
         if session.before:
             about["before"] = session.before  # reports of the sessions that this one went on from
-        if session.health is not None and session.health.texts:
-            about["warnings"] = first_of(list(session.health.texts))
+        wrong = [] if session.health is None else list(session.health.texts)
+        wrong += [failure.warning for failure in session.departures.failures]
+        if session.diverged_at >= 0:
+            wrong.append(session.why)
+        if wrong:
+            about["warnings"] = first_of(wrong)
         about["by_worker"] = workers_of(self.server, self._curve.seconds)
         if session.has_left:
             about["left"] = first_of(session.has_left)
@@ -212,7 +216,8 @@ class Assembly:
         for problem in session.problems:
             warn(problem.warning, RuntimeWarning)
         for text in run.warnings:
-            warn(text, TrainingWarning)
+            if text != session.why:
+                warn(text, TrainingWarning)
 
 
 def workers_of(server: ParameterServer, seconds: float) -> list[dict[str, Any]]:

@@ -17,7 +17,7 @@ from siag.storage.store import Recovery, Store
 from siag.storage.trace_writer import TraceLines
 
 LAYOUT = struct.Struct("<Bqqqdd")  # kind, row, stamp, sample, loss, seconds; a report's numbers follow
-REPORTED, TICKED, LEFT, SKIPPED, MEMORY_LOST = range(5)
+REPORTED, TICKED, LEFT, SKIPPED, MEMORY_LOST, LET_GO = range(6)
 BEYOND = "with them w leaves the range of numbers"
 
 
@@ -77,6 +77,8 @@ def redo(server: ParameterServer, entry: bytes, now: float) -> float:
         server.tick(at)
     elif kind == MEMORY_LOST:
         server.memory_lost(row, at)
+    elif kind == LET_GO:
+        server.let_go(row, at)
     elif kind == LEFT:
         server.leave(row, at, "it had left before")
     else:

@@ -26,8 +26,12 @@ BLOCK, GROWTH = 4, 2.0  # moves whose longest is taken, as many such longest, an
 SAMPLE, UNEVEN = 16, 1e3  # rows that are looked at, and how much larger one parameter's derivatives may be than most
 LATER = 4  # times as many iterations, whose step is judged
 LOOKS = 3  # before derivatives are judged, and in a row before gradients are
-OFTEN, SLOW = 10, 5  # reports of a worker before its gradient may be called too old, and rounds of all that it must be
+SEVERAL, OFTEN = 3, 10  # reports of each worker, on average, before gradients are judged, and before more is
+SLOW = 5  # rounds of all that a gradient must be old to be called so, if it is not its worker's first
+LONG = 1000  # reports, at least, of a run that is said to lead nowhere
+SHORTER, STRAIGHT = 0.5, 0.9  # times as long as the first; the cosine between any two of the last moves
 AWAY = 30.0  # times as long as the first ones that most gradients are where w goes away
+UNCHOSEN = "check the sign of the gradient, and scale the features"
 STEPS = "leave method and step out, for automatic steps, or make the step smaller"
 
 
@@ -40,6 +44,7 @@ class Kind(StrEnum):
     SILENT = "silent"  # a worker never reports
     ZERO = "zero"  # a worker's gradients are always zero
     SCALE = "scale"  # gradients by some parameters are much larger than by most
+    ASTRAY = "astray"  # w goes straight on, and gradients are as long as at first
 
 
 class Warned(NamedTuple):
@@ -64,19 +69,20 @@ class Health:
         self._server = server
         self._start: Floats = server.state.w.copy()
         self._before, self._looked = self._start, server.version
+        self._trail = [(server.version, self._start)]  # versions, and where w was
         self._moves: list[Floats] = []  # the last ones …
         self._lengths: list[float] = []  # … and how long more of them were
         self._largest: Floats = np.zeros(server.gradient_size)  # derivative by each parameter that was seen
         self._looks = self._away = 0
         self.warned: list[Warned] = []
 
-    def look(self, now: float) -> list[str]:
-        """What is new."""
-        unheard = {member.name for member in self._server.members if member.reports == 0}
-        self.warned = [each for each in self.warned if each.kind is not Kind.SILENT or each.worker in unheard]
-        known = {each[:2] for each in self.warned}
+    def look(self, now: float, *, regular: bool = True, last: bool = False) -> list[str]:
+        """What is new; `regular`: it is looked at every so often; `last`: and will not be looked at again."""
+        members = [member for member in self._server.members if member.state != State.LEFT]
         with np.errstate(over="ignore", invalid="ignore"):  # w may be about to leave the range of numbers
-            new = [each for each in self._found(now) if each[:2] not in known]
+            self.warned = [each for each in self.warned if not self._over(each, members)]
+            known = {each[:2] for each in self.warned}
+            new = [each for each in self._found(members, now, regular, last) if each[:2] not in known]
         self.warned += new
         return [each.text for each in new]
 
@@ -85,14 +91,27 @@ class Health:
         """All that was said and is not over."""
         return tuple(each.text for each in self.warned)
 
-    def _found(self, now: float) -> Iterator[Warned]:
-        members = [member for member in self._server.members if member.state != State.LEFT]
-        yield from self._swinging(members)
-        yield from self._going_away(members)
+    def _over(self, warned: Warned, members: list[Member]) -> bool:
+        """Whether what was said is so no longer."""
+        if warned.kind is Kind.STEP:
+            return _growth(members) < 1.0
+        if warned.kind is Kind.LOSS:
+            return _risen(members) < 0.0
+        return warned.kind is Kind.SILENT and any(each.name == warned.worker and each.reports for each in members)
+
+    def _found(self, members: list[Member], now: float, regular: bool, last: bool) -> Iterator[Warned]:
+        self._follow()
+        if regular:
+            yield from self._swinging(members)
         yield from _worse(members)
-        yield from self._dominated(members)
         yield from self._silent(members, now)
-        yield from self._uneven()
+        if self._server.reports >= SEVERAL * len(members):
+            yield from self._going_away(members)
+        if self._server.reports >= OFTEN * len(members):
+            yield from self._dominated(members, now)
+            yield from self._uneven()
+            if last:
+                yield from self._astray(members)
         for member in members:
             if member.reports >= KNOWN and member.largest == 0.0:
                 what = f"all {member.reports:,} gradients of worker {member.name} are zero"
@@ -119,21 +138,41 @@ class Health:
         grown = all(0.0 < GROWTH * before < after for before, after in pairwise(longest))
         if len(self._lengths) == BLOCK * BLOCK and grown and back >= 2:
             what = f"w swings to and fro, further each time: steps are too large for gradients {age:,} versions old"
-            yield Warned(Kind.STEP, "", f"{what}; {STEPS}")
+            yield Warned(Kind.STEP, "", f"{what}; {self._remedy()}")
+
+    def _remedy(self) -> str:
+        """What to do about steps."""
+        return UNCHOSEN if isinstance(self._server.method, Automatic) else STEPS
 
     def _going_away(self, members: list[Member]) -> Iterator[Warned]:
         """Gradients grow, look after look, with the distance from where they vanish; unless the loss falls."""
-        there = [member for member in members if member.first_norm > 0.0]
-        growth = float(np.median([member.norm / member.first_norm for member in there])) if there else 0.0
-        told = [member for member in there if member.losses >= KNOWN]
-        better = bool(told) and np.mean([member.loss - member.start_loss for member in told]) < 0.0
-        self._away = self._away + 1 if growth > AWAY and not better else 0
+        growth = _growth(members)
+        self._away = self._away + 1 if growth > AWAY and not _risen(members) < 0.0 else 0
         if self._away >= LOOKS:
-            chosen = not isinstance(self._server.method, Automatic)
-            remedy = f"check the sign of the gradient{f', or {STEPS}' if chosen else ''}"
-            yield Warned(Kind.STEP, "", f"gradients are {growth:.0e} times as long as the first: w goes away; {remedy}")
+            what = f"gradients are {growth:.0e} times as long as the first: w goes away"
+            yield Warned(Kind.STEP, "", f"{what}; {self._remedy()}")
 
-    def _dominated(self, members: list[Member]) -> Iterator[Warned]:
+    def _follow(self) -> None:
+        """Remember where w was when there were half as many versions, a quarter and so on."""
+        if self._server.version >= 2 * max(1, self._trail[-1][0]):
+            self._trail = [*self._trail[-BLOCK:], (self._server.version, self._server.state.w.copy())]
+
+    def _astray(self, members: list[Member]) -> Iterator[Warned]:
+        """At the end of a run: w went straight on, while versions doubled four times, and gradients are as long."""
+        moves = [after - before for (_, before), (_, after) in pairwise(self._trail)]
+        lengths = [float(np.linalg.norm(move)) for move in moves]
+        if len(moves) < BLOCK or min(lengths) == 0.0 or self._server.reports < max(LONG, BUSY * len(members)):
+            return
+        if _growth(members) < SHORTER or _risen(members) < 0.0:
+            return
+        if all(
+            float(moves[i] @ moves[j]) > STRAIGHT * lengths[i] * lengths[j] for i, j in combinations(range(BLOCK), 2)
+        ):
+            what = "w goes straight away from where it began, and gradients are as long as the first"
+            remedy = "check the sign of the gradient; if it is right, train for longer, or with a larger step"
+            yield Warned(Kind.ASTRAY, "", f"{what}: {remedy}")
+
+    def _dominated(self, members: list[Member], now: float) -> Iterator[Warned]:
         """A row so old, with steps so large, that w moves along this one sample further than it has come at all.
 
         About an optimum, on quadratics, that is so where step × curvature × age is above 1/2. Steps that fall, so that
@@ -146,10 +185,12 @@ class Health:
         there = [member for member in members if member.stamp >= 0]
         way = float(np.linalg.norm(server.state.w - self._start))
         eta = float(server.step.sizes(np.array([LATER * server.version]))[0]) / max(1, len(there))
-        for member in sorted(there, key=lambda each: each.stamp) if server.reports >= OFTEN * len(members) else ():
+        for member in sorted(there, key=lambda each: each.stamp):
             age = min(server.version - member.stamp, server.version / max(1, member.reports))
             moved = eta * age * member.norm
-            if age >= SLOW * len(there) and member.reports >= OFTEN and moved > way > 0.0:
+            rounds, times = (SLOW, 1.0) if member.reports > 1 else (BUSY, 3.0)
+            late = member.reports == 1 and server.seconds(now) < PATIENCE  # its process may have just begun
+            if age >= rounds * len(there) and moved > times * way > 0.0 and not late:
                 what = f"one gradient of worker {member.name}, {age:,.0f} versions old, moves w by {moved:.2g}"
                 how = f"and all its way is {way:.2g}: the step is too large for so slow a worker; {STEPS}"
                 yield Warned(Kind.OLD, "", f"{what}, {how}")
@@ -179,6 +220,18 @@ class Health:
                 what = f"worker {member.name} has reported nothing in {seconds:.0f} seconds"
                 remedy = "the model does not know its data; start it, or leave it out"
                 yield Warned(Kind.SILENT, member.name, f"{what}: {remedy}")
+
+
+def _growth(members: list[Member]) -> float:
+    """How many times as long as the first most gradients are."""
+    ratios = [member.norm / member.first_norm for member in members if member.first_norm > 0.0]
+    return float(np.median(ratios)) if ratios else 0.0
+
+
+def _risen(members: list[Member]) -> float:
+    """By how much the loss is above that of the very first samples, on average; NaN if it is not known."""
+    told = [member.loss - member.start_loss for member in members if member.losses >= KNOWN]
+    return float(np.mean(told)) if told else math.nan
 
 
 def _worse(members: list[Member]) -> Iterator[Warned]:

@@ -102,6 +102,13 @@ class WorkerFailure:
             return self.text
         return f"{self.text}; {'its row stays' if self.kind is Failure.GONE else 'the others go on'}"
 
+    @property
+    def warning(self) -> str:
+        """What is told when a run ends without it."""
+        what = {Failure.GONE: "is gone", Failure.REFUSED: "was refused"}.get(self.kind, "failed")
+        since = f"{what} after {self.reports:,} report{'s' * (self.reports != 1)}: {self.reason}"
+        return f"worker {self.name} {since}; the model has learned nothing new from it; mend it, or leave it out"
+
 
 def departure(name: str, samples: int, reason: str, others: int, half_life: float) -> str:
     """What is told of a worker that has left, given how many others are there and what becomes of its row.

@@ -18,7 +18,7 @@ from siag.live.announcer import Announcer
 from siag.live.checkpoints import Checkpoints
 from siag.live.curve import Curve
 from siag.live.departures import GONE, Departures
-from siag.live.durable_log import LEFT, MEMORY_LOST, REPORTED, SKIPPED, TICKED, go_on
+from siag.live.durable_log import LEFT, LET_GO, MEMORY_LOST, REPORTED, SKIPPED, TICKED, go_on
 from siag.live.health import Health
 from siag.live.monitor.watch import Watcher
 from siag.live.reasons import Ended, Ending, Failure, Problem, Trouble, departure, refusal
@@ -81,12 +81,14 @@ class Session:
         self.departures = Departures(server.members, linger, forget)
         self.health: Health | None = None  # what seems to be wrong with the training, once it has begun
         self.has_left: list[str] = []  # who, in words
+        self._failed: set[int] = set()  # rows of workers that failed since the last look
         self.passes: Integers = np.zeros(server.n, np.int64)  # of each worker over its data, as far as is known
         self._interval = server.pace.seconds if isinstance(server.pace, Tick) else math.inf
         self.next_tick = math.inf  # when a server that steps by the clock does so next
         self._remarks: list[str] = []  # told when it begins
         self._asked: deque[Callable[[], None]] = deque()
         self._shown = self._examined = 0.0
+        self._examine_at = 1  # the version, if that comes before it is time
         self._due = 0.0  # nothing needs to be looked after before
         self._seconds0 = 0.0
         self._awaited = math.inf  # since when a first report is waited for: the start, or the first worker's joining
@@ -204,6 +206,7 @@ class Session:
         self._due = now + LOOK
         while self._asked:
             self._asked.popleft()()
+        self._let_go(now)
         self._keep_time(now)
         if now - self._shown >= SHOW:
             self._shown = now
@@ -230,7 +233,7 @@ class Session:
         """The end: last point, last save, last look."""
         nobody = self.departures.desertion()
         self.end(nobody.ending, nobody.detail)  # unless it had another reason
-        self._examine(now)
+        self._examine(now, last=True)
         self.save(now, wait=True)
         self._note(now)
         self._saves.finish()
@@ -351,7 +354,17 @@ class Session:
         failure = self.departures.gone(row, kind, reason)
         if failure is not None:
             self.alarm(failure.alarm)
+            if kind is not Failure.GONE:  # that one may come back with the next sample
+                self._failed.add(row)
         self._due = 0.0
+
+    def _let_go(self, now: float) -> None:
+        """The last gradients of workers that failed are not replayed for ever: they go as those of one that left."""
+        for row in sorted(self._failed):
+            if self.server.members[row].state in (State.AWAY, State.REFUSED):  # and has not come back already
+                self.server.let_go(row, now)
+                self._saves.log(LET_GO, row, 0, 0, now)
+        self._failed.clear()
 
     def _depart(self, row: int, now: float, reason: str) -> None:
         """A worker has left, or counts as one that has."""
@@ -405,10 +418,11 @@ class Session:
         failed = {failure.row for failure in self.departures.failures}
         return [member.row for member in self.server.members if member.state not in GONE and member.row not in failed]
 
-    def _examine(self, now: float) -> None:
+    def _examine(self, now: float, *, regular: bool = True, last: bool = False) -> None:
         """Tell what seems to be wrong with the training."""
-        self._examined = now
-        for text in self.health.look(now) if self.health is not None and self.diverged_at < 0 else ():
+        self._examined, self._examine_at = now if regular else self._examined, 2 * self.server.version
+        health = self.health if self.diverged_at < 0 else None
+        for text in () if health is None else health.look(now, regular=regular, last=last):
             self.alarm(f"warning: {text}")
 
     def _note(self, now: float) -> None:
@@ -421,6 +435,8 @@ class Session:
         server = self.server
         if server.version >= self.curve.next:
             self._note(now)
+            if server.version >= self._examine_at:  # a run may be over within a second
+                self._examine(now, regular=False)
         if server.version >= self._last_version or server.reports >= self._last_report:
             self.end(Ending.REACHED)
 

@@ -289,11 +289,16 @@ class ParameterServer:
             self.fades += 1
 
     def leave(self, row: int, now: float, reason: str = "") -> None:
-        """A worker leaves for good; one that was refused for good stays so.
+        """A worker leaves for good; one that was refused for good stays so."""
+        if self.members[row].leave(now, reason):
+            self.let_go(row, now)
 
-        If its row is to be dropped, and is the last one there, that waits for the next step: nobody is left to fit.
+    def let_go(self, row: int, now: float) -> None:
+        """Nobody keeps a row up to date any longer: do with it as `departed` says.
+
+        If it is to be dropped, and is the last one there, that waits for the next step: nobody is left to fit.
         """
-        if self.members[row].leave(now, reason) and self.departed.times > 0:
+        if self.departed.times > 0 and row not in self.fading and row not in self.gone:
             self.fading[row] = 0
             if self.departed.half_life == 0 and len(self.gone | self.fading.keys()) < self.n:
                 self._fade_on(row, now)
@@ -347,7 +352,9 @@ class ParameterServer:
     def look_at_w(self) -> None:
         """Refuse to go on with a w that has overflowed or become NaN."""
         if not self.in_range():
-            raise Diverged(f"w left the range of numbers at version {self.version}; use a smaller step")
+            chosen = self.method.default_step is None
+            remedy = "use a smaller step" if chosen else "check the sign of the gradient, and scale the features"
+            raise Diverged(f"w left the range of numbers at version {self.version}; {remedy}")
 
     def _settle(self, row: int, stamp: int, sample: int, square: float, now: float) -> None:
         """Refuse a report that is not right; one with nothing wrong but that nobody expected it has its worker back."""

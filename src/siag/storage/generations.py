@@ -188,8 +188,8 @@ def compare(path: str, header: dict[str, Any], identity: dict[str, Any], layout:
             if there.get(key) != here.get(key):
                 is_there, is_here = (shorten(side[key]) if key in side else "not given" for side in (there, here))
                 raise BadFile(
-                    f"{path}: {what}{key} is {is_there} there and {is_here} here; "
-                    f"choose another folder, or run what was saved in this one"
+                    f"{path}: {what}{key} is {is_there} there and {is_here} here; run what was saved in this folder, "
+                    f"or go on from its w in another: siag export writes it, w0 takes it"
                 )
 
 

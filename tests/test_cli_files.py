@@ -136,6 +136,31 @@ def test_mistakes_get_one_line(shell, words, line):
     assert shell.mistake(f"{TRAIN} {INSTANT} {words}").startswith(line)
 
 
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("x,city,late\n1,2,0\n1,,1\n", "line 3: '' in column city is not a finite number; mend it, or take the line"),
+        (
+            "x,city,late\n1,paris,0\n",
+            "line 2: 'paris' in column city is not a finite number; mend it, or take the line out; if",
+        ),
+        ("late,x,z\nno,1,2\n", "line 2: 'no' in column late is not a finite number; mend it, or take the line out; if"),
+    ],
+)
+def test_a_bad_row_is_met_with_what_can_be_done_in_a_shell(shell, text, words):
+    Path("rows.csv").write_text(text)
+    line = shell.mistake(f"train --loss logistic --stream rows.csv {INSTANT}").removeprefix("./")
+    assert line.startswith(f"rows.csv, {words}")
+    assert "bad=" not in line
+    assert ("(--label late)" in line) == text.startswith("late")
+
+
+def test_files_that_grow_never_end_by_epochs(shell):
+    words = f"{TRAIN} --loss logistic --follow --epochs 2 {INSTANT}"
+    assert shell.mistake(words).startswith("streams[0] = Follow(")
+    assert shell(f"{words} --reports 20").status == 0
+
+
 def test_what_is_said_of_files_is_refused_where_there_are_none(shell):
     words = f"train --gradient job:gradient --stream job:ones --dimension 3 --eta 1 {INSTANT}"
     assert shell.mistake(f"{words} --label y") == "label = 'y': must be given with files as streams"

@@ -1,5 +1,6 @@
 """One description of a run: what it refuses, and what it fills in."""
 
+import itertools
 import pickle
 from dataclasses import dataclass, replace
 
@@ -12,6 +13,7 @@ from instant import Instant
 from siag.foundations.errors import Missing
 from siag.live.runtime import Runtime
 from siag.live.spec import Spec, fields_of, prints_alike, renamed
+from siag.streams import Batched, Buffered, Directory, Follow, Paced, Repeated
 
 STEP = siag.steps.Constant(0.1)
 PROBLEM = siag.problems.LeastSquares.random(n=2, d=3, p=2, noise=0.1)
@@ -22,6 +24,74 @@ STREAMS = {"gradient": pull, "streams": [[1.0], [2.0]], "w0": np.zeros(3), "step
 def test_names_are_as_many_different_texts_as_there_are_workers(names):
     with pytest.raises(siag.BadInput, match=r"names = .*2 different texts, one for each worker"):
         Spec(**STREAMS, names=names).validate()
+
+
+@dataclass
+class Table:
+    """As a DataFrame, or a Series."""
+
+    shape: tuple[int, ...]
+
+    def __len__(self):
+        return self.shape[0]
+
+    def to_numpy(self):
+        return np.zeros(self.shape)
+
+
+@pytest.mark.parametrize(
+    "streams", [(np.ones((3, 2)), np.ones(3)), (Table((3, 2)), Table((3,))), (Table((3, 2)), np.array(["a", "b", "c"]))]
+)
+def test_a_table_and_its_labels_are_not_two_workers(streams):
+    words = r"^streams = .*: must be a list with one stream for each worker; did you mean \[\(X, y\)\]\?$"
+    with pytest.raises(siag.BadInput, match=words):
+        Spec(**STREAMS | {"streams": streams}).validate()
+    assert Spec(**STREAMS | {"streams": [streams]}).validate().n == 1
+
+
+@pytest.mark.parametrize(
+    "streams",
+    [
+        (np.ones((3, 2)), np.ones((3, 2))),
+        (np.ones(3), np.ones(3)),
+        (np.ones((3, 2)), np.ones(4)),
+        [np.ones((3, 2)), np.ones(3)],
+        (np.ones((3, 2)), [1.0, 2.0, 3.0]),
+    ],
+)
+def test_other_streams_in_a_tuple_are_two_workers(streams):
+    assert Spec(**STREAMS | {"streams": streams}).validate().n == 2
+
+
+@pytest.mark.parametrize(
+    "stream",
+    [
+        Follow("a.csv"),
+        Directory("."),
+        Batched(Buffered(Paced(Follow("a.csv"), 1.0)), 2),
+        Repeated(Follow("a.csv")),
+        itertools.count(),
+        itertools.cycle([1.0]),
+        itertools.repeat(1.0),
+    ],
+    ids=lambda stream: type(stream).__name__,
+)
+def test_a_stream_that_never_ends_does_not_go_with_epochs_alone(stream):
+    given = STREAMS | {"streams": [[1.0], stream]}
+    words = (
+        r"^streams\[1\] = .*: must be data with an end, where a run ends by epochs; end the run by iterations, repor"
+    )
+    with pytest.raises(siag.BadInput, match=words):
+        Spec(**given, until=siag.Until(epochs=2)).validate()
+    for until in (None, 5, siag.Until(), siag.Until(epochs=2, seconds=5)):
+        Spec(**given, until=until).validate()
+
+
+@pytest.mark.parametrize(
+    "stream", [iter([1.0]), itertools.repeat(1.0, 5), Follow("a.csv", wait=False), Repeated([1.0]), itertools.count]
+)
+def test_streams_that_end_or_may_end_go_with_epochs(stream):
+    Spec(**STREAMS | {"streams": [stream]}, until=siag.Until(epochs=2)).validate()
 
 
 def test_what_is_left_out_is_filled_in():

@@ -2,6 +2,7 @@
 
 import pickle
 import threading
+from itertools import islice
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from sources import LONG, OddError, Source, ends, none_is_left, threads  # noqa:
 from siag.foundations.errors import BadInput
 from siag.streams import Batched, Buffered, Follow, Paced, Stop, Stream
 from siag.streams.remarks import heard_by
+from siag.streams.repeated import read_again
 
 
 def lines(path, count):
@@ -190,6 +192,54 @@ def test_by_time_nothing_is_lost_and_that_samples_come_again_is_told(tmp_path):
     assert any("goes on after its first 2 samples" in line and "come again" in line for line in told)
 
 
+# --------------------------------------------------------------------------- functions that make streams
+
+
+def test_a_function_makes_the_stream_when_it_is_read_and_not_before():
+    calls = []
+
+    def numbers():
+        calls.append(1)
+        yield from range(5)
+
+    for stream in (Batched(numbers, 2), Batched(numbers, 2, seconds=1000.0), Batched(Paced(numbers, 1e-6), 2)):
+        calls.clear()
+        assert list(stream) == list(stream) == [[0, 1], [2, 3], [4]]
+        assert len(calls) == 2
+    assert list(Buffered(numbers, full="block")) == list(range(5))
+    assert calls == [1, 1, 1]
+
+
+def test_what_a_function_makes_is_closed_with_the_loop():
+    closed = []
+
+    def numbers():
+        try:
+            yield from range(100)
+        finally:
+            closed.append(True)
+
+    batches = iter(Batched(numbers, 2))
+    assert next(batches) == [0, 1]
+    batches.close()
+    assert closed == [True]
+
+
+def test_a_function_that_makes_no_stream_is_refused_with_what_it_made():
+    with pytest.raises(BadInput, match=r"^stream = 3: must be something a for loop can go through; a function has ma"):
+        list(Batched(lambda: 3, 2))
+
+
+def test_workers_read_what_functions_make_as_they_read_it_alone(tmp_path):
+    assert list(islice(read_again(Batched(lambda: [1, 2, 3], 3), 0, 7), 2)) == list(
+        islice(read_again(Batched([1, 2, 3], 3), 0, 7), 2)
+    )
+    path = tmp_path / "data"
+    lines(path, 5)
+    follows = read_again(Batched(lambda: Follow(path, "json", wait=False), 2), 0, 7)
+    assert list(follows.after(1)) == [[2, 3], [4]]
+
+
 # ------------------------------------------------------------------------------------------- arguments
 
 
@@ -200,11 +250,16 @@ def test_it_can_be_pickled_and_read_elsewhere(tmp_path, seconds):
     assert repr(stream).endswith(f", size=2, seconds={seconds})")
 
 
+SIZE = "say how many samples a batch has, at most: Batched(stream, 100, seconds=2.0)"
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((3, 1), "stream = 3: must be a stream, or anything else a for loop can go through"),
+        ((3, 1), "stream = 3: must be a stream, a function that makes one, or anything else a for loop can go through"),
         (([], 0), "size = 0: must be a whole number of at least 1"),
+        (([],), f"size is missing; {SIZE}"),
+        (([], None, 0.05), f"size is missing; {SIZE}"),
         (([], 2, -1), "seconds = -1: must be a finite number at least 0; or leave it out"),
     ],
 )

@@ -269,7 +269,10 @@ def test_a_generator_that_was_handed_in_stays_open():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"stream": 3}, "stream = 3: must be a stream, or anything else a for loop can go through"),
+        (
+            {"stream": 3},
+            "stream = 3: must be a stream, a function that makes one, or anything else a for loop can go through",
+        ),
         ({"capacity": 0}, "capacity = 0: must be a whole number of at least 1"),
         ({"capacity": 2.5}, "capacity = 2.5: must be a whole number of at least 1"),
         ({"full": "drop newest"}, "full = 'drop newest': must be one of 'drop oldest', 'block'"),

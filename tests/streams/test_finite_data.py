@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
+import siag
 from siag.foundations.errors import BadInput
 from siag.streams import Follow, Repeated
 from siag.streams.finite import check_finite, is_finite, is_indexed, is_pair, samples_of
@@ -31,8 +32,14 @@ class Frame:
         row = NamedTuple(name, [(column, float) for column in self._columns])
         return map(row._make, zip(*self._columns.values(), strict=True))
 
+    @property
+    def shape(self):
+        return len(self), len(self._columns)
+
     def to_numpy(self):
-        return np.array(list(self._columns.values())).T
+        columns = [np.array(column) for column in self._columns.values()]
+        alike = len({column.dtype.kind in "if" for column in columns}) == 1
+        return np.array([column if alike else column.astype(object) for column in columns]).T
 
 
 class Polars:
@@ -50,8 +57,14 @@ class Polars:
     def iter_rows(self):
         return zip(*self._columns.values(), strict=True)
 
+    @property
+    def shape(self):
+        return len(self), len(self._columns)
+
     def to_numpy(self):
-        return np.array(list(self._columns.values())).T
+        columns = [np.array(column) for column in self._columns.values()]
+        alike = len({column.dtype.kind in "if" for column in columns}) == 1
+        return np.array([column if alike else column.astype(object) for column in columns]).T
 
 
 class Series:
@@ -68,6 +81,10 @@ class Series:
 
     def __getitem__(self, label):
         raise KeyError(label)
+
+    @property
+    def shape(self):
+        return (len(self),)
 
     def to_numpy(self):
         return np.array(self._values)
@@ -190,8 +207,51 @@ def test_a_pair_of_arrays_is_data_by_pairs():
     pairs = samples_of(data)
     assert len(pairs) == 3
     assert [(x.tolist(), int(y)) for x, y in pairs] == [([1.0, 2.0], 0), ([3.0, 4.0], 1), ([5.0, 6.0], 0)]
-    x, y = samples_of((Polars(a=[1.0, 2.0]), np.array([3, 4])))[1]
-    assert (x.a, y) == (2.0, 4)
+
+
+TABLES = {
+    "pandas": Frame(wind=[1, 2], rain=[3.5, 4.5]),
+    "Polars": Polars(wind=[1, 2], rain=[3.5, 4.5]),
+    "array": np.array([[1, 3.5], [2, 4.5]]),
+}
+
+
+@pytest.mark.parametrize("labels", [Series(0, 1), np.array([0, 1]), [0, 1]], ids=lambda y: type(y).__name__)
+@pytest.mark.parametrize("table", TABLES.values(), ids=TABLES)
+def test_in_a_pair_the_rows_of_a_table_of_numbers_are_arrays(table, labels):
+    check_finite("stream", (table, labels))
+    x, y = samples_of((table, labels))[1]
+    assert (type(x), x.dtype, x.tolist(), y) == (np.ndarray, np.float64, [2.0, 4.5], 1)
+    assert x @ np.ones(2) == 6.5
+
+
+@pytest.mark.parametrize("table", [Frame, Polars])
+def test_in_a_pair_truth_values_are_numbers_and_rows_with_texts_keep_their_names(table):
+    x, _ = samples_of((table(wind=[1.0, 2.0], wet=[True, False]), [0, 1]))[0]
+    assert (x.dtype, x.tolist()) == (np.float64, [1.0, 1.0])
+    for texts in (["paris", "rome"], ["1", "2"], [None, None]):
+        x, _ = samples_of((table(wind=[1.0, 2.0], city=texts), [0, 1]))[1]
+        assert (x.wind, x.city) == (2.0, texts[1])
+
+
+def test_a_pair_of_pandas_is_one_too():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"wind": [1, 2], "wet": [True, False], "rain": [0.5, 1.5]}, index=[7, 9])
+    x, y = samples_of((frame, frame["wet"]))[1]
+    assert (type(x), x.dtype, x.tolist(), bool(y)) == (np.ndarray, np.float64, [2.0, 0.0, 1.5], False)
+    x, _ = samples_of((frame.astype({"wind": "Int64"}), [0, 1]))[0]
+    assert x.tolist() == [1.0, 1.0, 0.5]
+    x, _ = samples_of((frame.assign(city="paris"), [0, 1]))[0]
+    assert x.city == "paris"
+
+
+def test_pairs_with_a_dataframe_reach_a_gradient_of_ones_own_and_a_loss_alone_or_in_batches():
+    data = TABLES["pandas"], Series(0.0, 1.0)
+    given = {"w0": np.zeros(2), "until": 20, "runtime": siag.Simulated(), "progress": False}
+    own = siag.train(lambda w, sample: (sample[0] @ w - sample[1]) * sample[0], [data], **given)
+    loss = siag.losses.Squared(intercept=False)
+    assert own.w == pytest.approx(siag.train(loss, [data], **given).w)
+    assert siag.train(loss, [siag.streams.Batched(data, 2)], **given).w.shape == (1, 2)
 
 
 def test_no_other_tuple_is_a_pair():

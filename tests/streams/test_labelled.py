@@ -94,6 +94,39 @@ def test_a_bad_row_is_named(here, text, reason):
     assert str(caught.value).removeprefix("./").startswith(f"a.csv, {reason}")
 
 
+MEND = "mend it, or take the line out"
+COLUMN = f"{MEND}; if the column is not numbers, write numbers for its texts, or take it out"
+
+
+@pytest.mark.parametrize(
+    ("text", "label", "words"),
+    [
+        ("x,z,y\n1,,0\n", None, f"line 2: '' in column z is not a finite number; {MEND}"),
+        ("x,z,y\n1,nan,0\n", None, f"line 2: 'nan' in column z is not a finite number; {MEND}"),
+        ("x,z,y\n1,2\n", None, f"line 2: 2 fields, where the first line has 3; {MEND}"),
+        ('x,y\n"1,2\n', None, f"""line 2: not CSV, unexpected end of data: '"1,2'; {MEND}"""),
+        ("x,city,y\n1,paris,0\n", "y", f"line 2: 'paris' in column city is not a finite number; {COLUMN}"),
+        (
+            "late,x,z\nno,1,2\n",
+            None,
+            "line 2: 'no' in column late is not a finite number; "
+            f'{COLUMN}; if it is the label, give label="late" (--label late)',
+        ),
+        (
+            "is late,x\nno,1\n",
+            None,
+            "line 2: 'no' in column is late is not a finite number; "
+            f"{COLUMN}; if it is the label, give label=\"is late\" (--label 'is late')",
+        ),
+    ],
+)
+def test_a_bad_row_is_met_with_what_can_be_done_about_it(here, text, label, words):
+    write(here, a_csv=text)
+    with pytest.raises(BadFile) as caught:
+        list(labelled(["a.csv"], label)[0])
+    assert str(caught.value).removeprefix("./") == f"a.csv, {words}"
+
+
 @pytest.mark.parametrize(
     ("row", "reason"),
     [

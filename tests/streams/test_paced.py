@@ -102,7 +102,10 @@ def test_a_stream_can_be_pickled():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((3, 1.0), "stream = 3: must be a stream, or anything else a for loop can go through"),
+        (
+            (3, 1.0),
+            "stream = 3: must be a stream, a function that makes one, or anything else a for loop can go through",
+        ),
         (([], 0), "seconds = 0: must be a finite number above 0"),
         (([], float("inf")), "seconds = inf: must be a finite number above 0"),
     ],

@@ -26,6 +26,8 @@ from siag.server.parameter_server import STEP_AT_ONCE
 from siag.simulation.metrics import check_evaluate
 from siag.steps import Step
 from siag.storage.urls import is_url
+from siag.streams.finite import is_table_with_labels
+from siag.streams.repeated import never_ends
 
 AnyPath = str | os.PathLike[str]
 LEFT_OUT: Any = None  # filled in, or refused, by `validate`
@@ -160,6 +162,7 @@ class Spec:
         check_data(self.gradient, self.streams, self.problem, "streams", here=not serving)
         if self.streams is not None:
             check_streams(self.streams)
+            check_epochs(self.streams, self.until)
         pauses = self._pauses()
         w0 = self._start()
         names = self._names(serving)
@@ -302,8 +305,20 @@ def check_streams(streams: Any) -> None:
     """Refuse what is no list of streams."""
     if isinstance(streams, str | bytes) or not isinstance(streams, Sequence) or not streams:
         raise BadInput("streams", streams, "a list with one stream for each worker")
+    if is_table_with_labels(streams):
+        raise BadInput("streams", streams, "a list with one stream for each worker", "did you mean [(X, y)]?")
     for k, stream in enumerate(streams):
         check_stream(f"streams[{k}]", stream)
+
+
+def check_epochs(streams: Sequence[Any], until: Until | int | None) -> None:
+    """Refuse a stream that never ends in a run that is to end by epochs alone."""
+    if not isinstance(until, Until) or until != Until(epochs=until.epochs) or until.epochs is None:
+        return
+    for k, stream in enumerate(streams):
+        if never_ends(stream):
+            remedy = "end the run by iterations, reports or seconds instead, or as well"
+            raise BadInput(f"streams[{k}]", stream, "data with an end, where a run ends by epochs", remedy)
 
 
 @contextmanager

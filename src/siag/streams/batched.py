@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Generator, Iterable
+from collections.abc import Generator
 from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import islice, takewhile
@@ -12,12 +12,13 @@ from typing import Any
 import numpy as np
 
 from siag.foundations import check
-from siag.foundations.errors import BadInput
+from siag.foundations.errors import BadInput, Missing
 from siag.streams.buffered import Buffered, reading_ahead
 from siag.streams.paced import Paced
 from siag.streams.remarks import say
-from siag.streams.stream import Stop, Stream, check_stream, opened, resumed
+from siag.streams.stream import Source, Stop, Stream, check_stream, opened, resumed
 
+LEFT_OUT: Any = None  # refused
 STACKED = (bool, int, float, str, list, np.generic, np.ndarray)  # parts of pairs that become arrays
 
 
@@ -40,7 +41,7 @@ class Batched(Stream[Any]):
     none is lost, the later ones that were reported come again, and this is told.
 
     Args:
-        stream: where the samples come from.
+        stream: where the samples come from, or a function that makes it, called when it is read.
         size: how many samples a batch has, at most.
         seconds: how long a batch that is not full waits for more; by default for ever.
 
@@ -52,13 +53,15 @@ class Batched(Stream[Any]):
         ((2, 2), [0, 1])
     """
 
-    stream: Iterable[Any]
-    size: int
+    stream: Source[Any]
+    size: int = LEFT_OUT
     seconds: float | None = None
     _first: int = field(default=0, init=False, repr=False)  # the number of the first batch to give
 
     def __post_init__(self) -> None:
         check_stream(self.stream)
+        if self.size is None:
+            raise Missing("size", "say how many samples a batch has, at most: Batched(stream, 100, seconds=2.0)")
         self.size = check.integer("size", self.size)
         if self.seconds is not None:
             self.seconds = check.real("seconds", self.seconds, low=0, remedy="or leave it out")

@@ -6,14 +6,14 @@ import contextvars
 import threading
 import time
 from collections import deque
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from siag.foundations import check
 from siag.streams.remarks import Tally
-from siag.streams.stream import Stop, Stream, check_stream, opened, resumed
+from siag.streams.stream import Source, Stop, Stream, check_stream, opened, resumed
 
 T = TypeVar("T")
 
@@ -32,7 +32,7 @@ class Buffered(Stream[T]):
     as were dropped come again, the last ones reported among them; none is lost by it.
 
     Args:
-        stream: where the samples come from.
+        stream: where the samples come from, or a function that makes it, called when it is read.
         capacity: how many are kept at most.
         full: what happens to a further one: "drop oldest" forgets the sample that has waited longest, so that those
             the worker gets are recent, and says on standard error how many it forgot, a line now and then; "block" lets
@@ -46,7 +46,7 @@ class Buffered(Stream[T]):
         [0, 1, 2, 3, 4]
     """
 
-    stream: Iterable[T]
+    stream: Source[T]
     capacity: int = 1000
     full: str = "drop oldest"
     dropped: int = field(default=0, init=False, repr=False)
@@ -166,7 +166,7 @@ class Queue(Generic[T]):
         return len(self.samples) >= self.buffered.capacity
 
 
-def _fill(stream: Iterable[T], queue: Queue[T]) -> None:
+def _fill(stream: Source[T], queue: Queue[T]) -> None:
     """What the thread does. It must not hold the loop's iterator, which is to be collected when the loop is left."""
     try:
         with opened(stream, queue.stop) as source:

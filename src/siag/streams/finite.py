@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import namedtuple
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from siag.foundations.errors import BadInput
 from siag.streams.stream import Stream
 
+NUMBER = (int, float, np.integer, np.floating, np.bool_)  # bool is an int
 ROWS = "give rows, for example zip(*columns.values()) in a list"
 
 
@@ -45,7 +46,7 @@ def samples_of(data: Any) -> Sequence[Any] | Iterable[Any]:
     """The samples of data that can be read again; by number, if they can be had so.
 
     The rows of an array or a DataFrame, the values of a Series, the pairs of a tuple (X, y) of two such, the items of
-    anything else.
+    anything else. In a pair the rows of a DataFrame of numbers are arrays, as a gradient computes with them.
 
     Example:
         >>> pairs = samples_of((np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([0, 1])))
@@ -53,7 +54,7 @@ def samples_of(data: Any) -> Sequence[Any] | Iterable[Any]:
         (2, [[3.0, 4.0], 1])
     """
     if is_pair(data):
-        return Pairs(*map(samples_of, data))
+        return Pairs(*map(_part_of_pair, data))
     if isinstance(data, np.ndarray):
         return np.asarray(data)  # of a masked array without masked numbers, too
     if hasattr(data, "itertuples"):  # a DataFrame of pandas
@@ -67,10 +68,19 @@ def samples_of(data: Any) -> Sequence[Any] | Iterable[Any]:
 
 
 def is_pair(data: object) -> bool:
-    """Whether it is a tuple (X, y) of two arrays, DataFrames or Series."""
+    """Whether it is a tuple (X, y) of two arrays, DataFrames or Series; the labels y of a table may be a list."""
     if not isinstance(data, tuple) or type(data) is not tuple or len(data) != 2:
         return False
-    return all(_is_array(part) for part in data)
+    X, y = data
+    return _is_array(X) and (_is_array(y) or (isinstance(y, list) and _dimensions(X) == 2))
+
+
+def is_table_with_labels(data: object) -> bool:
+    """Whether it is a tuple (X, y) of a table and as many labels, both arrays of whatever library."""
+    if not is_pair(data):
+        return False
+    X, y = cast(tuple[Any, Any], data)
+    return (_dimensions(X), _dimensions(y)) == (2, 1) and len(X) == len(y)
 
 
 def is_indexed(samples: object) -> bool:
@@ -94,6 +104,20 @@ class Pairs(Sequence[tuple[Any, Any]]):
 def _is_array(part: object) -> bool:
     """Whether it is an array, a DataFrame or a Series, of whatever library."""
     return isinstance(part, np.ndarray) or (hasattr(part, "__len__") and hasattr(part, "to_numpy"))
+
+
+def _dimensions(part: Any) -> int:
+    """How many an array has: 2 for a DataFrame, 1 for a Series, 0 for what is no array."""
+    return len(getattr(part, "shape", ()))
+
+
+def _part_of_pair(part: Any) -> Any:
+    """The samples of X or y: those of a DataFrame of numbers as rows of an array."""
+    if isinstance(part, list | np.ndarray) or _dimensions(part) != 2:
+        return samples_of(part)
+    table = np.asarray(part.to_numpy())
+    mixed = table.dtype.kind == "O" and all(isinstance(each, NUMBER) for each in table.flat)  # as of truth values too
+    return table.astype(np.float64) if mixed or table.dtype.kind in "biuf" else samples_of(part)
 
 
 def _length(data: Any) -> int | None:

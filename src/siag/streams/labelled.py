@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from glob import escape
@@ -19,6 +20,7 @@ from siag.streams.directory import Directory
 from siag.streams.follow import Follow
 from siag.streams.lines import BadLine, LineStream, check_path, names_columns
 
+MEND = "mend it, or take the line out"
 JSON = (".json", ".jsonl", ".ndjson")
 
 
@@ -30,11 +32,13 @@ class Columns:
         names: of all columns of a row, in its order; their numbers, from 1, if they have no names.
         features: which of them x has, in the order of x.
         label: which of them y is.
+        guessed: whether nobody has said so.
     """
 
     names: tuple[str, ...]
     features: tuple[str, ...]
     label: str
+    guessed: bool = False
 
     def __call__(self, row: Any) -> tuple[Floats, Any]:
         """The pair; a `BadLine` says what is wrong with the row."""
@@ -50,12 +54,20 @@ class Columns:
             raise BadLine(f"there is no {error.args[0]!r}") from None
         for name, value in zip(self.features, values, strict=True) if _bad(values) else ():
             if _bad([value]):
-                raise BadLine(f"{shorten(value)} in column {name} is not a finite number")
+                raise BadLine(f"{shorten(value)} in column {name} is not a finite number", self._remedy(name, value))
         if not _bad([y]):
             y = float(y)
         elif not isinstance(y, str) or not y.strip():
             raise BadLine(f"{shorten(y)} in column {self.label} is no label")
         return np.array(list(map(float, values))), y.strip() if isinstance(y, str) else y
+
+    def _remedy(self, name: str, value: Any) -> str:
+        """What to do about a text where a number should be: perhaps all of the column are texts."""
+        if not _is_text(value):
+            return ""
+        column = "if the column is not numbers, write numbers for its texts, or take it out"
+        label = f'; if it is the label, give label="{name}" (--label {shlex.quote(name)})' if self.guessed else ""
+        return f"{MEND}; {column}{label}"
 
 
 def labelled(
@@ -93,7 +105,7 @@ def labelled(
         if set(each.names) != set(first.names):
             columns = f"{', '.join(each.names)}; those of {first.path} are {', '.join(first.names)}"
             raise BadFile(f"{each.path}: its columns are {columns}; they must be the same")
-    return [each.stream(Columns(each.names, features, y), wait) for each in found]
+    return [each.stream(Columns(each.names, features, y, label is None), wait) for each in found]
 
 
 @dataclass(frozen=True)
@@ -143,10 +155,25 @@ class _File:
     def stream(self, parse: Columns | None, wait: bool) -> LineStream:
         """The rows; of a file that is not to grow, the last line needs no line break."""
         format = "json" if self.path.endswith(JSON) else "fields"
-        if wait:
-            return Follow(self.path, format, parse=parse, header=self.header)
         folder, name = os.path.split(self.path)
-        return Directory(folder or ".", escape(name), format=format, parse=parse, header=self.header, wait=False)
+        stream: LineStream = (
+            Follow(self.path, format, parse=parse, header=self.header)
+            if wait
+            else Directory(folder or ".", escape(name), format=format, parse=parse, header=self.header, wait=False)
+        )
+        stream._remedy = MEND
+        return stream
+
+
+def _is_text(value: object) -> bool:
+    """Whether it is a text that is not empty and no number, be it infinite or NaN."""
+    if not isinstance(value, str) or not value.strip():
+        return False
+    try:
+        float(value)
+    except ValueError:
+        return True
+    return False
 
 
 def _bad(values: list[Any]) -> bool:

@@ -22,6 +22,7 @@ from siag.streams.remarks import Tally
 from siag.streams.stream import Stop, Stream
 
 BLOCK = 1 << 16  # bytes read at a time
+SKIP = "mend it, or leave such lines out with bad='skip'"
 
 
 @dataclass(eq=False)
@@ -37,6 +38,7 @@ class LineStream(Stream[Any]):
     bad: str = field(default="raise", kw_only=True)
     skipped: int = field(default=0, init=False, repr=False)
     _first: int = field(default=0, init=False, repr=False)  # the number of the first sample to give
+    _remedy: str = field(default=SKIP, init=False, repr=False)  # for a bad line that has none of its own
 
     def __post_init__(self) -> None:
         self.path = check_path(self.path)
@@ -84,7 +86,7 @@ class LineStream(Stream[Any]):
                 sample = self._sample(line, width)
             except BadLine as error:
                 if self.bad == "raise":
-                    remedy = "mend it, or leave such lines out with bad='skip'"
+                    remedy = error.remedy or self._remedy
                     if number == 1 and self.format == "csv" and names_columns(line.decode(errors="replace").split(",")):
                         remedy = "if this line names the columns, give header=True"
                     raise BadFile(f"{path}, line {number}: {error}; {remedy}") from error.__cause__
@@ -135,7 +137,16 @@ class LineStream(Stream[Any]):
 
 
 class BadLine(Exception):
-    """What is wrong with a line; a `parse` may raise it, too."""
+    """What is wrong with a line; a `parse` may raise it, too.
+
+    Args:
+        reason: what it is.
+        remedy: what to do about it, if that is not what one does with any bad line.
+    """
+
+    def __init__(self, reason: str, remedy: str = "") -> None:
+        super().__init__(reason)
+        self.remedy = remedy
 
 
 class Width:

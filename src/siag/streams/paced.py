@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Iterable
+from collections.abc import Generator
 from dataclasses import dataclass
 from typing import TypeVar
 
 from siag.foundations import check
-from siag.streams.stream import Stop, Stream, check_stream, opened, resumed
+from siag.streams.stream import Source, Stop, Stream, check_stream, opened, resumed
 
 T = TypeVar("T")
 
@@ -21,7 +21,7 @@ class Paced(Stream[T]):
     stream makes it.
 
     Args:
-        stream: where the samples come from.
+        stream: where the samples come from, or a function that makes it, called when it is read.
         seconds: how long after a sample the next one may come.
 
     Example:
@@ -29,7 +29,7 @@ class Paced(Stream[T]):
         ['a', 'b', 'c']
     """
 
-    stream: Iterable[T]
+    stream: Source[T]
     seconds: float
 
     def __post_init__(self) -> None:

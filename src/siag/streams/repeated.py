@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 from collections.abc import Generator, Iterable
 from dataclasses import dataclass, field
+from itertools import count, cycle, repeat
+from operator import length_hint
 from typing import Any
 
 import numpy as np
@@ -14,8 +16,9 @@ from siag.foundations.errors import BadInput
 from siag.streams.batched import Batched
 from siag.streams.buffered import Buffered
 from siag.streams.finite import check_finite, is_finite, is_indexed, samples_of
+from siag.streams.lines import LineStream
 from siag.streams.paced import Paced
-from siag.streams.stream import Stop, Stream, opened
+from siag.streams.stream import Stop, Stream, made, opened
 
 
 @dataclass(eq=False)
@@ -112,7 +115,11 @@ class Repeated(Stream[Any]):
 
 
 def read_again(stream: Any, worker: int, seed: int) -> Any:
-    """The stream as a worker reads it: finite data are repeated, within `Batched`, `Buffered` and `Paced`, too."""
+    """The stream as a worker reads it: finite data are repeated, within `Batched`, `Buffered` and `Paced`, too.
+
+    Functions have made theirs then.
+    """
+    stream = made(stream)
     if isinstance(stream, Repeated):
         return stream.read_by(worker, seed)
     if isinstance(stream, Batched | Buffered | Paced):
@@ -120,6 +127,15 @@ def read_again(stream: Any, worker: int, seed: int) -> Any:
         around.stream = read_again(stream.stream, worker, seed)
         return around
     return Repeated(stream).read_by(worker, seed) if is_finite(stream) else stream
+
+
+def never_ends(stream: Any) -> bool:
+    """Whether it is known to have no end: a file that is waited for, `count`, `cycle` or `repeat` of `itertools`."""
+    while isinstance(stream, Batched | Buffered | Paced | Repeated):
+        stream = stream.data if isinstance(stream, Repeated) else stream.stream
+    if isinstance(stream, LineStream):
+        return stream.wait
+    return isinstance(stream, count | cycle) or (isinstance(stream, repeat) and length_hint(stream, -1) < 0)
 
 
 def repeated_within(stream: Any) -> Repeated | None:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import sys
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from siag.foundations.errors import BadInput
 
 T = TypeVar("T")
+Source: TypeAlias = Iterable[T] | Callable[[], Iterable[T]]
+"""Where samples come from: something to iterate over, or a function that makes it."""
 
 
 class Stop:
@@ -81,9 +83,10 @@ class Stream(ABC, Generic[T]):
 
 
 @contextmanager
-def opened(stream: Iterable[T], stop: Stop) -> Iterator[Iterator[T]]:
+def opened(stream: Source[T], stop: Stop) -> Iterator[Iterator[T]]:
     """Go through `stream`, ended by `stop` if it can be; what was begun here is closed at the end."""
-    iterator = stream.samples(stop) if isinstance(stream, Stream) else iter(stream)
+    source: Iterable[T] = made(stream)
+    iterator = source.samples(stop) if isinstance(source, Stream) else iter(source)
     try:
         yield iterator
     finally:
@@ -102,7 +105,31 @@ def resumed(stream: T, samples: int) -> T:
     return after(samples) if callable(after) else stream
 
 
+def made(stream: Any) -> Any:
+    """What a function makes; anything else as it is.
+
+    Example:
+        >>> made(lambda: [1, 2]), made([3])
+        ([1, 2], [3])
+    """
+    if not _makes_one(stream):
+        return stream
+    found = stream()
+    if not _can_be_read(found):
+        raise BadInput("stream", found, "something a for loop can go through; a function has made it")
+    return found
+
+
 def check_stream(stream: object) -> None:
-    """Refuse what a `for` loop cannot go through."""
-    if not isinstance(stream, Iterable):
-        raise BadInput("stream", stream, "a stream, or anything else a for loop can go through")
+    """Refuse what a `for` loop cannot go through, unless it makes something of the kind."""
+    if not isinstance(stream, Iterable) and not _makes_one(stream):
+        allowed = "a stream, a function that makes one, or anything else a for loop can go through"
+        raise BadInput("stream", stream, allowed)
+
+
+def _makes_one(stream: object) -> bool:
+    return callable(stream) and not _can_be_read(stream)
+
+
+def _can_be_read(stream: object) -> bool:
+    return isinstance(stream, Iterable) or hasattr(stream, "__getitem__")

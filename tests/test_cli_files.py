@@ -167,6 +167,12 @@ def test_what_is_said_of_files_is_refused_where_there_are_none(shell):
     assert shell.mistake(f"{words} --follow") == "follow = True: must be given with files as streams"
 
 
+def test_a_loss_is_guessed_from_a_name_that_is_near(shell):
+    assert shell.mistake(f"{TRAIN} {INSTANT} --loss Logstic").endswith("; did you mean Logistic?")
+    assert shell.mistake(f"{TRAIN} {INSTANT} --loss logstic(ridge=1)").endswith("; did you mean Logistic?")
+    assert shell.mistake(f"{TRAIN} {INSTANT} --loss hinge").endswith('or yours as "module:attribute"')
+
+
 def test_a_server_has_no_data_to_fit_a_loss_to(shell):
     remedy = "a loss by its name is for siag train, which has the data"
     line = f"loss = 'logistic': must be of the form \"module:attribute\"; {remedy}"

@@ -179,7 +179,7 @@ def _parsed(role: str, text: str, code: str, makers: Makers, allowed: str) -> Ca
     try:
         return _call(ast.parse(code, mode="eval").body, makers)
     except (SyntaxError, ValueError, TypeError, KeyError, RecursionError, MemoryError):
-        remedy = _guess(text.partition("(")[0].strip(), tuple(name for name in makers if name not in text))
+        remedy = guess(text.partition("(")[0].strip(), tuple(name for name in makers if name not in text))
         raise BadInput(role, text, f"{allowed}, with arguments as in Python", remedy) from None
 
 
@@ -316,7 +316,7 @@ def piece(place: str, table: Mapping[str, Any]) -> Any:
     """A part of a part, such as a distribution of times: a table within the table."""
     kind = table.get("kind")
     if kind not in PIECES:
-        raise BadInput(f"{place}.kind", kind, "one of " + ", ".join(PIECES), _guess(kind, tuple(PIECES)))
+        raise BadInput(f"{place}.kind", kind, "one of " + ", ".join(PIECES), guess(kind, tuple(PIECES)))
     return make_part(place, kind, PIECES[kind], {name: value for name, value in table.items() if name != "kind"})
 
 
@@ -344,7 +344,7 @@ def _maker(role: str, kind: object, folder: Path) -> Callable[..., Any]:
         return known[kind]
     allowed = "one of " + ", ".join(known) + ', or one of yours as "module:name"'
     if not isinstance(kind, str) or ":" not in kind:
-        raise BadInput(f"{role}.kind", kind, allowed, _guess(kind, tuple(known)))
+        raise BadInput(f"{role}.kind", kind, allowed, guess(kind, tuple(known)))
     module, _, name = kind.partition(":")
     sys.path.insert(0, str(folder.resolve()))
     try:
@@ -375,14 +375,15 @@ def check_names(place: str, table: Mapping[str, Any], allowed: tuple[str, ...], 
     prefix = "" if place == "file" else f"{place}."
     for name, value in table.items():
         if name not in allowed:
-            raise BadInput(prefix + name, value, "one of " + (", ".join(allowed) or "no keys"), _guess(name, allowed))
+            raise BadInput(prefix + name, value, "one of " + (", ".join(allowed) or "no keys"), guess(name, allowed))
     for name in needed:
         if name not in table:
             remedy = f"add the table [{name}]" if place == "file" else f"add {name} = … to [{place}]"
             raise Missing(prefix + name, remedy)
 
 
-def _guess(name: object, allowed: tuple[str, ...]) -> str:
+def guess(name: object, allowed: tuple[str, ...]) -> str:
+    """What was meant, as a question; nothing if no name is near."""
     lower = {word.lower(): word for word in allowed}
     near = get_close_matches(str(name).lower(), lower, n=1)
     return f"did you mean {lower[near[0]]}?" if near else ""

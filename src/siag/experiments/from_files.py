@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from siag import losses
-from siag.experiments.config import make_part, written
+from siag.experiments.config import guess, make_part, written
 from siag.experiments.references import reference
 from siag.foundations import check
 from siag.foundations.errors import BadFile, BadInput, Missing
@@ -130,5 +130,6 @@ def _kind(given: object, name: object) -> str:
     if name is None:
         raise Missing("loss.kind", f'write kind = "…", one of {", ".join(LOSSES)}')
     if not isinstance(name, str) or name.lower() not in known:
-        raise BadInput("loss", given, f'one of {", ".join(LOSSES)}, or yours as "module:attribute"')
+        allowed = f'one of {", ".join(LOSSES)}, or yours as "module:attribute"'
+        raise BadInput("loss", given, allowed, guess(name, tuple(LOSSES)))
     return known[name.lower()]

@@ -30,6 +30,7 @@ from siag.steps import Constant, Harmonic
 
 LITERAL = LeastSquares.random(n=5, d=4, p=3, noise=0.2, seed=3, sampler="literal")  # whose curvatures are those of A
 LOGISTIC = LogisticRegression.random(n=5, d=4, m=20, seed=2)
+MANY = LeastSquares.random(n=9, d=4, p=3, noise=0.2, seed=4, sampler="literal")
 CLOCK = Clock(compute=Exponential(1.0), slowness=[1, 2, 4, 8, 30], server=EveryArrivals(2))
 STEPS = 300
 
@@ -111,7 +112,7 @@ class Twin:
         if h > 0:
             if h != self.h.get(i):
                 self.ever.append(h)
-                self.news |= i not in self.met or len(self.ever) == 6
+                self.news |= i not in self.met or (len(self.ever) == 6 and self.n - len(self.gone) < 8)
             self.met.add(i)
             self.h[i] = h
 
@@ -135,7 +136,9 @@ class Twin:
         moved = np.linalg.norm(self.w - self.w0)
         if moved > 0:
             self.r = max(self.r, 1.5 * self.S / moved)
-        if self.news and len(self.ever) >= 6 and len(self.h) >= n / 2:
+        if self.news and len(self.h) >= n / 2 and n >= 8:
+            self.r = max(self.r, 0.3 * np.linalg.norm(mean) / L)
+        if self.news and len(self.h) >= n / 2 and n < 8 and len(self.ever) >= 6:
             self.r = max(self.r, 0.3 * min(np.linalg.norm(mean), moved / self.H) / max(L, np.mean(self.ever)))
         self.news, r = False, self.r
         self.V += r**2 * G**2 * (1 + a)
@@ -172,6 +175,13 @@ def test_it_does_what_its_docstring_says(problem, activity, method):
     np.testing.assert_allclose(run.w[0], expected, rtol=1e-9)
     assert np.linalg.norm(expected - w0) > 0.1  # it has gone somewhere
     assert len(twin.numbers) > 2 * problem.n
+
+
+@pytest.mark.parametrize("activity", [Everyone(), Cyclic(), Nonuniform(1, 60)], ids=["all", "cyclic", "nonuniform"])
+def test_it_does_what_its_docstring_says_with_many_workers_too(activity):
+    w0 = np.linspace(-1.0, 1.0, MANY.d)
+    run = simulate(MANY, Automatic(), activity, iterations=STEPS, w0=w0, seed=11)
+    np.testing.assert_allclose(run.w[0], Twin(MANY, w0, 11).run(activity, 11), rtol=1e-9)
 
 
 def test_curvatures_are_measured_with_reports_2_3_5_9_and_so_on():

@@ -20,12 +20,16 @@ from siag.steps import Constant, Step
 
 GROWTH = 1.5  # of r over S/‖w − w_0‖, which bounds the distance to the optimum from below
 FIRST = 0.3  # of ‖ḡ‖/L, which does too, on quadratics
+MANY = 8  # workers: the latest direction and curvatures of fewer are mostly noise, if those are of single samples
+FEW = 6  # curvatures must have been measured where workers are not many: that of one sample may be as small as 0
 TIMES = 2.0  # the factor of r²/√V
 LEAST = 0.5  # over k: the least share of the newest iterate in the mean
 SCALE = Constant(1.0)  # the step it is given by default: its own, as they are
 
-REACH, PROGRESS, SQUARES, WEIGHTS, AGES2, BENT = range(6)  # the entries of `sums`: r, S, V, Σ weights, Σ a_i², Σ h_i
-NOW, HEARD, AGES, KNOWN, NEWS, STEPS = range(6)  # of `counts`: t, workers heard, Σ a_i, h's, whether a first came, k
+# The entries of `sums`: r, S, V, Σ weights, Σ a_i², Σ h_i, Σ η, Σ of all h's that ever came; of `counts`: t, workers
+# heard, Σ a_i, h's there are, whether r is to be set by them, k, h's that ever came.
+REACH, PROGRESS, SQUARES, WEIGHTS, AGES2, BENT, LENGTHS, EVER = range(8)
+NOW, HEARD, AGES, KNOWN, NEWS, STEPS, CAME = range(7)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,6 +56,13 @@ class Automatic(Aggregated):
     bench` shows how far this is from the best `Harmonic`. The result is the mean of the w^{t+1}, the k-th step
     counting k r²/G: later ones more, those along long gradients less. It begins anew when a worker is first heard, and
     its newest part is at least 1/(2k), so that it never freezes where gradients vanished for a while. Workers read w.
+
+    r never shrinks, but with few workers and single samples ḡ is mostly noise and an h_i may be nearly 0. So with fewer
+    than 8 workers the h_i set r only once six have come in all, a worker's being new if it differs from its last, and
+    by what has less noise: with M the mean of all that ever came, and ‖w − w_0‖/H, H = Σ η so far, the length of the
+    mean of all directions,
+
+        when a worker's first h_i or the sixth of all comes, r ← max(r, 0.3 min(‖ḡ‖, ‖w − w_0‖/H)/max(L, M)).
 
     A stream that drifts is not followed: steps shrink for good. Use `SIAG` with `Constant` there.
 
@@ -90,7 +101,7 @@ class Automatic(Aggregated):
     def init(self, w0: Floats, n: int) -> Record:
         """An empty table, whose rows end with ⟨g, v⟩."""
         rows = table(w0, n, self.resum, self.wait, self.rows, w0.size + 1)
-        sums, counts = np.zeros(6), np.zeros(6, np.int64)
+        sums, counts = np.zeros(8), np.zeros(7, np.int64)
         sums[REACH] = self.start * (1.0 + float(np.linalg.norm(w0)))
         stamps, bends, met = np.zeros(n, np.int64), np.zeros(n), np.zeros(n, np.bool_)
         return Steered(rows.w, rows, w0.copy(), w0.copy(), stamps, bends, met, sums, counts)
@@ -185,8 +196,8 @@ class Steered(NamedTuple):
     stamps: Integers  # (n,) the iteration whose w worker i's row was computed from
     bends: Floats  # (n,) h_i, 0 where none has come
     met: Booleans  # (n,) whether worker i has ever sent one
-    sums: Floats  # (6,) r, S, V and the sum of weights; Σ a_i² and Σ h_i over the workers heard
-    counts: Integers  # (6,) iterations, workers heard, Σ a_i, h's there are, whether a first one came, steps
+    sums: Floats  # (8,) r, S, V, the sum of weights; Σ a_i², Σ h_i over the workers heard; Σ η, Σ of all h's ever
+    counts: Integers  # (7,) iterations, workers heard, Σ a_i, h's there are, whether they are to set r, steps, h's ever
 
 
 @part
@@ -233,9 +244,12 @@ def take_curvature_too(state: Steered, i: int, message: Floats, age: int) -> Non
     state.stamps[i] = state.counts[NOW] - age
     receive(rows, i, message[: d + 1], age)
     if message[d + 1] > 0.0:
-        if not state.met[i]:
+        if message[d + 1] != state.bends[i]:
+            state.sums[EVER] += message[d + 1]
+            state.counts[CAME] += 1
+            if not state.met[i] or (state.counts[CAME] == FEW and rows_left(rows) < MANY):
+                state.counts[NEWS] = 1
             state.met[i] = True
-            state.counts[NEWS] = 1
         set_bend(state, i, message[d + 1])
 
 
@@ -249,7 +263,11 @@ def size_of_step(state: Steered, factor: float, length: float, along: float, mov
     if moved > 0.0:
         sums[REACH] = max(sums[REACH], GROWTH * sums[PROGRESS] / moved)
     if counts[NEWS] == 1 and 2 * counts[KNOWN] >= left and bend > 0.0:
-        sums[REACH] = max(sums[REACH], FIRST * length / left / bend)
+        if left >= MANY:
+            sums[REACH] = max(sums[REACH], FIRST * length / left / bend)
+        elif counts[CAME] >= FEW and moved > 0.0:
+            slope = min(length / left, moved / sums[LENGTHS])
+            sums[REACH] = max(sums[REACH], FIRST * slope / max(bend, sums[EVER] / counts[CAME]))
     counts[NEWS] = 0
     counts[STEPS] += 1
     reach = sums[REACH]
@@ -261,6 +279,7 @@ def size_of_step(state: Steered, factor: float, length: float, along: float, mov
     else:
         eta = TIMES * reach * reach / math.sqrt(sums[SQUARES])
     eta *= factor
+    sums[LENGTHS] += eta
     sums[PROGRESS] += eta * (along - state.table.total[state.w.size]) / left
     sums[WEIGHTS] += weight_of_step(state, norm)
     return float(eta)

@@ -276,7 +276,7 @@ def test_a_script_without_its_guard_is_told_so_and_ends(tmp_path):
         script.all_gone()
     assert script.process.returncode == 1
     assert "siag: put the call of siag.train under  if __name__ == '__main__':" in errors
-    assert "a script must call siag.train under if __name__ == '__main__':" in errors.rstrip().splitlines()[-1]
+    assert "a script calls siag.train under if __name__ == '__main__':" in errors.rstrip().splitlines()[-1]
     assert errors.count("Traceback") == 1
 
 

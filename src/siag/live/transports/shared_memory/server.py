@@ -33,6 +33,7 @@ from siag.server.guard import Refused
 PAUSE = 0.05  # seconds the server waits at most before it looks after other things
 GRACE = 2.0  # seconds a process has to end by itself
 MOST_WORKERS = 1000  # processes
+SCRIPT = "a script calls siag.train under if __name__ == '__main__': and defines what its workers need before that"
 FILES, SPARE_FILES = 4, 50  # open files for each worker, and for all else
 
 
@@ -247,7 +248,7 @@ class Embedded:
             known = {number.value: number.name for number in signal.Signals}
             reason = f"killed by {known.get(-code, f'signal {-code}')}"
         else:
-            hint = "; a script must call siag.train under if __name__ == '__main__':" if code == 1 else ""
+            hint = f"; {SCRIPT}" if code == 1 else ""
             reason = f"its process ended with status {code}{hint}"
         self._session.died(row, reason)
 

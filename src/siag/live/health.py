@@ -19,7 +19,7 @@ from siag.server.status import State
 
 PATIENCE = 60.0  # seconds for a worker to report for the first time
 BUSY, RARE = 100, 10_000  # reports of the others, on average, before one is missed that never came, or never reported
-KNOWN = 20  # reports of a worker, before zeros are held against it
+KNOWN = 20  # reports of a worker, before its zeros or its losses are judged
 SIGNIFICANT, NOTABLE = 5.0, 0.1  # standard errors, and which part of it, that a loss is above where it was …
 CROWD, LARGE = 8, 0.5  # … and, for at least so many workers, above that of their very first samples
 BLOCK, GROWTH = 4, 2.0  # moves whose longest is taken, as many such longest, and by how much each must grow
@@ -62,7 +62,7 @@ class Health:
         server: the server.
 
     Attributes:
-        warned: all that was said, in order, but for workers that were missed and have reported since.
+        warned: all that was said and is not over, in order.
     """
 
     def __init__(self, server: ParameterServer) -> None:

@@ -238,3 +238,14 @@ def test_the_first_gradient_of_a_worker_is_too_old_only_after_very_long():
             health.look(seconds, regular=False)
             assert server.version >= 2 * BUSY or kinds(health) == []
         assert kinds(health) == wanted
+
+
+def test_of_many_workers_the_first_few_are_named():
+    server = server_of(n=10)
+    health = Health(server)
+    for _ in range(KNOWN):
+        for row in range(10):
+            report(server, row, [0.0, 0.0])
+    health.look(0.0)
+    assert [each.worker for each in health.warned] == ["0", "1", "2", "others"]
+    assert health.texts[-1] == "all gradients of 7 other workers are zero, too"

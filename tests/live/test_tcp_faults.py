@@ -1,5 +1,6 @@
 """Whatever happens to processes, lines and disks: the state stays whole, and training goes on."""
 
+import errno
 import json
 import os
 import random
@@ -9,6 +10,7 @@ import sys
 import time
 from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -19,6 +21,7 @@ from siag.live.protocol import wire
 from siag.live.protocol.reception import Limits
 from siag.live.reasons import Ending
 from siag.live.transports.tcp.client import ClientConnection
+from siag.live.transports.tcp.peer import Peer
 from siag.server.guard import Guard
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are forked")
@@ -206,3 +209,18 @@ def test_a_worker_that_stops_reading_does_not_fill_the_servers_memory():
         assert good.frame()[0] == wire.MODEL
         wait_until(lambda: served.states() == ["away", "working"])
         assert len(served.connections.connections) == 1
+
+
+def test_a_worker_that_hung_up_just_before_the_server_does_is_no_error():
+    """Asyncio may not know yet that a connection is gone, and then the system says so."""
+    done = []
+
+    def write_eof():
+        raise OSError(errno.ENOTCONN, "Transport endpoint is not connected")
+
+    peer = Peer(SimpleNamespace(reception=None))
+    peer.transport = SimpleNamespace(
+        can_write_eof=lambda: True, write_eof=write_eof, abort=lambda: done.append("abort")
+    )
+    peer.hang_up()
+    assert done == ["abort"]

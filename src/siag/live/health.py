@@ -31,6 +31,7 @@ SLOW = 5  # rounds of all that a gradient must be old to be called so, if it is 
 LONG = 1000  # reports, at least, of a run that is said to lead nowhere
 SHORTER, STRAIGHT = 0.5, 0.9  # times as long as the first; the cosine between any two of the last moves
 AWAY = 30.0  # times as long as the first ones that most gradients are where w goes away
+NAMED, OTHERS = 3, "others"  # workers that the same is said of, one by one, and the name of the rest
 UNCHOSEN = "check the sign of the gradient, and scale the features"
 STEPS = "leave method and step out, for automatic steps, or make the step smaller"
 
@@ -97,7 +98,10 @@ class Health:
             return _growth(members) < 1.0
         if warned.kind is Kind.LOSS:
             return _risen(members) < 0.0
-        return warned.kind is Kind.SILENT and any(each.name == warned.worker and each.reports for each in members)
+        if warned.kind is Kind.SILENT:
+            unheard = [each.name for each in members if each.reports == 0]
+            return len(unheard) <= NAMED if warned.worker == OTHERS else warned.worker not in unheard
+        return False
 
     def _found(self, members: list[Member], now: float, regular: bool, last: bool) -> Iterator[Warned]:
         self._follow()
@@ -112,12 +116,12 @@ class Health:
             yield from self._uneven()
             if last:
                 yield from self._astray(members)
-        for member in members:
-            if member.reports >= KNOWN and member.largest == 0.0:
-                what = f"all {member.reports:,} gradients of worker {member.name} are zero"
-                yield Warned(
-                    Kind.ZERO, member.name, f"{what}: it adds nothing to the model; check its gradient and its data"
-                )
+        zero = [each for each in members if each.reports >= KNOWN and each.largest == 0.0]
+        for member in zero[:NAMED]:
+            what = f"all {member.reports:,} gradients of worker {member.name} are zero: it adds nothing to the model"
+            yield Warned(Kind.ZERO, member.name, f"{what}; check its gradient and its data")
+        if len(zero) > NAMED:
+            yield Warned(Kind.ZERO, OTHERS, f"all gradients of {len(zero) - NAMED} other workers are zero, too")
 
     def _swinging(self, members: list[Member]) -> Iterator[Warned]:
         """Moves over as many versions as rows are old: of each four the longest at least twice as long, four times.
@@ -214,12 +218,18 @@ class Health:
     def _silent(self, members: list[Member], now: float) -> Iterator[Warned]:
         """Somebody who has never reported, while others have often; one that is at work may be just slow."""
         server, seconds = self._server, self._server.seconds(now)
-        for member in members if seconds >= PATIENCE else ():
-            usual = {State.WORKING: RARE, State.EXPECTED: BUSY}.get(member.state, math.inf)  # others have failed
-            if member.reports == 0 and server.reports >= usual * len(members):
-                what = f"worker {member.name} has reported nothing in {seconds:.0f} seconds"
-                remedy = "the model does not know its data; start it, or leave it out"
-                yield Warned(Kind.SILENT, member.name, f"{what}: {remedy}")
+        usual = {State.WORKING: RARE, State.EXPECTED: BUSY}  # others have failed
+        missed = [
+            each
+            for each in members
+            if each.reports == 0 and server.reports >= usual.get(each.state, math.inf) * len(members)
+        ]
+        for member in missed[:NAMED] if seconds >= PATIENCE else ():
+            what = f"worker {member.name} has reported nothing in {seconds:.0f} seconds"
+            remedy = "the model does not know its data; start it, or leave it out"
+            yield Warned(Kind.SILENT, member.name, f"{what}: {remedy}")
+        if len(missed) > NAMED and seconds >= PATIENCE:
+            yield Warned(Kind.SILENT, OTHERS, f"{len(missed) - NAMED} other workers have not reported either")
 
 
 def _growth(members: list[Member]) -> float:

@@ -67,10 +67,13 @@ class Peer(asyncio.BufferedProtocol):
 
         To close a connection on which something has come meanwhile would take back what was sent.
         """
-        if self.transport.can_write_eof():
-            self.transport.write_eof()
-        else:
+        if not self.transport.can_write_eof():
             self.transport.close()
+            return
+        try:
+            self.transport.write_eof()
+        except OSError:  # it has hung up itself, and asyncio does not know yet
+            self.transport.abort()
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """Where the next bytes go: a large array straight to its place."""

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import siag
-from siag.live.health import BUSY, KNOWN, PATIENCE, RARE, Health, Kind
+from siag.live.health import BUSY, KNOWN, LOOKS, OFTEN, PATIENCE, RARE, Health, Kind
 from siag.methods import SIAG, Automatic
 from siag.server import ParameterServer
 from siag.server.ledger import WINDOW
@@ -249,3 +249,14 @@ def test_of_many_workers_the_first_few_are_named():
     health.look(0.0)
     assert [each.worker for each in health.warned] == ["0", "1", "2", "others"]
     assert health.texts[-1] == "all gradients of 7 other workers are zero, too"
+
+
+def test_of_many_parameters_every_so_manieth_is_looked_at():
+    server = server_of(n=1, d=25_000)
+    health, message = Health(server), np.ones(25_000)
+    message[6] = 1e6
+    for _ in range(OFTEN + LOOKS):
+        report(server, 0, message)
+        health.look(0.0)
+    assert kinds(health) == [Kind.SCALE]
+    assert "derivatives by parameter 6 are 1e+06 times" in health.texts[0]

@@ -24,6 +24,7 @@ SIGNIFICANT, NOTABLE = 5.0, 0.1  # standard errors, and which part of it, that a
 CROWD, LARGE = 8, 0.5  # … and, for at least so many workers, above that of their very first samples
 BLOCK, GROWTH = 4, 2.0  # moves whose longest is taken, as many such longest, and by how much each must grow
 SAMPLE, UNEVEN = 16, 1e3  # rows that are looked at, and how much larger one parameter's derivatives may be than most
+PARAMETERS = 10_000  # that are looked at, at most: a look must not take the time of training
 LATER = 4  # times as many iterations, whose step is judged
 LOOKS = 3  # before derivatives are judged, and in a row before gradients are
 SEVERAL, OFTEN = 3, 10  # reports of each worker, on average, before gradients are judged, and before more is
@@ -68,14 +69,19 @@ class Health:
 
     def __init__(self, server: ParameterServer) -> None:
         self._server = server
-        self._start: Floats = server.state.w.copy()
+        self._apart = -(-server.d // PARAMETERS)  # of many parameters every so manieth is looked at
+        self._start = self._w()
         self._before, self._looked = self._start, server.version
         self._trail = [(server.version, self._start)]  # versions, and where w was
         self._moves: list[Floats] = []  # the last ones …
         self._lengths: list[float] = []  # … and how long more of them were
-        self._largest: Floats = np.zeros(server.gradient_size)  # derivative by each parameter that was seen
+        self._largest: Floats = np.zeros(len(self._start))  # derivative by each parameter that was seen
         self._looks = self._away = 0
         self.warned: list[Warned] = []
+
+    def _w(self) -> Floats:
+        """What is looked at of w, now."""
+        return np.array(self._server.state.w[:: self._apart])
 
     def look(self, now: float, *, regular: bool = True, last: bool = False) -> list[str]:
         """What is new; `regular`: it is looked at every so often; `last`: and will not be looked at again."""
@@ -133,7 +139,7 @@ class Health:
         age = max((server.version - member.stamp for member in members if member.stamp >= 0), default=0)
         if server.version - self._looked < max(age, 10):
             return
-        w = server.state.w.copy()
+        w = self._w()
         self._moves = [*self._moves[1 - BLOCK :], w - self._before]
         self._lengths = [*self._lengths[1 - BLOCK * BLOCK :], float(np.linalg.norm(self._moves[-1]))]
         self._before, self._looked = w, server.version
@@ -159,7 +165,7 @@ class Health:
     def _follow(self) -> None:
         """Remember where w was when there were half as many versions, a quarter and so on."""
         if self._server.version >= 2 * max(1, self._trail[-1][0]):
-            self._trail = [*self._trail[-BLOCK:], (self._server.version, self._server.state.w.copy())]
+            self._trail = [*self._trail[-BLOCK:], (self._server.version, self._w())]
 
     def _astray(self, members: list[Member]) -> Iterator[Warned]:
         """At the end of a run: w went straight on, while versions doubled four times, and gradients are as long."""
@@ -187,7 +193,7 @@ class Health:
         if isinstance(server.method, Automatic) or not hasattr(server.state, "rows") or server.sizes.rule is not None:
             return
         there = [member for member in members if member.stamp >= 0]
-        way = float(np.linalg.norm(server.state.w - self._start))
+        way = math.sqrt(self._apart) * float(np.linalg.norm(self._w() - self._start))
         eta = float(server.step.sizes(np.array([LATER * server.version]))[0]) / max(1, len(there))
         for member in sorted(there, key=lambda each: each.stamp):
             age = min(server.version - member.stamp, server.version / max(1, member.reports))
@@ -205,12 +211,12 @@ class Health:
         rows = getattr(getattr(self._server.state, "table", self._server.state), "rows", None)
         if rows is None or self._server.d < 2:
             return
-        some = rows[:: max(1, len(rows) // SAMPLE), : self._server.gradient_size]
+        some = rows[:: max(1, len(rows) // SAMPLE), : self._server.state.w.size : self._apart]
         self._largest = np.maximum(self._largest, np.abs(some).max(axis=0))
         seen = self._largest[self._largest > 0.0]
         self._looks += 1
         if self._looks >= LOOKS and len(seen) > 1 and self._largest.max() > UNEVEN * float(np.median(seen)):
-            place, ratio = int(self._largest.argmax()), self._largest.max() / float(np.median(seen))
+            place, ratio = self._apart * int(self._largest.argmax()), self._largest.max() / float(np.median(seen))
             what = f"derivatives by parameter {place} are {ratio:.0e} times as large as those by most others"
             remedy = "scale the features: subtract their means, divide by their standard deviations"
             yield Warned(Kind.SCALE, "", f"{what}: the others hardly learn; {remedy}")

@@ -56,9 +56,9 @@ def test_the_readmes_program_has_twelve_lines_and_runs(tmp_path, run_here):
 def test_the_first_program_of_the_readme_names_neither_method_nor_step_and_finds_what_it_says(run_here):
     program, _ = blocks("README.md")
     assert not re.search(r"method|step", program)
-    here = program.replace(
-        "np.zeros(3))", "np.zeros(3), runtime=siag.Simulated(seed=1))"
-    )  # however busy the machine is
+    clock = "np.zeros(3), runtime=siag.Simulated(seed=1))"  # however busy the machine is
+    here = program.replace("np.zeros(3))", clock).replace("sales=5000", "sales=1000")  # a fifth of the time
+    assert "sales=1000" in here
     assert run_here(here).strip() == re.search(r"# (\[.*\]):", program).group(1)
 
 

@@ -190,11 +190,10 @@ class Assembly:
         if session.before:
             about["before"] = session.before  # reports of the sessions that this one went on from
         wrong = [] if session.health is None else list(session.health.texts)
-        wrong += [failure.warning for failure in session.departures.failures]
-        if session.diverged_at >= 0:
-            wrong.append(session.why)
-        if wrong:
-            about["warnings"] = first_of(wrong)
+        wrong = first_of(wrong + [failure.warning for failure in session.departures.failures])
+        diverged = [session.why] if session.diverged_at >= 0 else []
+        if wrong or diverged:
+            about["warnings"] = wrong + diverged
         about["by_worker"] = workers_of(self.server, self._curve.seconds)
         if session.has_left:
             about["left"] = first_of(session.has_left)
@@ -202,11 +201,11 @@ class Assembly:
             about["failed"] = some(session.departures.failures)
         gradients = max(1, cost(spec.method.recruit(spec.w0, spec.n)))
         run = self._curve.run(w, session.diverged_at, about, gradients)
-        self._warn(run)
+        self._warn(run, wrong)
         return run
 
-    def _warn(self, run: Run) -> None:
-        """Warn of what the user should know of a run that is returned all the same."""
+    def _warn(self, run: Run, wrong: list[str]) -> None:
+        """Warn of what the user should know of a run that is returned all the same, and of what is wrong with it."""
         session = self.session
         first, last = float(run.error[0, 0]), float(run.error[0, -1])
         if session.diverged_at >= 0:
@@ -215,9 +214,8 @@ class Assembly:
             warn(f"from {first:.3g} to {last:.3g}; use a smaller step", DivergenceWarning)
         for problem in session.problems:
             warn(problem.warning, RuntimeWarning)
-        for text in run.warnings:
-            if text != session.why:
-                warn(text, TrainingWarning)
+        for text in wrong:
+            warn(text, TrainingWarning)
 
 
 def workers_of(server: ParameterServer, seconds: float) -> list[dict[str, Any]]:

@@ -224,17 +224,19 @@ class Health:
     def _silent(self, members: list[Member], now: float) -> Iterator[Warned]:
         """Somebody who has never reported, while others have often; one that is at work may be just slow."""
         server, seconds = self._server, self._server.seconds(now)
+        if seconds < PATIENCE:
+            return
         usual = {State.WORKING: RARE, State.EXPECTED: BUSY}  # others have failed
         missed = [
             each
             for each in members
             if each.reports == 0 and server.reports >= usual.get(each.state, math.inf) * len(members)
         ]
-        for member in missed[:NAMED] if seconds >= PATIENCE else ():
+        for member in missed[:NAMED]:
             what = f"worker {member.name} has reported nothing in {seconds:.0f} seconds"
             remedy = "the model does not know its data; start it, or leave it out"
             yield Warned(Kind.SILENT, member.name, f"{what}: {remedy}")
-        if len(missed) > NAMED and seconds >= PATIENCE:
+        if len(missed) > NAMED:
             yield Warned(Kind.SILENT, OTHERS, f"{len(missed) - NAMED} other workers have not reported either")
 
 
@@ -245,7 +247,7 @@ def _growth(members: list[Member]) -> float:
 
 
 def _risen(members: list[Member]) -> float:
-    """By how much the loss is above that of the very first samples, on average; NaN if it is not known."""
+    """By how much the loss is above that of the very first samples, on average; NaN, not below 0, if not known."""
     told = [member.loss - member.start_loss for member in members if member.losses >= KNOWN]
     return float(np.mean(told)) if told else math.nan
 

@@ -228,6 +228,7 @@ class ShardedTorture(Torture):
         with suppress(ShardLost):
             session.finish(self.now)
         self.perform(connections.goodbye(False, session.why))
+        self.note_trace()
         self.assembly = self.connections = None  # none of them is told that its connection is lost
         for connection in list(connections.connections):
             connection.place.close_there()

@@ -364,9 +364,7 @@ class Torture:
         """The server's process ends without a word; another one is started."""
         self._life += 1
         self._doom = None
-        trace = None if self.assembly is None else self.assembly.session.trace
-        if trace is not None and trace.tail is None:  # given up: the run goes on without one, as its user is told to
-            self.traced = False
+        self.note_trace()
         if power:
             self.disk.crash()
             self.clocks.restart()
@@ -378,6 +376,12 @@ class Torture:
             connection.place.gone = True
             self.world.after(self.rng.uniform(0.0, 0.1), partial(connection.place.lose_here, "the server is gone"))
         self.world.after(0.0 if self.quiet else self.rng.expovariate(1.0 / self.options.down), self._start)
+
+    def note_trace(self) -> None:
+        """If the server had to give its trace up, the run goes on without one, as its user is told to."""
+        trace = None if self.assembly is None else self.assembly.session.trace
+        if trace is not None and trace.tail is None:
+            self.traced = False
 
     def _worker(self, row: int) -> Worker:
         """A worker that begins."""

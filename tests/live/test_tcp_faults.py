@@ -5,6 +5,7 @@ import json
 import os
 import random
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -224,3 +225,29 @@ def test_a_worker_that_hung_up_just_before_the_server_does_is_no_error():
     )
     peer.hang_up()
     assert done == ["abort"]
+
+
+@pytest.mark.parametrize("plain", [True, False])
+def test_a_model_is_sent_as_it_was_though_w_moves_on_before_all_of_it_is(plain):
+    numbers, head = np.arange(1 << 18, dtype=float), wire.head(wire.MODEL, 8 << 18, 7)
+    expected, kept = head + numbers.tobytes(), []
+    here, there = socket.socketpair()
+    with here, there:
+        here.setblocking(False)
+        peer = Peer(SimpleNamespace(reception=None))
+        peer.transport = SimpleNamespace(get_write_buffer_size=lambda: 0, write=kept.append)
+        peer.socket = here if plain else None
+        peer.send(head, numbers.data.cast("B"))
+        numbers[:] = 0.0
+        here.close()
+        taken = b"".join(iter(lambda: there.recv(1 << 20), b""))
+    assert bool(taken) == plain
+    assert taken + b"".join(kept) == expected
+
+
+def test_frames_do_not_wait_for_those_before_them_to_be_acknowledged():
+    with Served(1) as served, Client(served.port) as client:
+        client.join()
+        places = served.ask(lambda: [each.place for each in served.connections.connections])
+        sockets = [place.transport.get_extra_info("socket") for place in places]
+        assert [each.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) != 0 for each in sockets] == [True]

@@ -112,7 +112,6 @@ class Reception(ABC):
         connections: those that are open, the oldest first.
         garbage: how many were closed for what they sent.
         pending: whether `flush` has something to do.
-        epoch: changes when versions begin anew, so that two models of one version may differ.
         sources: what else to wait for, each by its `fileno`, and to call `heard` about.
         failure: an error that is nobody's message, such as one of the user's loss; the transport raises it.
     """
@@ -124,7 +123,6 @@ class Reception(ABC):
         self.connections: dict[Connection, None] = {}
         self.garbage = 0
         self.pending = False
-        self.epoch = 0
         self.sources: Sequence[Any] = ()
         self.failure: Exception | None = None
 

@@ -139,7 +139,6 @@ class FollowerConnections(Reception):
         actions += self._send_away("there is a new lead", now)
         del self.server  # first: there may not be room for two
         self.server, self._saving = self.kind_of_slice(self._shard), None
-        self.epoch += 1
         welcome: dict[str, Any] = {"protocol": wire.PROTOCOL, "siag": __version__}
         try:
             self.close_store()

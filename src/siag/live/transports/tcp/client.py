@@ -20,6 +20,7 @@ from siag.live.transports.waiting import Spinner
 
 CONNECT = 10.0  # seconds to connect, and to shake hands
 ANSWER = 120.0  # seconds to wait for an answer before the connection counts as lost
+NOT_YET = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 BUFFER = wire.HEADER.size + wire.JSON_FROM_SERVER[1]  # bytes received at a time, unless a large array is on its way
 
 
@@ -116,8 +117,7 @@ class ClientConnection:
     def waiting(self) -> bool:
         """Whether the server has said something unasked; never waits."""
         if self._reader.missing is None:
-            with suppress(BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):  # or TLS talked about itself
-                self._reader.received(self._receive_now(self._reader.buffer()))
+            self._reader.received(self._receive_some(self._reader.buffer()))
         return self._reader.missing is not None
 
     def drain(self, seconds: float) -> None:
@@ -158,17 +158,10 @@ class ClientConnection:
     def _receive_some(self, view: memoryview) -> int:
         """Receive what is there, in bytes; 0 if there is nothing, or not all of what TLS needs."""
         try:
-            return self._receive_now(view)
-        except (BlockingIOError, ssl.SSLWantReadError):
+            with self._call:
+                count = self._socket.recv_into(view)
+        except NOT_YET:
             return 0
-        except ssl.SSLWantWriteError:
-            self._wait(self._answer, writing=True)
-            return 0
-
-    def _receive_now(self, view: memoryview) -> int:
-        """Receive what is there; one of the errors of sockets that do not wait, if there is nothing."""
-        with self._call:
-            count = self._socket.recv_into(view)
         if count == 0:
             raise ConnectionResetError("the server hung up")
         return count

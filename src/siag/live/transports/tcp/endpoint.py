@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import socket
 import ssl
 import time
@@ -46,9 +45,6 @@ class Endpoint:
         self._near = 0  # connections from this machine
         self._scheduled = False
         self._at_once = reception.shown.nbytes + wire.HEADER.size <= wire.STAGE and wire.NATIVE
-        self._frame = bytearray(wire.HEADER.size + reception.shown.nbytes)  # a MODEL, all of it …
-        self._sent = (-1, -1)  # … of this epoch and version …
-        self._borrowed = False  # … and whether a transport may still have to send it
         for source in reception.sources:
             self._loop.add_reader(source.fileno(), self._hear, source)
 
@@ -78,22 +74,12 @@ class Endpoint:
 
     def _send_model(self, peer: Peer, action: SendModel) -> None:
         _, before, version = action
-        write, shown = peer.transport.write, self.reception.shown
+        shown = self.reception.shown
         if self._at_once:
-            write(before + wire.head(wire.MODEL, shown.nbytes, version) + shown.data)
-            return
-        if peer.show(action):
-            return
-        if self._sent != (self.reception.epoch, version):  # one copy for all who get it: w moves on meanwhile
-            if self._borrowed:
-                self._frame, self._borrowed = bytearray(len(self._frame)), False
-            wire.HEADER.pack_into(self._frame, 0, shown.nbytes, wire.MODEL, wire.ZEROS, version, 0, math.nan)
-            memoryview(self._frame)[wire.HEADER.size :] = shown.astype(wire.FLOAT, copy=False).data.cast("B")
-            self._sent = self.reception.epoch, version
-        if before:
-            write(before)
-        write(self._frame)  # header and all: a worker is woken once
-        self._borrowed |= peer.transport.get_write_buffer_size() > 0  # a transport may keep what it could not send
+            peer.transport.write(before + wire.head(wire.MODEL, shown.nbytes, version) + shown.data)
+        elif not peer.show(action):
+            numbers = shown.astype(wire.FLOAT, copy=False).data.cast("B")
+            peer.send(before + wire.head(wire.MODEL, len(numbers), version), numbers)
 
     def _hear(self, source: Any) -> None:
         """Something that is no worker has something to say."""
@@ -143,11 +129,13 @@ class Endpoint:
     async def _let_in(self, caller: socket.socket, peer: Peer) -> None:
         """Shake hands."""
         try:
+            caller.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # asyncio does so not for every socket
             caller.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             for name, value in KEEPALIVE.items():
                 if hasattr(socket, name):
                     caller.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
             if self._context is None:
+                peer.socket = caller
                 await self._loop.connect_accepted_socket(lambda: peer, caller)
             elif await self._speaks_tls(caller):
                 await self._shake_hands(caller, peer)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import math
+import socket
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
 from siag.live.protocol import wire
@@ -26,6 +28,7 @@ class Peer(asyncio.BufferedProtocol):
         near: whether the other end is on this machine.
         arrival: the task that lets it in.
         shaking: since when it has been shaking hands; infinity before.
+        socket: what the transport sends with, if it is not encrypted.
     """
 
     def __init__(self, endpoint: Endpoint) -> None:
@@ -33,6 +36,7 @@ class Peer(asyncio.BufferedProtocol):
         self.transport: asyncio.Transport
         self.arrival: asyncio.Task[None]
         self.near, self.shaking = False, math.inf
+        self.socket: socket.socket | None = None
         self._memory: Memory | None = None  # that it was offered, and has not declined
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -74,6 +78,17 @@ class Peer(asyncio.BufferedProtocol):
             self.transport.write_eof()
         except OSError:  # it has hung up itself, and asyncio does not know yet
             self.transport.abort()
+
+    def send(self, head: bytes, numbers: memoryview) -> None:
+        """Send numbers from where they are, which may change then: what the system does not take at once is copied."""
+        sent = 0
+        if self.socket is not None and not self.transport.get_write_buffer_size():
+            with suppress(OSError):  # it is full, or gone: the transport sees to both
+                sent = self.socket.sendmsg([head, numbers])
+        if sent < len(head):
+            self.transport.write(head[sent:] + numbers)
+        elif sent < len(head) + len(numbers):
+            self.transport.write(bytes(numbers[sent - len(head) :]))
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """Where the next bytes go: a large array straight to its place."""

@@ -733,6 +733,10 @@ def test_a_contradiction_is_the_same_line_in_python_in_the_shell_and_in_a_file(c
         (f"{RAY} --start-timeout 0", "start-timeout = 0.0: must be"),
         (f"{RAY} --workers 3", "workers = 3: must be"),
         ("train nowhere.toml", "nowhere.toml: no such file or directory"),
+        (
+            "train jobs:gradient",
+            "jobs:gradient: no such file; for a function of your own give --gradient jobs:gradient",
+        ),
     ],
 )
 def test_a_mistake_is_one_line_and_exit_status_2(words, says, shell):

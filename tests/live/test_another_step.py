@@ -45,11 +45,77 @@ def test_a_step_that_took_no_step_is_not_kept(go_on):
     assert go_on(Constant(0.1), 80).about["step"] == repr(Switched(Constant(0.2), 60, Constant(0.1)))
 
 
-@pytest.mark.parametrize(("first", "second"), [(DelayAdaptive(gamma=0.1), Constant(0.1))])
-def test_a_step_that_looks_at_ages_cannot_be_followed_by_one_that_does_not(go_on, first, second):
-    go_on(first, 60)
-    with pytest.raises(siag.SiagError, match="step"):
-        go_on(second, 100)
+WAYS = [
+    ({"step": Constant(0.2)}, {}),  # to automatic steps
+    ({}, {"step": Harmonic(1, 100)}),  # and from them
+    ({"step": DelayAdaptive(gamma=0.1)}, {"step": Constant(0.1)}),
+    ({"step": Constant(0.1)}, {"step": DelayAdaptive(gamma=0.1)}),
+    ({"step": DelayAdaptive(gamma=0.1)}, {"step": DelayAdaptive(gamma=0.01)}),
+]
+
+
+@pytest.mark.parametrize("durable", [False, True])
+@pytest.mark.parametrize(("first", "second"), WAYS)
+def test_another_way_to_choose_steps_begins_from_w_with_samples_not_used_yet(first, second, durable, tmp_path):
+    def go_on(until, given, notes=None):
+        trace = tmp_path / f"{until}.trace"
+        places = {"folder": tmp_path / "state", "trace": trace, "durable": durable, "progress": notes}
+        return siag.train(problem=PROBLEM, until=until, runtime=siag.Simulated(seed=until), **places, **given), trace
+
+    old, old_trace = go_on(60, first)
+    notes = Notes()
+    run, trace = go_on(100, second, notes)
+    assert notes.heard("begins from w of ")
+    assert run.about["from"] == f"{old.about['method']} with {old.about['step']}, 60 reports"
+    assert run.about["w0"] == old.w[0].tolist()
+    assert run.t[-1] == 100
+    for worker in range(3):
+        used = [[line[3] for line in lines(path) if line[1] == worker] for path in (old_trace, trace)]
+        assert used[1] == list(range(max(used[0]) + 1, max(used[0]) + 1 + len(used[1])))
+    again = siag.replay(trace)
+    assert np.array_equal(again.w, run.w)
+    further = siag.train(
+        problem=PROBLEM, folder=tmp_path / "state", durable=durable, until=150, runtime=siag.Simulated(), **second
+    )
+    assert further.about["before"] == 100
+
+
+def lines(path):
+    """The reports of a trace: version, worker, stamp, sample."""
+    trace = siag.activity.Trace.parse(str(path), path.read_bytes())
+    columns = (trace.version, trace.worker, trace.stamp, trace.sample)
+    return [*zip(*(column[np.isnan(trace.factor)].tolist() for column in columns), strict=True)]
+
+
+def test_a_trace_is_of_one_run(go_on):
+    go_on(Constant(0.2), 60)
+    with pytest.raises(siag.SiagError, match="must be a file that does not exist yet"):
+        go_on(None, 100)
+
+
+def test_another_method_is_refused_as_before(go_on):
+    go_on(Constant(0.2), 60)
+    with pytest.raises(siag.SiagError, match="method is"):
+        go_on(Constant(0.2), 100, method=siag.methods.IAG())
+    with pytest.raises(siag.SiagError, match="seed is"):
+        go_on(None, 100, seed=1)
+
+
+def test_a_run_that_was_cut_off_must_end_before_its_steps_are_chosen_otherwise(tmp_path):
+    def crash(w):
+        if measured.append(w) or len(measured) > 30:
+            raise KeyboardInterrupt
+        return 0.0
+
+    measured = []
+    given = {"problem": PROBLEM, "folder": tmp_path / "state", "durable": True, "record": 1000}
+    with pytest.raises(KeyboardInterrupt):
+        siag.train(step=Constant(0.2), until=60, loss=crash, runtime=siag.Simulated(), **given)
+    with pytest.raises(siag.SiagError, match="ended in the middle; go on with that and let it end"):
+        siag.train(until=90, runtime=siag.Simulated(), **given)
+    siag.train(step=Constant(0.2), until=60, runtime=siag.Simulated(), **given)
+    run = siag.train(until=90, runtime=siag.Simulated(), **given)
+    assert "60 reports" in run.about["from"]
 
 
 def test_what_was_logged_is_done_again_with_its_own_step(tmp_path):

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from siag.cli.options import places
-from siag.foundations.errors import BadInput, Missing
+from siag.foundations.errors import BadFile, BadInput, Missing
 
 if TYPE_CHECKING:
     from siag.experiments.live_file import LiveRun
@@ -75,7 +75,11 @@ class Described:
         """The tables of the file."""
         from siag.experiments.live_file import read_live
 
-        return {} if self._file is None else read_live(self._file, self._serving)
+        if self._file is None:
+            return {}
+        if ":" in self._file.name and not self._file.exists():
+            raise BadFile(f"{self._file}: no such file; for a function of your own give --gradient {self._file}")
+        return read_live(self._file, self._serving)
 
     @cached_property
     def _runs(self) -> tuple[LiveRun, LiveRun]:

@@ -14,6 +14,7 @@ from siag.foundations.memory import check_fits, size
 from siag.foundations.version import __version__
 from siag.live.curve import Curve
 from siag.live.monitor.watch import watcher_of
+from siag.live.predecessor import predecessor
 from siag.live.reasons import first_of, no_progress, some
 from siag.live.session import Session
 from siag.live.spec import AnyPath, Spec
@@ -60,19 +61,27 @@ class Assembly:
         self.spec, self.background, self.entropy = spec, background, entropy
         self.disk, self.folder = _place("folder", spec.folder, disk, run)
         self._trace_disk, self._trace = _place("trace", spec.trace, disk, run)
+        self._before = None if self.folder is None else predecessor(self.folder, self.disk, spec.identity)
+        if self._before is not None:
+            spec = self.spec = spec.starting_from(self._before.w)
         self._curve = Curve(spec.until, spec.record, spec.measure, clock, spec.evaluate)
         self.remarks: list[str] = []  # told when it begins
         with ExitStack() as stack:
             self.server = self.make_server(stack)
             upload, download = self.traffic
             self._about = {"siag": __version__, **spec.about, **(about or {}), "upload": upload, "download": download}
-            if not self.used:  # refuse a mistake in a new run before anything is made
+            if self._before is not None:
+                self._about["from"] = self._before.words
+            if self._before is not None or not self.used:  # refuse a mistake in a new run before anything is made
                 self._look_at_start()
                 if self._trace is not None:
                     check_new(self._trace, self._trace_disk)
             self.session = self._open(stack)
             self.session.remark(*self.remarks)
-            self.session.recover(clock())
+            if self._before is None:
+                self.session.recover(clock())
+            else:
+                self.session.begin_after(self._before)
             if not self.session.recovered:
                 self._look_at_start()
             self._about["step"] = steps_in_words(self.session.steps)
@@ -137,7 +146,7 @@ class Assembly:
             linger=spec.linger,
             forget=spec.forget,
             run_id=self.entropy(8).hex(),
-            life="" if spec.durable else self.entropy(4).hex(),
+            life="" if spec.durable and self._before is None else self.entropy(4).hex(),
         )
 
     def _look_at_start(self) -> None:

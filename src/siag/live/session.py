@@ -21,6 +21,7 @@ from siag.live.departures import GONE, Departures
 from siag.live.durable_log import LEFT, LET_GO, MEMORY_LOST, REPORTED, SKIPPED, TICKED, go_on
 from siag.live.health import Health
 from siag.live.monitor.watch import Watcher
+from siag.live.predecessor import Predecessor
 from siag.live.reasons import Ended, Ending, Failure, Problem, Trouble, departure, refusal
 from siag.server.guard import Refused
 from siag.server.ledger import HERE, SAMPLES
@@ -136,6 +137,14 @@ class Session:
         self.tail = None if traced is None else traced.splitlines(keepends=True) + lines
         self.remark(*found.remarks, *remarks)
         self.remark(f"went on from version {self.server.version}, {self.server.reports} reports")
+
+    def begin_after(self, before: Predecessor) -> None:
+        """Begin where a run with another way to choose steps has ended, and replace it in the store."""
+        if self.store is not None:
+            self.store.begin_anew()
+        for member, samples in zip(self.server.members, before.samples, strict=True):
+            member.samples, member.began = int(samples), True  # so that its trace does not count on samples before
+        self.remark(f"begins from w of {before.words}; versions and reports are counted from 0 again")
 
     @contextmanager
     def _its_own_step(self, logged: bool) -> Iterator[None]:

@@ -114,10 +114,15 @@ class Spec:
         """What is run, in words."""
         if self.described is not None:
             return self.described[0]
-        kept = self.w0.tolist() if self.w0.size <= 1000 else "not kept"
-        about = self._fixed | {"w0": kept if self.w0.any() else "0", "workers": self.n}
+        about = self._fixed | self._start_in_words | {"workers": self.n}
         about["activity"] = f"live, {self.n} worker{'s' * (self.n > 1)}"
         return about if self.loss is None else about | {"measure": "loss"}
+
+    @property
+    def _start_in_words(self) -> dict[str, Any]:
+        """For `about`: where it starts."""
+        kept = self.w0.tolist() if self.w0.size <= 1000 else "not kept"
+        return {"w0": kept if self.w0.any() else "0"}
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -125,7 +130,8 @@ class Spec:
         if self.described is not None:
             return self.described[1]
         fixed = self._fixed | {"n": self.n, "d": int(self.w0.size)}
-        del fixed["step"]  # a run may go on with another
+        if self.step.rule(1) is None:
+            del fixed["step"]  # a run may go on with another
         fixed |= {"server": repr(self.server), "workers": list(self.names)}
         if self.problem is not None and not prints_alike(self.problem):
             del fixed["problem"]
@@ -185,6 +191,15 @@ class Spec:
             record=check.integer("record", self.record),
             evaluate=check_evaluate(self.evaluate),
             until=until_of(self.until, serving or self.streams is not None),
+        )
+
+    def starting_from(self, w: Floats) -> Spec:
+        """The same from another w."""
+        spec = replace(self, w0=w)
+        return (
+            spec
+            if self.described is None
+            else replace(spec, described=(self.about | spec._start_in_words, self.identity))
         )
 
     def without_data(self) -> Spec:

@@ -13,7 +13,7 @@ import os
 import re
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from io import BufferedIOBase
 from typing import Any, NamedTuple
@@ -136,6 +136,17 @@ def read_header(stream: BufferedIOBase, path: str, size: int) -> tuple[dict[str,
     return json.loads(text), salt
 
 
+def newest_identity(folder: Place, disk: Disk) -> dict[str, Any]:
+    """What the newest generation is of, as far as its header can be read; nothing if it cannot, or there is none."""
+    with suppress(OSError, BadFile):
+        for _, path in sorted(generations_in(folder, disk).items())[-1:]:
+            with disk.read(path) as stream:
+                size = stream.seek(0, os.SEEK_END)
+                stream.seek(0)
+                return dict(read_header(stream, path, size)[0]["identity"])
+    return {}
+
+
 def read_record(stream: BufferedIOBase, scan: Scan, size: int) -> bool:
     """Take in the next record; True if it was the last. A record cut short at the end is what a crash leaves."""
     place = stream.tell()
@@ -184,7 +195,7 @@ def checksum_of(stream: BufferedIOBase, length: int, checksum: int) -> int:
 def compare(path: str, header: dict[str, Any], identity: dict[str, Any], layout: Layout) -> None:
     """Refuse the state of another server."""
     for what, there, here in (("", header["identity"], identity), ("array ", header["arrays"], layout)):
-        for key in sorted({*there, *here}):
+        for key in sorted({*there, *here}, key=lambda key: (key == "method", key)):  # with it other things differ
             if there.get(key) != here.get(key):
                 is_there, is_here = (shorten(side[key]) if key in side else "not given" for side in (there, here))
                 raise BadFile(

@@ -28,6 +28,8 @@ class SavedModel:
         reports: accepted by then.
         seconds: since the first report, by then.
         workers: how many reports of each worker were accepted, by name.
+        samples: how many samples each had drawn, by name.
+        step: the steps it took last, in words.
         about: what the run is of: method, step, n, d and so on.
         written: when its file was last written to, in seconds since 1970; the save is no younger.
         logged: reports and other entries that a durable server has logged since. They are not in w: only a server of
@@ -40,6 +42,8 @@ class SavedModel:
     reports: int
     seconds: float
     workers: dict[str, int]
+    samples: dict[str, int]
+    step: str
     about: dict[str, Any]
     written: float
     logged: int
@@ -129,6 +133,8 @@ def _model(parts: list[Scan], logged: int, remarks: list[str]) -> SavedModel:
             reports=int(meta["reports"]),
             seconds=float(meta["seconds"]),
             workers={str(member["name"]): int(member["reports"]) for member in meta["members"]},
+            samples={str(member["name"]): int(member["samples"]) for member in meta["members"]},
+            step=str(meta["steps"][-1][1]),
             about=dict(scan.header["identity"]),
             written=scan.written,
             logged=logged,

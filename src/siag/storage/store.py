@@ -143,6 +143,10 @@ class Store:
             self._writer.go_on(scan)
         return Recovery(scan.meta, entries, tuple(remarks))
 
+    def begin_anew(self) -> None:
+        """Let the first save replace what is there."""
+        self._recovered = True
+
     def _go_on(self, scan: Scan, entries: int, arrays: Arrays) -> None:
         """Fill the arrays, and write on after what they were filled from."""
         fill_arrays(scan, arrays)

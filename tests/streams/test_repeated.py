@@ -11,7 +11,7 @@ from sources import none_is_left
 
 from siag.foundations.errors import BadInput
 from siag.streams import Batched, Buffered, Follow, Paced, Repeated, Stop
-from siag.streams.repeated import read_again, repeated_within
+from siag.streams.repeated import mixed, read_again, repeated_within
 from siag.streams.stream import Stream
 
 __all__ = ["none_is_left"]
@@ -126,9 +126,33 @@ def test_each_reader_counts_its_own():
 
 def test_a_stream_may_be_read_again_too(tmp_path):
     (tmp_path / "a.csv").write_text("1\n2\n")
-    stream = Repeated(Follow(tmp_path / "a.csv", "lines", wait=False), passes=2)
+    file = Follow(tmp_path / "a.csv", "lines", wait=False)
+    stream = Repeated(file, shuffle=False, passes=2)
     assert list(stream) == ["1", "2", "1", "2"]
     assert stream.done == 2
+
+
+def test_a_file_is_shuffled_anew_for_each_pass_and_gone_on_with_where_it_was(tmp_path):
+    (tmp_path / "a.csv").write_text("".join(f"{k}\n" for k in range(50)))
+    stream = Repeated(Follow(tmp_path / "a.csv", "lines", wait=False)).read_by(1, 7)
+    whole = taken(stream, 150)
+    passes = [whole[k : k + 50] for k in (0, 50, 100)]
+    assert [sorted(map(int, each)) for each in passes] == [list(range(50))] * 3
+    assert len({*map(tuple, passes)}) == 3
+    assert taken(stream.after(70), 80) == whole[70:]
+
+
+def test_of_a_long_stream_so_many_samples_are_in_memory():
+    read = []
+    source = (read.append(k) or k for k in range(1000))
+    order = []
+    for sample in mixed(source, np.random.default_rng(0), window=10):
+        assert len(read) - len(order) <= 11
+        order.append(sample)
+    assert sorted(order) == list(range(1000))
+    late = np.array(order) - np.arange(1000)  # a sample waits for ten others on average, and is never early by more
+    assert late.max() <= 10
+    assert 5 < np.abs(late).mean() < 20
 
 
 def test_it_stops_when_it_is_told():

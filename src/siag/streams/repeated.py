@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import count, cycle, repeat
+from itertools import count, cycle, islice, repeat
 from operator import length_hint
 from typing import Any
 
@@ -20,6 +20,8 @@ from siag.streams.lines import LineStream
 from siag.streams.paced import Paced
 from siag.streams.stream import Stop, Stream, made, opened
 
+WINDOW = 50_000  # samples of a stream that are in memory to be mixed
+
 
 @dataclass(eq=False)
 class Repeated(Stream[Any]):
@@ -28,8 +30,9 @@ class Repeated(Stream[Any]):
     Workers read lists, arrays, DataFrames, pairs (X, y) of these and datasets this way by themselves; this is for
     another order, for a given number of passes, or for a `Stream` that is to be read again.
 
-    The order of a pass follows from the seed, the worker and the number of the pass. Data without numbers for their
-    samples, such as a torch `DataLoader` or a file, are read in the order they have.
+    The order of a pass follows from the seed, the worker and the number of the pass. Of a `Stream`, such as a file,
+    50 000 samples at a time are in memory, and one of them at random is the next. Other data without numbers for their
+    samples, such as a torch `DataLoader`, are read in the order they have.
 
     Args:
         data: a list, an array, a DataFrame, a pair of arrays, a dataset, or anything a `for` loop can go through twice.
@@ -93,7 +96,8 @@ class Repeated(Stream[Any]):
         while self.passes is None or number < self.passes:
             self._done[0], read = number, 0
             with opened(self._ordered(data, number), stop) as source:
-                for read, sample in enumerate(source, 1):
+                mix = self.shuffle and isinstance(data, Stream)
+                for read, sample in enumerate(mixed(source, self._rng(number)) if mix else source, 1):
                     if read > skipped:
                         yield sample
                     if stop.is_set():
@@ -110,8 +114,28 @@ class Repeated(Stream[Any]):
             return data  # type: ignore[no-any-return]
         if not self.shuffle:
             return (data[k] for k in range(len(data)))
-        order = np.random.default_rng([self.seed or 0, self._worker, number]).permutation(len(data))
-        return (data[k] for k in order.tolist())
+        return (data[k] for k in self._rng(number).permutation(len(data)).tolist())
+
+    def _rng(self, number: int) -> np.random.Generator:
+        """What the order of a pass follows from."""
+        return np.random.default_rng([self.seed or 0, self._worker, number])
+
+
+def mixed(samples: Iterable[Any], rng: np.random.Generator, window: int = WINDOW) -> Iterator[Any]:
+    """The samples in another order: at each turn one of the next `window` that are left.
+
+    Example:
+        >>> sorted(mixed(range(5), np.random.default_rng(0), window=2))
+        [0, 1, 2, 3, 4]
+    """
+    source = iter(samples)
+    held = list(islice(source, window))
+    for sample in source:
+        k = int(rng.integers(window))
+        yield held[k]
+        held[k] = sample
+    for k in rng.permutation(len(held)).tolist():
+        yield held[k]
 
 
 def read_again(stream: Any, worker: int, seed: int) -> Any:

@@ -22,6 +22,7 @@ from siag.server import Guard, ParameterServer
 from siag.server.ledger import FIRST_LOSS, LOSS, LOSSES, NORM, REPORTS
 from siag.steps import Constant
 from siag.storage import Store
+from siag.streams.remarks import heard_by
 
 # What is one
 
@@ -197,6 +198,15 @@ def test_a_loss_that_is_no_number_harms_nobody(tmp_path):
     loss = Trace.read(path).loss[np.isnan(Trace.read(path).factor)]
     assert np.array_equal(loss, streams[0], equal_nan=True)
     assert not notes.heard("refused")
+
+
+def test_losses_that_are_no_numbers_are_said_now_and_then():
+    heard = []
+    with heard_by(heard.append):
+        task, out = begun_task(lambda w, x: (x, w), [math.nan] * 5), np.empty(2)
+        for _ in range(5):
+            task.compute(np.ones(2), out)
+    assert heard == ["the loss of a sample is nan; it is left out of the mean loss, its gradient is not"]
 
 
 def test_a_loss_is_on_disk_with_its_report(tmp_path):

@@ -23,6 +23,7 @@ from siag.methods import Exact, Method, Streaming, compute, forget, needs, try_o
 from siag.problems import Problem, curvature, sample
 from siag.problems.problem import difference_along
 from siag.streams.finite import check_finite, is_finite
+from siag.streams.remarks import Tally
 from siag.streams.repeated import read_again, repeated_within
 from siag.streams.stream import Stop, Stream, resumed
 
@@ -203,6 +204,7 @@ class FromStream(Task):
         except TypeError:
             raise BadInput("stream", made, "something to iterate over") from None
         self._item: Any = None
+        self._odd = Tally("{} losses were not finite")
         function = getattr(self._gradient, "value_and_gradient", self._gradient)  # siag.losses have both
         self._oracle = Given(function, self._pull, lambda: self._item, [])
 
@@ -232,12 +234,18 @@ class FromStream(Task):
                 out[:], self.loss = found, UNKNOWN
             else:
                 loss = write_checked(found, out)
-                self.loss = UNKNOWN if loss is None else loss
+                self.loss = UNKNOWN if loss is None else self._noted(loss)
             return True
         send = compute(self._memory, oracle, self._rng, self._row, w, out)
-        self.loss = oracle.losses[0] if oracle.losses else UNKNOWN  # of several local steps, that at the w read
+        self.loss = self._noted(oracle.losses[0]) if oracle.losses else UNKNOWN  # of local steps, that at the w read
         oracle.losses.clear()
         return send
+
+    def _noted(self, loss: float) -> float:
+        """A loss that was told; if it is none, that is said now and then."""
+        if not math.isfinite(loss) and self._odd.add():
+            self._odd.say(f"the loss of a sample is {loss}; it is left out of the mean loss, its gradient is not")
+        return loss
 
 
 @compiled

@@ -59,7 +59,7 @@ def train(
             samples that the model has not learned from is the honest measure of one trained on streams.
         streams: one for each worker: finite data (lists, arrays, DataFrames, pairs (X, y) of arrays, datasets), which
             are read again and again, in a new order each time; or anything else to iterate over, which is read once;
-            or a function that makes either (see `siag.streams`).
+            or a function that makes either, as of a generator, which cannot be sent to processes (see `siag.streams`).
         w0: (d,) where to start; 0 with a `problem`.
         method: what workers send and the server does with it; by default `Automatic()`, or with a step `SIAG()`.
         step: the sizes of the server's moves; `Automatic` finds them itself.

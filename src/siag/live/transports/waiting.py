@@ -19,7 +19,9 @@ from typing import TypeVar
 
 SPIN = 5e-4  # seconds to look again and again
 TRIES = 4  # times in vain in a row, after which it sleeps at once
-FIRST_REST, LONGEST_REST = 50, 5000  # times that it does so before it tries again
+# Times that it does so before it tries again. One that rests is woken by its server, on the server's core: with rests a
+# hundred times as long, four workers on two cores had 20 % fewer answers over TCP and 30 % fewer over TLS.
+FIRST_REST, LONGEST_REST = 5, 50
 
 Found = TypeVar("Found")
 

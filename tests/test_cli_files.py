@@ -69,7 +69,8 @@ def test_nothing_but_data_and_a_loss_need_be_given(shell):
 
 def test_it_is_the_run_of_python(shell):
     ended = shell(f"{TRAIN} --loss Logistic(ridge=0.1) --runtime simulated --iterations 300")
-    loss, streams = Logistic(ridge=0.1), siag.streams.labelled(["north.csv", "south.csv"], "late")
+    loss, files = Logistic(ridge=0.1), siag.streams.labelled(["north.csv", "south.csv"], "late")
+    streams = [siag.streams.Repeated(file) for file in files]
     step = siag.steps.Constant(0.2)
     run = siag.train(loss, streams, np.zeros(3), step=step, until=300, runtime=siag.Simulated())
     assert ended.result["w"] == run.w[0].tolist()

@@ -29,7 +29,7 @@ class SavedModel:
         seconds: since the first report, by then.
         workers: how many reports of each worker were accepted, by name.
         samples: how many samples each had drawn, by name.
-        step: the steps it took last, in words.
+        step: the steps it took last, in words; "" if nobody has said them.
         about: what the run is of: method, step, n, d and so on.
         written: when its file was last written to, in seconds since 1970; the save is no younger.
         logged: reports and other entries that a durable server has logged since. They are not in w: only a server of
@@ -134,7 +134,7 @@ def _model(parts: list[Scan], logged: int, remarks: list[str]) -> SavedModel:
             seconds=float(meta["seconds"]),
             workers={str(member["name"]): int(member["reports"]) for member in meta["members"]},
             samples={str(member["name"]): int(member["samples"]) for member in meta["members"]},
-            step=str(meta["steps"][-1][1]),
+            step=str(meta["steps"][-1][1]) if "steps" in meta else "",
             about=dict(scan.header["identity"]),
             written=scan.written,
             logged=logged,

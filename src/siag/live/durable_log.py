@@ -17,7 +17,7 @@ from siag.storage.store import Recovery, Store
 from siag.storage.trace_writer import TraceLines
 
 LAYOUT = struct.Struct("<Bqqqdd")  # kind, row, stamp, sample, loss, seconds; a report's numbers follow
-REPORTED, TICKED, LEFT, SKIPPED, MEMORY_LOST, LET_GO = range(6)
+REPORTED, TICKED, LEFT, SKIPPED, MEMORY_LOST, LET_GO = range(6)  # they are on disk: a new kind comes last
 BEYOND = "with them w leaves the range of numbers"
 
 

@@ -5,6 +5,8 @@ import pytest
 from jobs import Notes
 
 import siag
+from siag.live.assembly import Assembly
+from siag.live.spec import Spec
 from siag.steps import Constant, DelayAdaptive, Harmonic, Switched
 
 PROBLEM = siag.problems.LeastSquares.random(n=3, d=4, p=2, noise=0.1, seed=1)
@@ -74,10 +76,11 @@ def test_another_way_to_choose_steps_begins_from_w_with_samples_not_used_yet(fir
         assert used[1] == list(range(max(used[0]) + 1, max(used[0]) + 1 + len(used[1])))
     again = siag.replay(trace)
     assert np.array_equal(again.w, run.w)
-    further = siag.train(
-        problem=PROBLEM, folder=tmp_path / "state", durable=durable, until=150, runtime=siag.Simulated(), **second
-    )
+    given = {"folder": tmp_path / "state", "trace": trace, "durable": durable, **second}
+    further = siag.train(problem=PROBLEM, until=150, runtime=siag.Simulated(), **given)
     assert further.about["before"] == 100
+    assert {key: further.about[key] for key in ("from", "w0")} == {key: run.about[key] for key in ("from", "w0")}
+    assert np.array_equal(siag.replay(trace).w, further.w)
 
 
 def lines(path):
@@ -101,6 +104,76 @@ def test_another_method_is_refused_as_before(go_on):
         go_on(None, 100, seed=1)
 
 
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (siag.methods.SIAG(average=5), siag.methods.SIAG()),
+        (siag.methods.Automatic(), siag.methods.Automatic(start=1e-3)),
+    ],
+)
+def test_other_ways_to_average_or_to_start_are_other_methods(first, second, go_on):
+    step = None if isinstance(first, siag.methods.Automatic) else Constant(0.1)
+    go_on(step, 60, method=first)
+    with pytest.raises(siag.SiagError, match="method is"):
+        go_on(step, 100, method=second)
+
+
+def toward(w, x):
+    return w - x
+
+
+def test_epochs_are_counted_from_there_and_those_of_a_run_that_has_ended_are_known(tmp_path):
+    def go_on(epochs=3, **given):
+        streams = [[1.0] * 20, [3.0] * 20]
+        given = {"folder": tmp_path / "state", "until": siag.Until(epochs=epochs), "runtime": siag.Simulated(), **given}
+        return siag.train(toward, streams, np.zeros(1), **given)
+
+    first = go_on(step=Constant(0.1))
+    assert first.samples[0, -1] >= 120
+    for _ in range(2):
+        again = go_on(step=Constant(0.1))
+        assert again.about["ending"] == "reached before"
+        assert again.samples[0, -1] == first.samples[0, -1]
+    automatic = go_on()
+    assert automatic.about["ending"] == "epochs"
+    assert automatic.samples[0, -1] >= 120
+    assert go_on().about["ending"] == "reached before"
+    assert go_on(epochs=5).samples[0, -1] >= 200
+
+
+def test_workers_that_had_left_are_not_expected_again(tmp_path):
+    def assembled(**given):
+        spec = Spec(w0=np.zeros(1), names=("a", "b"), folder=tmp_path / "state", progress=False, **given)
+        assembly = Assembly(spec.validate(serving=True))
+        assembly.session.begin(0.0)
+        return assembly
+
+    first = assembled(step=Constant(0.1))
+    for row in range(2):
+        first.session.join(row, 0.0)
+        first.session.push(row, 0, np.ones(1), 0, 0.1)
+    first.session.left(0, 0.2, "its stream ended")
+    first.session.finish(1.0)
+    first.close()
+    second = assembled()
+    assert [member.state for member in second.server.members] == ["left", "expected"]
+    assert second.server.gone == {0}
+    second.close()
+
+
+def test_what_is_read_and_what_is_replaced_is_the_same(tmp_path):
+    go = {"problem": PROBLEM, "folder": tmp_path / "state", "runtime": siag.Simulated()}
+    siag.train(step=Constant(0.2), until=60, **go)
+    (newest,) = (tmp_path / "state").glob("state-*")
+
+    def meanwhile(w):
+        newest.write_bytes(newest.read_bytes() + b"more")
+        return 0.0
+
+    with pytest.raises(siag.SiagError, match="has changed while it was read"):
+        siag.train(until=90, loss=meanwhile, **go)
+
+
 def test_a_run_that_was_cut_off_must_end_before_its_steps_are_chosen_otherwise(tmp_path):
     def crash(w):
         if measured.append(w) or len(measured) > 30:
@@ -111,7 +184,7 @@ def test_a_run_that_was_cut_off_must_end_before_its_steps_are_chosen_otherwise(t
     given = {"problem": PROBLEM, "folder": tmp_path / "state", "durable": True, "record": 1000}
     with pytest.raises(KeyboardInterrupt):
         siag.train(step=Constant(0.2), until=60, loss=crash, runtime=siag.Simulated(), **given)
-    with pytest.raises(siag.SiagError, match="ended in the middle; go on with that and let it end"):
+    with pytest.raises(siag.SiagError, match="was cut off, and what was logged since then, 1 in number, would be lost"):
         siag.train(until=90, runtime=siag.Simulated(), **given)
     siag.train(step=Constant(0.2), until=60, runtime=siag.Simulated(), **given)
     run = siag.train(until=90, runtime=siag.Simulated(), **given)

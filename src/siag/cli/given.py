@@ -77,7 +77,7 @@ class Described:
 
         if self._file is None:
             return {}
-        if ":" in self._file.name and not self._file.exists():
+        if ":" in self._file.name and not self._serving and not self._file.exists():
             raise BadFile(f"{self._file}: no such file; for a function of your own give --gradient {self._file}")
         return read_live(self._file, self._serving)
 

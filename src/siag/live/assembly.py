@@ -70,8 +70,6 @@ class Assembly:
             self.server = self.make_server(stack)
             upload, download = self.traffic
             self._about = {"siag": __version__, **spec.about, **(about or {}), "upload": upload, "download": download}
-            if self._before is not None:
-                self._about["from"] = self._before.words
             if self._before is not None or not self.used:  # refuse a mistake in a new run before anything is made
                 self._look_at_start()
                 if self._trace is not None:
@@ -81,7 +79,9 @@ class Assembly:
             if self._before is None:
                 self.session.recover(clock())
             else:
-                self.session.begin_after(self._before)
+                self._before.check(self.disk)
+                self.session.begin_after(self._before, {"w0": self._about["w0"]})
+            self._about |= self.session.begun
             if not self.session.recovered:
                 self._look_at_start()
             self._about["step"] = steps_in_words(self.session.steps)
@@ -146,7 +146,7 @@ class Assembly:
             linger=spec.linger,
             forget=spec.forget,
             run_id=self.entropy(8).hex(),
-            life="" if spec.durable and self._before is None else self.entropy(4).hex(),
+            life="" if spec.durable else self.entropy(4).hex(),
         )
 
     def _look_at_start(self) -> None:

@@ -8,6 +8,7 @@ that was reached and with samples that were not used yet.
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,27 +16,47 @@ import numpy as np
 
 from siag.foundations.errors import BadFile
 from siag.foundations.types import Floats, Integers
-from siag.storage.disk import Disk
-from siag.storage.generations import newest_identity
-from siag.storage.saved_model import read_model
+from siag.storage.disk import Disk, Stat
+from siag.storage.generations import generations_in, newest_identity
+from siag.storage.saved_model import SavedModel, read_model
 
-WAYS = ("SIAG(", "Automatic(")  # how methods print that differ in how they choose steps, and in nothing else
 MAY_DIFFER = {"method", "step"}
+WAYS = {"SIAG", "Automatic"}  # methods that differ in how they choose steps, and in nothing else
+MEANWHILE = "has changed while it was read; start again when no other server uses it"
 
 
 @dataclass(frozen=True, eq=False)
 class Predecessor:
-    """What is taken over of a run.
+    """A run from whose w another begins.
 
     Attributes:
-        w: (d,) where it was.
+        folder: where it is.
+        model: what was saved of it.
         samples: (n,) how many each worker had drawn.
         words: what it was.
     """
 
-    w: Floats
+    folder: str
+    model: SavedModel
     samples: Integers
     words: str
+    _files: dict[str, Stat | None]
+
+    @property
+    def w(self) -> Floats:
+        """(d,) where it was."""
+        return self.model.w
+
+    def check(self, disk: Disk) -> None:
+        """Now that nobody else can write: refuse what has changed since it was read, or has reports that w lacks."""
+        if _files(self.folder, disk) != self._files:
+            raise BadFile(f"{self.folder}: {MEANWHILE}")
+        if self.model.logged:
+            raise BadFile(
+                f"{self.folder}: its run, {self.words}, was cut off, and what was logged since then, "
+                f"{self.model.logged} in number, would be lost; go on with it, if it diverges with a smaller step, "
+                f"until it has ended, and change it then"
+            )
 
 
 def predecessor(folder: str, disk: Disk, identity: dict[str, Any]) -> Predecessor | None:
@@ -47,14 +68,19 @@ def predecessor(folder: str, disk: Disk, identity: dict[str, Any]) -> Predecesso
     differs = {key for key in {*here, *there} if here.get(key) != there.get(key)}
     if not there or not differs or differs - MAY_DIFFER:
         return None
-    if "method" in differs and not all(str(each["method"]).startswith(WAYS) for each in (here, there)):
+    if "method" in differs and {str(each["method"]).partition("(")[0] for each in (here, there)} != WAYS:
         return None
+    files = _files(folder, disk)
     model = read_model(folder, disk=disk)
-    words = f"{there['method']} with {model.step}"
-    if model.logged:
-        raise BadFile(
-            f"{folder}: its run, {words}, ended in the middle; go on with that and let it end, "
-            f"so that {model.logged} reports after its last save are not lost; change it then"
-        )
+    if model.about != there:  # the newest is damaged, and the one before is of another run
+        return None
     samples = np.array([model.samples[name] for name in here["workers"]], np.int64)
-    return Predecessor(model.w, samples, f"{words}, {model.reports} reports")
+    words = f"{there['method']} with {model.step}, {model.reports} reports"
+    return Predecessor(folder, model, samples, words, files)
+
+
+def _files(folder: str, disk: Disk) -> dict[str, Stat | None]:
+    """The generations of a folder, and how long and how old each is."""
+    with suppress(OSError):
+        return {path: disk.stat(path) for path in generations_in(folder, disk).values()}
+    return {}

@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -50,7 +51,8 @@ class Session:
         linger: seconds to wait for workers when none is there; `None`: for ever.
         forget: seconds after which a worker that is away counts as having left for good; `None`: never.
         run_id: by which a new run knows its trace.
-        life: another one whenever versions may have gone back, so that a version means one w only.
+        life: another one whenever versions may have gone back, so that a version means one w only; a durable session's
+            is that of its run.
     """
 
     def __init__(
@@ -75,7 +77,8 @@ class Session:
         self.tail: list[str] | None = []  # last lines of its trace; `None` if it went on without one
         self.before = 0  # reports there were when it began
         self.steps: list[tuple[int, str]] = [(0, repr(server.step))]  # each in words, and from which version on
-        self.over, self.life = False, life
+        self.begun: dict[str, Any] = {}  # what is told of where it began, if that was where another run ended
+        self.over, self._life = False, life
         self._announcer = Announcer(watcher)
         self.event, self.alarm = self._announcer.event, self._announcer.alarm  # a remark, a problem
         self._saves = Checkpoints(server, store, durable, self._announcer)
@@ -84,6 +87,8 @@ class Session:
         self.has_left: list[str] = []  # who, in words
         self._failed: set[int] = set()  # rows of workers that failed since the last look
         self.passes: Integers = np.zeros(server.n, np.int64)  # of each worker over its data, as far as is known
+        self._passes0: Integers = np.zeros(server.n, np.int64)  # those made in a run before this one
+        self._left_before: set[str] = set()  # who had left that run
         self._interval = server.pace.seconds if isinstance(server.pace, Tick) else math.inf
         self.next_tick = math.inf  # when a server that steps by the clock does so next
         self._remarks: list[str] = []  # told when it begins
@@ -95,6 +100,11 @@ class Session:
         self._awaited = math.inf  # since when a first report is waited for: the start, or the first worker's joining
         self._last_version = sys.maxsize if self.until.iterations is None else self.until.iterations
         self._last_report = sys.maxsize if self.until.reports is None else self.until.reports
+
+    @property
+    def life(self) -> str:
+        """In which a version means one w."""
+        return self.run_id if self.durable else self._life
 
     @property
     def why(self) -> str:
@@ -132,19 +142,30 @@ class Session:
         self.recovered, self.run_id = True, found.meta.get("run", "")
         traced = found.meta.get("trace", "")
         self.steps = [(int(at), str(step)) for at, step in found.meta["steps"]]
+        self.begun = dict(found.meta["begun"])
+        self._passes0[:], self.passes[:] = found.meta["passes0"], found.meta["passes"]
         with self._its_own_step(bool(found.entries)):
             lines, remarks = go_on(self.server, self.curve, self.store, found, now)
         self.tail = None if traced is None else traced.splitlines(keepends=True) + lines
         self.remark(*found.remarks, *remarks)
         self.remark(f"went on from version {self.server.version}, {self.server.reports} reports")
 
-    def begin_after(self, before: Predecessor) -> None:
-        """Begin where a run with another way to choose steps has ended, and replace it in the store."""
+    def begin_after(self, before: Predecessor, about: dict[str, Any]) -> None:
+        """Begin where a run with another way to choose steps has ended, and replace it in the store.
+
+        Args:
+            before: that run.
+            about: what is told of this one's start, also when it has been started again.
+        """
         if self.store is not None:
             self.store.begin_anew()
         for member, samples in zip(self.server.members, before.samples, strict=True):
             member.samples, member.began = int(samples), True  # so that its trace does not count on samples before
-        self.remark(f"begins from w of {before.words}; versions and reports are counted from 0 again")
+        self._left_before = set(before.model.left)
+        self._passes0[:] = [before.model.passes.get(member.name, 0) for member in self.server.members]
+        self.begun = {**about, "from": before.words}
+        self.remark(*before.model.remarks)
+        self.remark(f"begins from w of {before.words}; versions, reports and epochs are counted from 0 again")
 
     @contextmanager
     def _its_own_step(self, logged: bool) -> Iterator[None]:
@@ -205,7 +226,9 @@ class Session:
         # What is logged follows a save; and a save has the run's id, by which it will know a trace with reports.
         if self.durable or (self.trace is not None and not self.recovered and self._saves.age(now) is None):
             self.save(now, wait=True)
-        if server.version >= self._last_version or server.reports >= self._last_report:
+        for member in [each for each in server.members if each.name in self._left_before]:
+            self._depart(member.row, now, "it had left before")
+        if server.version >= self._last_version or server.reports >= self._last_report or self._read_by_all():
             self.end(Ending.REACHED_BEFORE)
 
     def look_after(self, now: float) -> None:
@@ -255,7 +278,9 @@ class Session:
     def save(self, now: float, wait: bool = False) -> None:
         """Save what has changed; if w has overflowed, the last good checkpoint is kept."""
         if self.store is not None and not self.diverged():
-            self._saves.save(now, {"curve": self.curve.saved(), "run": self.run_id, "steps": self.steps}, wait)
+            passes = {"passes": self.passes.tolist(), "passes0": self._passes0.tolist()}
+            about = {"run": self.run_id, "steps": self.steps, "begun": self.begun}
+            self._saves.save(now, {"curve": self.curve.saved(), **about, **passes}, wait)
 
     def diverged(self) -> bool:
         """Whether w has left the range of numbers; the session is over if so."""
@@ -410,7 +435,7 @@ class Session:
             waited = now - self._awaited - PATIENCE
         if self.until.seconds is not None and waited >= self.until.seconds:
             self.end(Ending.TIME, f"{self.until.seconds:g}")
-        if self.passes.max() >= self.until.passes and self._read_by_all():
+        if self._read_by_all():
             self.end(Ending.EPOCHS, f"{self.until.passes:g}")
         for row in self.departures.forget(now):
             self._depart(row, now, f"not heard of for {self.departures.forget_after:g} seconds")
@@ -420,7 +445,8 @@ class Session:
 
     def _read_by_all(self) -> bool:
         """Whether all who are left have been through their data as often as asked."""
-        return bool((self.passes[self._rest()] >= self.until.passes).all())
+        made, asked = self.passes - self._passes0, self.until.passes
+        return bool(made.max() >= asked and (made[self._rest()] >= asked).all())
 
     def _rest(self) -> list[int]:
         """The rows of all who have not left and have not failed."""

@@ -130,7 +130,7 @@ class Spec:
         if self.described is not None:
             return self.described[1]
         fixed = self._fixed | {"n": self.n, "d": int(self.w0.size)}
-        if self.step.rule(1) is None:
+        if self.step.rule(1) is None or not prints_alike(self.step):
             del fixed["step"]  # a run may go on with another
         fixed |= {"server": repr(self.server), "workers": list(self.names)}
         if self.problem is not None and not prints_alike(self.problem):

@@ -204,7 +204,7 @@ class FromStream(Task):
         except TypeError:
             raise BadInput("stream", made, "something to iterate over") from None
         self._item: Any = None
-        self._odd = Tally("{} losses were not finite")
+        self._odd = Tally()
         function = getattr(self._gradient, "value_and_gradient", self._gradient)  # siag.losses have both
         self._oracle = Given(function, self._pull, lambda: self._item, [])
 

@@ -29,6 +29,8 @@ class SavedModel:
         seconds: since the first report, by then.
         workers: how many reports of each worker were accepted, by name.
         samples: how many samples each had drawn, by name.
+        passes: how often each has been through its data, by name, where these are finite and as far as is known.
+        left: the names of those that had left for good.
         step: the steps it took last, in words; "" if nobody has said them.
         about: what the run is of: method, step, n, d and so on.
         written: when its file was last written to, in seconds since 1970; the save is no younger.
@@ -43,6 +45,8 @@ class SavedModel:
     seconds: float
     workers: dict[str, int]
     samples: dict[str, int]
+    passes: dict[str, int]
+    left: tuple[str, ...]
     step: str
     about: dict[str, Any]
     written: float
@@ -126,14 +130,17 @@ def _model(parts: list[Scan], logged: int, remarks: list[str]) -> SavedModel:
     """The last save of a file, or of one for each shard."""
     scan, meta = parts[0], parts[0].meta
     try:
+        members = {str(member["name"]): member for member in meta["members"]}
         name = str(meta.get("answer", "w"))  # some methods' is not the w that workers read
         return SavedModel(
             w=np.concatenate([read_array(part, name) for part in parts]),
             version=int(meta["version"]),
             reports=int(meta["reports"]),
             seconds=float(meta["seconds"]),
-            workers={str(member["name"]): int(member["reports"]) for member in meta["members"]},
-            samples={str(member["name"]): int(member["samples"]) for member in meta["members"]},
+            workers={name: int(member["reports"]) for name, member in members.items()},
+            samples={name: int(member["samples"]) for name, member in members.items()},
+            passes=dict(zip(members, map(int, meta.get("passes", ())), strict=False)),
+            left=tuple(name for name, member in members.items() if member["left"]),
             step=str(meta["steps"][-1][1]) if "steps" in meta else "",
             about=dict(scan.header["identity"]),
             written=scan.written,

@@ -55,7 +55,7 @@ class Tally:
     few seconds; at the end the total is said, if it was more than one.
 
     Args:
-        total: the last words, with {} for the count.
+        total: the last words, with {} for the count; none by default.
 
     Example:
         >>> with heard_by(print), Tally("{} are missing in all") as missing:
@@ -66,7 +66,7 @@ class Tally:
         5 are missing in all
     """
 
-    def __init__(self, total: str) -> None:
+    def __init__(self, total: str = "") -> None:
         self.count = 0
         self._total, self._said, self._due = total, 0, -PAUSE
         self._listener = _listener.get()  # a loop may be ended elsewhere
@@ -90,7 +90,7 @@ class Tally:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        if self.count > 1:
+        if self.count > 1 and self._total:
             self.say(self._total.replace("{}", f"{self.count:,}"))
 
 

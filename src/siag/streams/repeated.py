@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import sys
 from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import count, cycle, islice, repeat
@@ -20,7 +21,7 @@ from siag.streams.lines import LineStream
 from siag.streams.paced import Paced
 from siag.streams.stream import Stop, Stream, made, opened
 
-WINDOW = 50_000  # samples of a stream that are in memory to be mixed
+WINDOW, MEMORY = 50_000, 64 << 20  # samples of a file that are in memory to be mixed, and bytes of them, at most
 
 
 @dataclass(eq=False)
@@ -30,9 +31,9 @@ class Repeated(Stream[Any]):
     Workers read lists, arrays, DataFrames, pairs (X, y) of these and datasets this way by themselves; this is for
     another order, for a given number of passes, or for a `Stream` that is to be read again.
 
-    The order of a pass follows from the seed, the worker and the number of the pass. Of a `Stream`, such as a file,
-    50 000 samples at a time are in memory, and one of them at random is the next. Other data without numbers for their
-    samples, such as a torch `DataLoader`, are read in the order they have.
+    The order of a pass follows from the seed, the worker and the number of the pass. Of a file up to 50 000
+    samples, or 64 MB of them, are in memory at a time, and one of them at random is the next. Other data without
+    numbers for their samples, such as a torch `DataLoader` or another `Stream`, are read in the order they have.
 
     Args:
         data: a list, an array, a DataFrame, a pair of arrays, a dataset, or anything a `for` loop can go through twice.
@@ -96,7 +97,7 @@ class Repeated(Stream[Any]):
         while self.passes is None or number < self.passes:
             self._done[0], read = number, 0
             with opened(self._ordered(data, number), stop) as source:
-                mix = self.shuffle and isinstance(data, Stream)
+                mix = self.shuffle and isinstance(data, LineStream) and not data.wait
                 for read, sample in enumerate(mixed(source, self._rng(number)) if mix else source, 1):
                     if read > skipped:
                         yield sample
@@ -122,20 +123,28 @@ class Repeated(Stream[Any]):
 
 
 def mixed(samples: Iterable[Any], rng: np.random.Generator, window: int = WINDOW) -> Iterator[Any]:
-    """The samples in another order: at each turn one of the next `window` that are left.
+    """The samples in another order: at each turn one of the next `window` that are left, or fewer if they are large.
 
     Example:
         >>> sorted(mixed(range(5), np.random.default_rng(0), window=2))
         [0, 1, 2, 3, 4]
     """
     source = iter(samples)
-    held = list(islice(source, window))
+    held = list(islice(source, 1))
+    if held:
+        held += islice(source, min(window, 1 + MEMORY // _size(held[0])) - 1)
     for sample in source:
-        k = int(rng.integers(window))
+        k = int(rng.integers(len(held)))
         yield held[k]
         held[k] = sample
     for k in rng.permutation(len(held)).tolist():
         yield held[k]
+
+
+def _size(sample: Any) -> int:
+    """About how many bytes a sample takes."""
+    parts = sample if isinstance(sample, tuple) else (sample,)
+    return sum(sys.getsizeof(part) for part in parts)
 
 
 def read_again(stream: Any, worker: int, seed: int) -> Any:

@@ -117,6 +117,7 @@ class Embedded:
         self._context.set_forkserver_preload(["siag.live.transports.shared_memory.preload", *preload])
         server = session.server
         self._memory = Memory.shared(self._context, server.n, server.message_size, server.shown.size)
+        self._memory.notes[:, PASSES] = session.passes
         session.passes = self._memory.notes[:, PASSES]
         self._bell, self._ring = self._context.Pipe(duplex=False)
         rung = np.frombuffer(bytes(4), np.int32)  # cannot be written to, as what is read from a pipe

@@ -135,7 +135,7 @@ class Endpoint:
                 if hasattr(socket, name):
                     caller.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
             if self._context is None:
-                peer.socket = caller
+                peer.socket = caller if hasattr(caller, "sendmsg") else None
                 await self._loop.connect_accepted_socket(lambda: peer, caller)
             elif await self._speaks_tls(caller):
                 await self._shake_hands(caller, peer)

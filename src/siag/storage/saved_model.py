@@ -130,10 +130,11 @@ def _model(parts: list[Scan], logged: int, remarks: list[str]) -> SavedModel:
     """The last save of a file, or of one for each shard."""
     scan, meta = parts[0], parts[0].meta
     try:
+        answer = str(meta.get("answer", "w"))  # some methods' is not the w that workers read
+        w = np.concatenate([read_array(part, answer) for part in parts])
         members = {str(member["name"]): member for member in meta["members"]}
-        name = str(meta.get("answer", "w"))  # some methods' is not the w that workers read
         return SavedModel(
-            w=np.concatenate([read_array(part, name) for part in parts]),
+            w=w,
             version=int(meta["version"]),
             reports=int(meta["reports"]),
             seconds=float(meta["seconds"]),

@@ -15,6 +15,8 @@ from siag.server.guard import ACCEPTED, Bounds, judge, square_norm
 from siag.server.ledger import BINS, HERE, blank, enter
 from siag.server.method_state import GO, HOLD, move, take
 
+UNKNOWN = -1.0  # a squared norm
+
 
 @compiled
 def admit(
@@ -32,9 +34,15 @@ def admit(
     now: float,
     go: int,
     eta: float,
+    d: int,
 ) -> int:
-    """Take worker i's report and write it down if the verdict is ACCEPTED, otherwise do nothing; return the verdict."""
+    """Take worker i's report and write it down if the verdict is ACCEPTED, otherwise do nothing; return the verdict.
+
+    `square` is the squared norm of the message's gradient, its first d numbers; if that is `UNKNOWN` it is found here.
+    """
     line, everybody = lines[i], lines[lines.shape[0] - 1]
+    if square < 0.0:
+        square = square_norm(message, d)
     verdict = judge(line, everybody, bounds, version, stamp, sample, square)
     if verdict == ACCEPTED:
         take(state, i, message, version - stamp, go, eta)
@@ -74,7 +82,7 @@ def admit_all(
         eta = sizes[first] if go == GO else 0.0
         stamp, sample = notes[i, 0], notes[i, 1]
         report = i, messages[i], stamp, sample, figures[i, 0], figures[i, 1]
-        if admit(state, lines, ages, bounds, *report, version, now, go, eta) != ACCEPTED:
+        if admit(state, lines, ages, bounds, *report, version, now, go, eta, 0) != ACCEPTED:
             break
         taken += 1
         arrived += 1
@@ -91,7 +99,7 @@ def warm_up(method: Method, bounds: Bounds) -> tuple[Callable[..., int], Callabl
     lines[0, HERE] = 1.0
     message, notes = np.zeros(method.message(1, 1)), np.zeros((1, 2), np.int64)
     rows: Any = np.zeros(1, np.int32)  # as runtimes give them
-    one_report: Any = state, lines, ages, bounds, 0, message, 0, 0, 0.0, 0.0, 0, 0.0, GO, 0.0
+    one_report: Any = state, lines, ages, bounds, 0, message, 0, 0, 0.0, 0.0, 0, 0.0, GO, 0.0, 1
     several: Any = state, lines, ages, bounds, rows, message[None], notes, np.zeros((1, 2)), 0, 0.0, 0, 1, one, 0
     admit(*one_report)
     admit_all(*several)

@@ -21,7 +21,7 @@ from siag.foundations.overflow import in_range, limit_of, steps_between_looks
 from siag.foundations.types import Floats, Integers, Record
 from siag.methods import Method, answer, forget
 from siag.server.guard import ACCEPTED, NOT_HERE, Bounds, Guard, Refused, judge, refusal_for, square_norm
-from siag.server.intake import admit, admit_all, warm_up
+from siag.server.intake import UNKNOWN, admit, admit_all, warm_up
 from siag.server.ledger import CHANGED
 from siag.server.members import DROP, Departed, Roster
 from siag.server.method_state import GO, HOLD, SILENT, arrays_of, arrays_within, fade_away, move, shown_by
@@ -204,16 +204,17 @@ class ParameterServer:
             raise Refused.unknown(row, self.n)
         if message.dtype != FLOAT or message.shape != (self.message_size,):
             self._refuse(row, Refused.malformed(message, self.message_size), now)
-        if square is None:
-            square = square_norm(message, self.gradient_size)
+        d = self.gradient_size
         go = self.arrived + 1 >= self._k
         if self.sizes.rule is not None:  # it must hear of the report before it is asked for the size
+            square = square_norm(message, d) if square is None else square
             self._settle(row, stamp, sample, square, now)
             hear(self.sizes.rule, row, stamp)
         eta = self.sizes.at(self.version) if go else 0.0
-        what: Any = row, message, stamp, sample, square, loss, self.version, now, GO if go else HOLD, eta
+        known = UNKNOWN if square is None else square
+        what: Any = row, message, stamp, sample, known, loss, self.version, now, GO if go else HOLD, eta, d
         if self._admit(self.state, *self._book, *what) != ACCEPTED:
-            self._settle(row, stamp, sample, square, now)
+            self._settle(row, stamp, sample, square_norm(message, d) if square is None else square, now)
             self._admit(self.state, *self._book, *what)
         self._taken(row, stamp, sample, go, eta)
         self._arrive(row, stamp, sample, now, loss)
@@ -224,7 +225,7 @@ class ParameterServer:
         """Worker `row` has nothing to send after its `sample`-th sample: a report, refused as in `push`."""
         if not 0 <= row < self.n:
             raise Refused.unknown(row, self.n)
-        what: Any = row, NOTHING, stamp, sample, 0.0, math.nan, self.version, now, SILENT, 0.0
+        what: Any = row, NOTHING, stamp, sample, 0.0, math.nan, self.version, now, SILENT, 0.0, 0
         if self._admit(self.state, *self._book, *what) != ACCEPTED:
             self._settle(row, stamp, sample, 0.0, now)
             self._admit(self.state, *self._book, *what)

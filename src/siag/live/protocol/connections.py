@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from siag.foundations.errors import shorten
+from siag.foundations.types import Floats
 from siag.foundations.version import __version__
 from siag.live.protocol import wire
 from siag.live.protocol.outbox import Outbox
@@ -28,7 +29,7 @@ from siag.live.protocol.welcome import described
 from siag.live.reasons import Trouble
 from siag.live.security import Tokens
 from siag.live.session import Session
-from siag.server.guard import Refused, square_norm
+from siag.server.guard import Refused
 from siag.server.parameter_server import ParameterServer, Ticket
 from siag.server.status import State
 
@@ -85,8 +86,6 @@ class Connections(Reception):
         self._method = described(self.server.method)
         self._outbox: Outbox[Reply] = Outbox(session)
         self._scratch = np.zeros(self.server.message_size)
-        square_norm(self._scratch, self.server.gradient_size)
-        self._square = square_norm.settled(self._scratch, self.server.gradient_size)
         self._small = sent + wire.HEADER.size <= wire.STAGE
         self._remarked = -math.inf
 
@@ -245,23 +244,31 @@ class Connections(Reception):
             message = self._scratch
         else:
             message = wire.numbers(payload)
-        return self._take(connection, row, head, now, message, self._square(message, self.server.gradient_size))
+        return self._take(connection, row, head, now, message)
 
-    def _take(self, connection: Connection, row: int, head: wire.Head, now: float, *report: Any) -> Actions:
-        """Have the session take a report, its numbers and squared norm, or that there is nothing to send; answer."""
-        message, square = report or (None, None)
+    def _take(
+        self,
+        connection: Connection,
+        row: int,
+        head: wire.Head,
+        now: float,
+        message: Floats | None = None,
+        square: float | None = None,
+    ) -> Actions:
+        """Have the session take a report, or that there is nothing to send; answer."""
         if head.sample >= wire.SAMPLES:
             raise wire.BadFrame(f"sample {head.sample}: fewer than {wire.SAMPLES} are allowed")
-        said, final = b"", False
         try:
             self.session.push(row, head.stamp, message, head.sample, now, square, head.loss)
         except Refused as refused:
             self.session.refused(row, refused)
-            said, final = refusal(refused.reason, refused.final), refused.final
+            return self._reply(connection, refusal(refused.reason, refused.final), refused.final, now)
         except Exception as error:  # not the worker's fault: the message was accepted
             self.failure = error
             return ()
-        return self._reply(connection, said, final, now)
+        if self.session.durable:
+            return self._reply(connection, b"", False, now)
+        return (SendModel(connection, b"", self.server.version),)
 
     def _leave(self, connection: Connection, row: int, content: dict[str, Any], now: float) -> Actions:
         """A worker leaves, for good or because its own code failed; its connection ends once that is noted."""

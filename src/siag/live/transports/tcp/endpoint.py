@@ -44,7 +44,8 @@ class Endpoint:
         self._turns = asyncio.Semaphore(HANDSHAKES)
         self._near = 0  # connections from this machine
         self._scheduled = False
-        self._at_once = reception.shown.nbytes + wire.HEADER.size <= wire.STAGE and wire.NATIVE
+        self._size = reception.shown.nbytes  # of w
+        self._at_once = self._size + wire.HEADER.size <= wire.STAGE and wire.NATIVE
         for source in reception.sources:
             self._loop.add_reader(source.fileno(), self._hear, source)
 
@@ -74,9 +75,9 @@ class Endpoint:
 
     def _send_model(self, peer: Peer, action: SendModel) -> None:
         _, before, version = action
-        shown = self.reception.shown
+        shown = self.reception.server.shown
         if self._at_once:
-            peer.transport.write(before + wire.head(wire.MODEL, shown.nbytes, version) + shown.data)
+            peer.transport.write(before + wire.head(wire.MODEL, self._size, version) + shown.data)
         elif not peer.show(action):
             numbers = shown.astype(wire.FLOAT, copy=False).data.cast("B")
             peer.send(before + wire.head(wire.MODEL, len(numbers), version), numbers)

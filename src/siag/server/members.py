@@ -200,19 +200,21 @@ class Member:
 
     def view(self, version: int, now: float) -> WorkerView:
         """As others may see it."""
-        stalled = self.state == State.WORKING and now - self.since > self.patience
+        line = self.lines[self.row].tolist()  # all at once: one after the other takes three times as long
+        reports, stamp = int(line[ledger.REPORTS]), int(line[ledger.STAMP])
+        stalled = self.state == State.WORKING and now - line[ledger.SINCE] > self.patience
         return WorkerView(
             row=self.row,
             name=self.name,
             state=State.STALLED if stalled else self.state,
-            reports=self.reports,
-            rate=self._rate.of(self.reports, now),
-            age=version - self.stamp if self.stamp >= 0 else -1,
-            silent=now - self.heard,
+            reports=reports,
+            rate=self._rate.of(reports, now),
+            age=version - stamp if stamp >= 0 else -1,
+            silent=now - line[ledger.HEARD],
             refused=self.refused,
             reason=self.reason,
-            loss=self.loss if self.losses else None,
-            mean_age=self.aged / self.reports if self.reports else math.nan,
+            loss=line[ledger.LOSS] if line[ledger.LOSSES] else None,
+            mean_age=line[ledger.AGED] / reports if reports else math.nan,
         )
 
     def saved(self) -> dict[str, Any]:

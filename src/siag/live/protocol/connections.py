@@ -266,9 +266,7 @@ class Connections(Reception):
         except Exception as error:  # not the worker's fault: the message was accepted
             self.failure = error
             return ()
-        if self.session.durable:
-            return self._reply(connection, b"", False, now)
-        return (SendModel(connection, b"", self.server.version),)
+        return self._reply(connection, b"", False, now)
 
     def _leave(self, connection: Connection, row: int, content: dict[str, Any], now: float) -> Actions:
         """A worker leaves, for good or because its own code failed; its connection ends once that is noted."""

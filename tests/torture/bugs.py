@@ -177,11 +177,11 @@ BUGS: Sequence[Bug] = (
     Bug("count a sample twice", {"server": counts_twice}),
     Bug("hand out w in the middle of a step", {"connections": HandsOutHalf}),
     Bug("forget to re-sum", {"method": SIAG(resum=10**9)}),
-    Bug("accept a stale takeover", {"connections": StaleTakeover}, first=600),
+    Bug("accept a stale takeover", {"connections": StaleTakeover}, first=1420),
     Bug("lose the log's last entry on rotation", {"store": LosesLastEntry}, first=180),
     Bug("save fewer rows than have changed", {"store": OldRows}),
     Bug("apply a torn record", patch=believes_anything, first=250),
-    Bug("believe the times of files", patch=believes_times),
+    Bug("believe the times of files", patch=believes_times, first=65),
     *(Bug(name, kinds, sharded=True, first=FIRST.get(name, 0)) for name, kinds in SHARD_BUGS.items()),
 )
 

@@ -174,16 +174,22 @@ def test_what_is_read_and_what_is_replaced_is_the_same(tmp_path):
         siag.train(until=90, loss=meanwhile, **go)
 
 
-def test_a_run_that_was_cut_off_must_end_before_its_steps_are_chosen_otherwise(tmp_path):
+def cut_off(**given):
+    """A run that ends in the middle, after thirty reports, without a word to its disk."""
+    measured = []
+
     def crash(w):
         if measured.append(w) or len(measured) > 30:
             raise KeyboardInterrupt
         return 0.0
 
-    measured = []
-    given = {"problem": PROBLEM, "folder": tmp_path / "state", "durable": True, "record": 1000}
     with pytest.raises(KeyboardInterrupt):
         siag.train(step=Constant(0.2), until=60, loss=crash, runtime=siag.Simulated(), **given)
+
+
+def test_a_run_that_was_cut_off_must_end_before_its_steps_are_chosen_otherwise(tmp_path):
+    given = {"problem": PROBLEM, "folder": tmp_path / "state", "durable": True, "record": 1000}
+    cut_off(**given)
     with pytest.raises(siag.SiagError, match="was cut off, and what was logged since then, 1 in number, would be lost"):
         siag.train(until=90, runtime=siag.Simulated(), **given)
     siag.train(step=Constant(0.2), until=60, runtime=siag.Simulated(), **given)
@@ -192,16 +198,9 @@ def test_a_run_that_was_cut_off_must_end_before_its_steps_are_chosen_otherwise(t
 
 
 def test_what_was_logged_is_done_again_with_its_own_step(tmp_path):
-    def crash(w):
-        if measured.append(w) or len(measured) > 30:
-            raise KeyboardInterrupt
-        return 0.0
-
-    measured = []
     trace = tmp_path / "run.trace"
     given = {"problem": PROBLEM, "folder": tmp_path / "state", "durable": True, "record": 1000, "trace": trace}
-    with pytest.raises(KeyboardInterrupt):
-        siag.train(step=Constant(0.2), until=60, loss=crash, runtime=siag.Simulated(), **given)
+    cut_off(**given)
     run = siag.train(step=Constant(0.1), until=90, runtime=siag.Simulated(), **given)
     assert run.about["step"] == repr(Switched(Constant(0.2), 30, Constant(0.1)))
     assert np.array_equal(siag.replay(tmp_path / "run.trace").w, run.w)

@@ -265,10 +265,12 @@ def _options(table: Any) -> dict[str, Any]:
 def _step(table: Mapping[str, Any], problems: Sequence[Problem], folder: Path) -> Step:
     """A step; Theorem 1's takes its constants from the problem, so there can be only one."""
     if table.get("kind") != "theorem":
-        return part_of("step", table, folder)  # type: ignore[no-any-return]
+        step: Step = part_of("step", table, folder)
+        return step
     if len(problems) > 1 and not {"mu", "L", "sigma2", "n"} <= table.keys():
         raise BadInput("step.kind", "theorem", "another kind in a sweep over problems", "give mu, L, sigma2 and n")
-    return part_of("step", {**constants_of(problems[0]), **table}, folder)  # type: ignore[no-any-return]
+    theorems: Step = part_of("step", {**constants_of(problems[0]), **table}, folder)
+    return theorems
 
 
 def _parts(role: str, tables: Any, folder: Path) -> list[Any]:

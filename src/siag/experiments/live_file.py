@@ -217,7 +217,8 @@ def _runtime(tables: Mapping[str, Any]) -> Runtime | None:
     if "ray" in tables and "simulated" in tables:
         raise BadInput("ray", tables["ray"], "given alone", "leave out ray or simulated")
     if "ray" in tables:
-        return make_part("ray", "Ray", Ray, _table("ray", tables["ray"]))  # type: ignore[no-any-return]
+        ray: Ray = make_part("ray", "Ray", Ray, _table("ray", tables["ray"]))
+        return ray
     return _simulated(tables["simulated"]) if "simulated" in tables else None
 
 
@@ -227,7 +228,8 @@ def _simulated(value: Any) -> Simulated:
     if "faults" in table:
         place = "simulated.faults"
         table["faults"] = make_part(place, "Faults", Faults, _pieces(place, _table(place, table["faults"])))
-    return make_part("simulated", "Simulated", Simulated, _pieces("simulated", table))  # type: ignore[no-any-return]
+    simulated: Simulated = make_part("simulated", "Simulated", Simulated, _pieces("simulated", table))
+    return simulated
 
 
 def _pieces(place: str, table: Mapping[str, Any]) -> dict[str, Any]:

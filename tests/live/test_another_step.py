@@ -8,6 +8,7 @@ import siag
 from siag.live.assembly import Assembly
 from siag.live.spec import Spec
 from siag.steps import Constant, DelayAdaptive, Harmonic, Switched
+from siag.storage.generations import read_header
 
 PROBLEM = siag.problems.LeastSquares.random(n=3, d=4, p=2, noise=0.1, seed=1)
 
@@ -204,3 +205,57 @@ def test_what_was_logged_is_done_again_with_its_own_step(tmp_path):
     run = siag.train(step=Constant(0.1), until=90, runtime=siag.Simulated(), **given)
     assert run.about["step"] == repr(Switched(Constant(0.2), 30, Constant(0.1)))
     assert np.array_equal(siag.replay(tmp_path / "run.trace").w, run.w)
+
+
+def test_a_durable_run_that_diverged_ends_with_a_smaller_step_first(tmp_path):
+    given = {"problem": PROBLEM, "folder": tmp_path / "state", "durable": True, "runtime": siag.Simulated()}
+    with pytest.warns(siag.DivergenceWarning, match="w left the range of numbers"):
+        siag.train(step=Constant(50.0), until=2000, **given)
+    with pytest.raises(siag.SiagError, match="with a smaller step if it diverges, and change it then"):
+        siag.train(until=2100, **given)
+    with pytest.warns(siag.DivergenceWarning, match="use a smaller step"):  # w was far away already
+        siag.train(step=Constant(1e-3), until=100, **given)
+    assert siag.train(until=100, **given).about["from"].endswith(" 100 reports")
+
+
+def test_a_newest_save_that_is_damaged_is_not_begun_from(tmp_path):
+    given = {"problem": PROBLEM, "folder": tmp_path / "state", "runtime": siag.Simulated()}
+    siag.train(step=DelayAdaptive(gamma=0.1), until=60, **given)
+    siag.train(until=90, **given)  # another run, with automatic steps; the older saves are still there
+    newest = max((tmp_path / "state").glob("state-*"))
+    with newest.open("r+b") as file:
+        read_header(file, str(newest), newest.stat().st_size)
+        file.truncate()  # its saves are gone, whose run it is can still be read
+    with pytest.raises(siag.SiagError, match="method is"):
+        siag.train(step=Constant(0.1), until=120, **given)
+
+
+class Unnamed(DelayAdaptive):
+    """A step that looks at ages and prints its place in memory, which another process would print otherwise."""
+
+    __repr__ = object.__repr__
+
+
+def test_a_step_that_prints_its_place_in_memory_is_no_other_after_a_restart(go_on):
+    go_on(Unnamed(gamma=0.1), 60)
+    run = go_on(Unnamed(gamma=0.1), 100)
+    assert run.about["before"] == 60
+    assert "from" not in run.about
+
+
+def test_a_durable_run_that_begins_after_another_is_another_life(tmp_path):
+    """A worker that still holds w of the old run at some version must not take it for that version of the new one."""
+
+    def life(sample, **given):
+        spec = Spec(w0=np.zeros(1), names=("a",), folder=tmp_path / "state", progress=False, durable=True, **given)
+        assembly = Assembly(spec.validate(serving=True))
+        assembly.session.begin(0.0)
+        assembly.session.join(0, 0.0)
+        assembly.session.push(0, 0, np.ones(assembly.server.message_size), sample, 0.1)
+        assembly.session.finish(1.0)
+        assembly.close()
+        return assembly.session.life
+
+    first = life(0, step=Constant(0.1))
+    assert life(1, step=Constant(0.1)) == first
+    assert life(2) != first

@@ -54,8 +54,8 @@ class Predecessor:
         if self.model.logged:
             raise BadFile(
                 f"{self.folder}: its run, {self.words}, was cut off, and what was logged since then, "
-                f"{self.model.logged} in number, would be lost; go on with it, if it diverges with a smaller step, "
-                f"until it has ended, and change it then"
+                f"{self.model.logged} in number, would be lost; go on with it until it has ended, with a smaller step "
+                f"if it diverges, and change it then, or begin in another folder"
             )
 
 

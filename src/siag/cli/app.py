@@ -29,8 +29,8 @@ Examples:
   siag run experiment.toml --out out  one experiment from a file
   siag compare                        methods on the paper's problem, on one footing
   siag theory --n 20 --T 15           Theorem 1's constants, and the steps to use
-  siag train --gradient job:gradient --stream job:a --stream job:b --dimension 3 --eta 0.05
-  siag serve --workers 2 --dimension 3 --eta 0.05
+  siag train --gradient job:gradient --stream job:a --stream job:b --dimension 3
+  siag serve --workers 2 --dimension 3
   siag work HOST:7460 --gradient job:gradient --stream job:stream
   siag export state w.npy             the model of a live run, from its --folder
 

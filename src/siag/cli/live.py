@@ -29,7 +29,7 @@ DESCRIPTORS = 1 << 16  # files and connections a server may have open, if the sy
 @siag.command(
     cls=LiveCommand,
     more=serve_options,
-    epilog="Example: siag serve --workers 2 --dimension 3 --eta 0.05 --iterations 10000 --out out",
+    epilog="Example: siag serve --workers 2 --dimension 3 --iterations 10000 --out out",
 )
 @click.argument("file", type=FILE, required=False)
 def serve(file: Path | None, out: Path | None, as_json: bool, **given: Any) -> int:
@@ -67,7 +67,7 @@ def serve(file: Path | None, out: Path | None, as_json: bool, **given: Any) -> i
 @siag.command(
     cls=LiveCommand,
     more=train_options,
-    epilog="Example: siag train --gradient job:gradient --stream job:ones --dimension 3 --eta 0.05",
+    epilog="Example: siag train --gradient job:gradient --stream job:ones --dimension 3",
 )
 @click.argument("file", type=FILE, required=False)
 def train(file: Path | None, out: Path | None, as_json: bool, **given: Any) -> int:

@@ -92,7 +92,7 @@ def test_so_it_is_on_any_problem(tmp_path, problem):
         (siag.methods.IAG(), siag.steps.Constant(1e-3)),
         (siag.methods.Prox(siag.methods.SIAG(wait=0.4), l1=0.01, high=1.0), siag.steps.Constant(0.01)),
         (siag.methods.Averaged(siag.methods.Prox(siag.methods.IAG(), l1=0.01), start=9), siag.steps.Constant(0.01)),
-        (siag.methods.Averaged(siag.methods.SGD()), siag.steps.DelayAdaptive(0.01, ages="arrivals")),
+        (siag.methods.Averaged(siag.methods.AsyncSGD()), siag.steps.DelayAdaptive(0.01, ages="arrivals")),
     ],
     ids=repr,
 )
@@ -253,7 +253,7 @@ REMEMBERING = [
     (siag.methods.LAG(gradients="sample", weight=3.0), siag.steps.Constant(0.05), EveryArrivals()),
     (siag.methods.Averaged(replace(SCAFFOLD, option=1)), siag.steps.Constant(0.5), EveryArrivals(2)),
     (siag.methods.SIAG(), siag.steps.DelayAdaptive(0.1), Tick(0.03)),
-    (siag.methods.SGD(), ADAPTIVE, EveryArrivals(2)),
+    (siag.methods.AsyncSGD(), ADAPTIVE, EveryArrivals(2)),
 ]
 
 

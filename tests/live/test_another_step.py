@@ -259,3 +259,22 @@ def test_a_durable_run_that_begins_after_another_is_another_life(tmp_path):
     first = life(0, step=Constant(0.1))
     assert life(1, step=Constant(0.1)) == first
     assert life(2) != first
+
+
+@pytest.mark.parametrize("method", [siag.methods.SIAG(wait=1.0), siag.methods.Averaged(siag.methods.SIAG(wait=0.5))])
+def test_where_the_first_step_was_waited_for_steps_are_counted_from_it(method, go_on, tmp_path):
+    """The slow worker comes after dozens of the others' reports; η_0 belongs to the step after that."""
+    steps, given = (
+        (Harmonic(2.0, 5.0), Harmonic(1.0, 50.0)),
+        {"method": method, "server": siag.activity.EveryArrivals(1)},
+    )
+    runtime = siag.Simulated(times=siag.activity.Exponential(1.0), slowness=[1.0, 10.0, 200.0], seed=3)
+    places = {"folder": tmp_path / "state", "trace": tmp_path / "run.trace"}
+    for step, until in ((steps[0], 20), (steps[0], 400), (steps[1], 500)):
+        run = siag.train(problem=PROBLEM, step=step, until=until, runtime=runtime, **places, **given)
+    lines = siag.activity.Trace.parse("", (tmp_path / "run.trace").read_bytes())
+    first = [int(np.flatnonzero(lines.worker == i)[0]) for i in range(3)]
+    waited = sorted(first)[method.quorum(3) - 1]
+    assert waited > 0
+    assert run.about["step"] == repr(Switched(steps[0], 400 - waited, steps[1]))
+    assert np.array_equal(siag.replay(tmp_path / "run.trace").w, run.w)

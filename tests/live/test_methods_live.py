@@ -29,6 +29,7 @@ from siag.methods import (
     SCAFFOLD,
     SGD,
     SIAG,
+    AsyncSGD,
     Automatic,
     Averaged,
     CurvatureIAG,
@@ -55,7 +56,7 @@ METHODS = [
     (CurvatureIAG(wait=0.3), Constant(0.1)),
     (Averaged(SIAG()), Constant(0.02)),
     (Prox(SIAG(), l1=0.05), Constant(0.02)),
-    (SGD(), DelayAdaptive(0.02, ages="arrivals")),
+    (AsyncSGD(), DelayAdaptive(0.02, ages="arrivals")),
     (Automatic(), None),
 ]
 

@@ -33,16 +33,20 @@ def stream(problem, seed):
 
 
 def algorithm1(problem, trace, step, seed, wait=Fraction(0)):
-    """Algorithm 1 line by line: all rows are summed at every iteration; every w^t is returned."""
-    draw, w = stream(problem, seed), np.zeros(problem.d)
+    """Algorithm 1 line by line: all rows are summed at every iteration; every w^t is returned.
+
+    Where it waits, t is counted from the first step on, as in papers whose table is full at the start.
+    """
+    draw, w, t = stream(problem, seed), np.zeros(problem.d), 0
     buffer, reported, path = np.zeros((problem.n, problem.d)), set(), [w]
-    for t, active in enumerate(trace):
+    for active in trace:
         fresh = {i: draw(i, w) for i in sorted(active)}
         for i, gradient in fresh.items():
             buffer[i] = gradient
         reported |= set(active)
         if len(reported) >= wait * problem.n:
             w = w - step.sizes(np.array([t]))[0] / problem.n * buffer.sum(axis=0)
+            t += 1
         path.append(w)
     return np.array(path)
 

@@ -13,7 +13,7 @@ from siag.methods import Averaged, advance, receive
 from siag.methods.fedasync import DAMPINGS, FedAsync
 from siag.methods.fedavg import FedAvg
 from siag.problems import Ridge
-from siag.steps import Constant, DelayAdaptive, Harmonic
+from siag.steps import Constant, Harmonic
 
 BOWL = Bowl(np.random.default_rng(0).random((5, 3)), np.array([0.5, 1.0, 2.0]))
 RIDGE = Ridge.random(n=5, d=3, m=4, tilt=0.5, seed=1)  # the claims compile it for exact gradients too
@@ -110,7 +110,7 @@ def test_shares_above_one_are_refused(step, around):
         siag.simulate(BOWL, around(FedAsync(steps=1, size=0.1)), Uniform(3), step, iterations=5)
 
 
-@pytest.mark.parametrize("step", [Constant(1.0), Harmonic(2.0, 2.0), DelayAdaptive(0.5, ages="arrivals")], ids=repr)
+@pytest.mark.parametrize("step", [Constant(1.0), Harmonic(2.0, 2.0)], ids=repr)
 def test_shares_up_to_one_are_not(step):
     run = simulate(BOWL, FedAsync(steps=1, size=0.1), Uniform(3), step, iterations=20)
     assert run.error[0, -1] < run.error[0, 0]

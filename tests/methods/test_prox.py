@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import siag
 from siag.checks import conform
 from siag.foundations.errors import BadInput, Unsuitable
-from siag.methods import IAG, SIAG, Method, advance, fade, ready, receive, shown
+from siag.methods import IAG, SGD, SIAG, AsyncSGD, Method, advance, fade, ready, receive, shown
 from siag.methods.averaged import Averaged
 from siag.methods.piag import PIAG
 from siag.methods.prox import Prox
@@ -54,6 +54,20 @@ def test_the_map_is_the_minimiser_it_is_defined_by(v, eta, l1, ends):
 @given(v=numbers, eta=st.floats(0, 3), l1=st.floats(0, 2))
 def test_without_bounds_it_is_soft_thresholding(v, eta, l1):
     assert mapped(v, eta, l1) == pytest.approx(math.copysign(max(abs(v) - eta * l1, 0.0), v), abs=1e-15)
+
+
+@pytest.mark.parametrize(
+    "method", [SIAG(), SGD(), SGD(normalization="sum"), AsyncSGD(), AsyncSGD(adaptive=True)], ids=repr
+)
+def test_the_regulariser_weighs_the_same_however_few_reported_and_however_old_they_were(method):
+    """Workers that agree on F = ‖w − c‖²/2: whoever reports, and when, the minimum of F + R is c, shrunk by λ."""
+    n, c, l1, rng = 4, np.array([1.0, -0.05, 0.3]), 0.1, np.random.default_rng(1)
+    state = Prox(method, l1=l1).init(np.zeros(3), n)
+    for _ in range(3000):
+        for i in rng.permutation(n)[: rng.integers(1, n)]:
+            receive(state, i, state.w - c, int(rng.integers(40)))
+        advance(state, 0.02)
+    np.testing.assert_allclose(state.w, np.sign(c) * np.maximum(np.abs(c) - l1, 0.0), atol=2e-3)
 
 
 @pytest.mark.parametrize(("v", "low", "high"), [(2.0, None, 1.0), (-2.0, -1.0, None), (0.5, -1.0, 1.0)])

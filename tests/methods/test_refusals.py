@@ -214,3 +214,22 @@ def test_what_cannot_work_is_refused_in_one_line_with_a_remedy(do, error, text):
         do()
     assert isinstance(refused.value, ValueError)
     assert "\n" not in str(refused.value)
+
+
+MEANT = {
+    "table": (siag.methods.SIAG(), IAG(), PIAG(), DuDe(), ACE(), Averaged(Prox(siag.methods.SIAG(), l1=0.1))),
+    "arrivals": (AsyncSGD(), AsyncSGD(adaptive=True), Averaged(AsyncSGD())),
+    "": (siag.methods.SGD(), ADPSGD(), SAGA(), CurvatureIAG(), *(made() for made in LOCAL.values())),
+}
+
+
+@pytest.mark.parametrize("ages", ["table", "arrivals"])
+@pytest.mark.parametrize(("kind", "method"), [(kind, method) for kind in MEANT for method in MEANT[kind]], ids=repr)
+def test_steps_that_look_at_ages_are_taken_only_where_there_are_such_ages(kind, method, ages):
+    step = DelayAdaptive(gamma=0.1, ages=ages)
+    if ages == kind:
+        method.pair(step)
+    else:
+        remedy = f"give it ages='{kind}'" if kind else "use SIAG or AsyncSGD with it, or another step"
+        with pytest.raises(Unsuitable, match=remedy):
+            method.pair(step)

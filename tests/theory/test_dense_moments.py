@@ -80,8 +80,8 @@ def propagate(trace, rule, wait=0, average=1):
     """M before every iteration, and M between reports and step."""
     M = np.zeros((SIZE, SIZE))
     M[ONE, ONE] = 1.0
-    before, between, seen, reports = [M], [], set(), np.zeros(N)
-    for t, active in enumerate(sets(trace)):
+    before, between, seen, reports, t = [M], [], set(), np.zeros(N), 0
+    for active in sets(trace):
         reports[active] += 1
         M = report(M, active, lambda i: 1.0 / min(reports[i], average))
         between.append(M)
@@ -93,6 +93,7 @@ def propagate(trace, rule, wait=0, average=1):
             M = step_along(M, eta / len(active), active)
         elif rule == "sum":
             M = step_along(M, eta / N, active)
+        t += len(seen) >= wait  # η is that of the steps made, those waited for left out
         before.append(M)
     return before, between
 

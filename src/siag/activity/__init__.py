@@ -11,7 +11,7 @@ from siag.activity.sequential import Sequential
 from siag.activity.timed import Timed
 from siag.activity.times import Arrivals, Exponential, Fixed, LogNormal, Pareto, Times
 from siag.activity.trace import Trace
-from siag.activity.unfold import checked_sizes, lasts, unfold
+from siag.activity.unfold import checked_sizes, lasts, unfold, waited
 
 __all__ = [
     "Activity",
@@ -40,4 +40,5 @@ __all__ = [
     "checked_sizes",
     "lasts",
     "unfold",
+    "waited",
 ]

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 
 import numpy as np
 
 from siag.activity.activity import Activity, active
+from siag.activity.agenda import STEP
+from siag.activity.timed import Timed
 from siag.foundations.dispatch import compiled
 from siag.foundations.errors import BadInput, SiagError
 from siag.foundations.rng import ACTIVITY, fresh
@@ -61,6 +64,33 @@ def checked_sizes(sizes: Callable[[Integers], Floats], first: int, count: int) -
     if eta.shape != (count,) or not np.isfinite(eta).all() or (eta < 0).any():
         raise BadInput("step", eta, "finite and not negative, one size for every t", "mend its method sizes(t)")
     return eta
+
+
+def waited(activity: Activity, n: int, quorum: int, iterations: int, seed: int, repeat: int) -> int:
+    """How many iterations there are before the one by which a quorum of workers has reported."""
+    seen: set[int] = set()
+    for done, who in enumerate(_reporters(activity, n, iterations, seed, repeat) if quorum > 0 else [[]]):
+        seen.update(who)
+        if len(seen) >= quorum:
+            return done
+    return iterations
+
+
+def _reporters(activity: Activity, n: int, iterations: int, seed: int, repeat: int) -> Iterator[list[int]]:
+    """Who reports in each iteration."""
+    if isinstance(activity, Timed):
+        who: list[int] = []
+        for events in activity.events(n, iterations, seed, repeat, 1):
+            for code in events.code.tolist():
+                if code == STEP:
+                    yield who
+                    who = []
+                elif code >= 0:
+                    who.append(code)
+    else:
+        for _, chunk in unfold(activity, n, iterations, seed, repeat):
+            for begin, end in pairwise(chunk.start.tolist()):
+                yield chunk.worker[begin:end].tolist()
 
 
 def lasts(activity: Activity, iterations: int) -> None:

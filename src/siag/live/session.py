@@ -76,7 +76,7 @@ class Session:
         self.run_id = run_id  # "" of a run that had no trace
         self.tail: list[str] | None = []  # last lines of its trace; `None` if it went on without one
         self.before = 0  # reports there were when it began
-        self.steps: list[tuple[int, str]] = [(0, repr(server.step))]  # each in words, and from which version on
+        self.steps: list[tuple[int, str]] = [(0, repr(server.step))]  # each in words, and from which η_t on
         self.begun: dict[str, Any] = {}  # what is told of where it began, if that was where another run ended
         self.over, self._life = False, life
         self._announcer = Announcer(watcher)
@@ -181,7 +181,7 @@ class Session:
             server.take_steps(step)
         yield
         server.take_steps(new)
-        self.steps = [each for each in self.steps if each[0] < server.version] + [(server.version, repr(new))]
+        self.steps = [each for each in self.steps if each[0] < server.scheduled] + [(server.scheduled, repr(new))]
         self.remark(f"the step is {new!r} from version {server.version} on")
 
     def remark(self, *texts: str) -> None:

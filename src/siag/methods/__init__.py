@@ -30,6 +30,7 @@ from siag.methods.method import (
     ready,
     receive,
     shown,
+    weight,
 )
 from siag.methods.mifa import MIFA
 from siag.methods.piag import PIAG
@@ -93,4 +94,5 @@ __all__ = [
     "try_method",
     "try_out",
     "try_problem",
+    "weight",
 ]

@@ -81,8 +81,8 @@ class ADPSGD(Method):
         return d + 1
 
     def traffic(self, d: int, n: int) -> tuple[int, int]:
-        """A report is a model there and one back; a worker reads its own, at no more than a server's w would cost."""
-        return 2 * d, d
+        """A report is a model there and one back; the model that a worker reads is its own, and travels nowhere."""
+        return 2 * d, 0
 
     def serve(self) -> None:
         """Refuse: there is no server."""

@@ -40,6 +40,10 @@ class Around(Method):
         """As much as the method's own."""
         return self.method.traffic(d, n)
 
+    def quorum(self, n: int) -> int:
+        """As many as the method waits for."""
+        return self.method.quorum(n)
+
     def serve(self) -> None:
         """Refuse what the method refuses."""
         self.method.serve()

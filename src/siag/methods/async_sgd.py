@@ -39,7 +39,7 @@ class AsyncSGD(Method):
         arbitrary delays", NeurIPS 2022 (delay-adaptive steps).
     """
 
-    split = True
+    split, ages = True, "arrivals"
 
     adaptive: bool = False
     gradients: str = "sample"

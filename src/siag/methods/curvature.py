@@ -38,6 +38,8 @@ class CurvatureIAG(Aggregated):
         curvature information", Computational Optimization and Applications 2020.
     """
 
+    ages = ""  # old rows are brought up to date
+
     wait: float = 1.0
 
     def message(self, d: int, n: int) -> int:

@@ -68,6 +68,7 @@ class FedAsync(Method):
 
     def pair(self, step: Step) -> None:
         """Refuse an α that begins above 1: what it makes is no mean."""
+        super().pair(step)
         if step.rule(1) is None and (alpha := float(step.sizes(np.zeros(1, np.int64))[0])) > 1.0:
             raise Unsuitable(
                 f"FedAsync mixes models with the step as their share, and {step!r} begins with {alpha:g}; "

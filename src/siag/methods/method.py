@@ -16,7 +16,7 @@ from siag.foundations.dispatch import delegated_verb, optional_verb, verb
 from siag.foundations.errors import Unsuitable
 from siag.foundations.types import Floats, Record, Rng
 from siag.problems import Problem, exact, sample
-from siag.steps import Harmonic, Step
+from siag.steps import DelayAdaptive, Harmonic, Step
 
 GRADIENTS = ("sample", "exact")
 
@@ -54,7 +54,17 @@ class Method(ABC):
         """How many numbers travel for a report, and how many when a worker reads: what bytes are counted by."""
         return self.message(d, n), int(shown(self.init(np.zeros(d), n)).size)
 
+    def quorum(self, n: int) -> int:
+        """How many workers must have reported before the server first steps; η_0 is the size of that step."""
+        return 0
+
     NO_PROX: ClassVar[str] = ""  # why `Prox` cannot stand around it, and what to do instead
+
+    ages: ClassVar[str] = ""
+    """Whose ages a step may look at: of a `"table"` of every worker's gradient, or of the `"arrivals"`, used once.
+
+    "": there are none that such a step would mean, as where messages are no gradients.
+    """
 
     default_step: ClassVar[Step | None] = None  # where none is given; `None`: one must be
 
@@ -72,8 +82,11 @@ class Method(ABC):
         """
         return self, Harmonic(beta=eta * gamma, gamma=gamma)
 
-    def pair(self, step: Step) -> None:  # noqa: B027  # most have nothing to refuse
+    def pair(self, step: Step) -> None:
         """Raise `Unsuitable`, naming what would work, where the method cannot take such a step."""
+        if isinstance(step, DelayAdaptive) and step.ages != self.ages:
+            remedy = f"give it ages={self.ages!r}" if self.ages else "use SIAG or AsyncSGD with it, or another step"
+            raise Unsuitable(f"{step!r} looks at ages that {type(self).__name__} does not have; {remedy}")
 
     def serve(self) -> None:  # noqa: B027  # most have nothing to refuse
         """Raise `Unsuitable`, naming what would work, if a live server cannot run the method."""
@@ -141,6 +154,15 @@ def answer(state: Record) -> Floats:
 def ready(state: Record) -> bool:
     """Server: whether `advance` will step; one that waits for more workers, or has heard nobody, does not."""
     return True
+
+
+@delegated_verb
+def weight(state: Record) -> float:
+    """Server: what the weights of the gradients in the next step sum to; asked before it. By default 1, as of a mean.
+
+    So the step is η · weight along a mean of gradients, which is what a regulariser has to be scaled by.
+    """
+    return 1.0
 
 
 @delegated_verb

@@ -41,7 +41,7 @@ class MIFA(Aggregated):
     """
 
     NO_PROX = "its server moves by local steps, not by η times a gradient; use PIAG"
-    split = True
+    split, ages = True, ""
 
     steps: int
     size: float

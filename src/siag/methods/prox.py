@@ -10,15 +10,18 @@ from siag.foundations import check
 from siag.foundations.errors import BadInput, Unsuitable
 from siag.foundations.types import Floats, Record
 from siag.methods.around import Around, receive_within
-from siag.methods.method import advance, ready, receive
+from siag.methods.method import advance, ready, receive, weight
 
 
 @dataclass(frozen=True)
 class Prox(Around):
     r"""After every step of a method, the proximal map of R(w) = λ‖w‖₁ + (0 if low ≤ w ≤ high, else ∞).
 
-        w^{t+1} = prox_{ηR}(v) = argmin_u R(u) + ‖u − v‖²/(2η),    v the method's own next iterate
-                = min{high, max{low, sign(v) max{|v| − ηλ, 0}}},   coordinate by coordinate
+        w^{t+1} = prox_{sR}(v) = argmin_u R(u) + ‖u − v‖²/(2s),    v the method's own next iterate
+                = min{high, max{low, sign(v) max{|v| − sλ, 0}}},   coordinate by coordinate
+
+    s is η times the sum of the weights that the step's gradients have: 1 where it goes along their mean, |A_t|/n for
+    the "sum" of SGD, less for old gradients where they count for less.
 
     It minimises F + R where the method minimises F; coordinates become 0, or reach a bound, exactly. A run's errors are
     measured from the problem's own optimum all the same, which is that of F. While the method waits for workers, and
@@ -87,9 +90,9 @@ def check_terms(method: Record) -> None:
 def step_and_map(state: Proximal, eta: float) -> None:
     """The method's step, then the proximal map. What is not a number stays so, and is noticed."""
     steps = ready(state.inner)  # asked first: some know only until they have stepped
+    threshold = eta * weight(state.inner) * state.l1 if steps else 0.0
     advance(state.inner, eta)
     if steps:
-        threshold = eta * state.l1
         for j in range(state.w.size):
             v = state.w[j]
             if abs(v) <= threshold:

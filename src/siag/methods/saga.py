@@ -36,6 +36,8 @@ class SAGA(BySample):
         convex composite objectives", NIPS 2014, eq. (1). For the proximal step wrap it in `Prox`.
     """
 
+    ages = ""  # a step goes along more than the table
+
     def init(self, w0: Floats, n: int) -> Record:
         """An empty table."""
         table = super().init(w0, n)

@@ -9,7 +9,7 @@ import numpy as np
 
 from siag.foundations import check
 from siag.foundations.types import Floats, Integers, Record
-from siag.methods.method import Method, advance, ready, receive
+from siag.methods.method import Method, advance, ready, receive, weight
 
 NORMALIZATIONS = ("mean", "sum")
 
@@ -61,6 +61,12 @@ def add(state: Fresh, i: int, message: Floats, age: int) -> None:
 def anything_arrived(state: Fresh) -> bool:
     """Whether there is anything to step along."""
     return bool(state.arrived[0] > 0)
+
+
+@weight.when(Fresh)
+def share_of_all(state: Fresh) -> float:
+    """1, or |A|/n."""
+    return state.arrived[0] / state.divisor if state.divisor > 0 else 1.0
 
 
 @advance.when(Fresh)

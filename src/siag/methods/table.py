@@ -36,10 +36,12 @@ class Aggregated(Method):
 
     Args:
         resum: sum the table anew after this many reports per worker, so that rounding errors do not pile up; 0: never.
-        wait: the fraction of workers that must have reported before the server first steps. 0 is Algorithm 1, in
-            which a row is zero until its worker reports; 1 waits for everybody.
+        wait: the fraction of workers that must have reported before the server first steps, with η_0. 0 is
+            Algorithm 1, in which a row is zero until its worker reports; 1 waits for everybody.
         rows: `"float32"` halves the table's memory; the sum and w stay in double precision.
     """
+
+    ages = "table"
 
     resum: int = 64
     wait: float = 0.0
@@ -50,9 +52,18 @@ class Aggregated(Method):
         object.__setattr__(self, "wait", check.real("wait", self.wait, low=0, high=1))
         check.choice("rows", self.rows, PRECISIONS)
 
+    def quorum(self, n: int) -> int:
+        """The fraction `wait` of all."""
+        return fraction_of(n, self.wait)
+
     def init(self, w0: Floats, n: int) -> Record:
         """An empty table: Algorithm 1, line 2."""
         return table(w0, n, self.resum, self.wait, self.rows, self.message(w0.size, n))
+
+
+def fraction_of(n: int, wait: float) -> int:
+    """How many workers a fraction of n is."""
+    return math.ceil(wait * n * (1.0 - 1e-12))  # 0.07 of 100 is 7, rounding or not
 
 
 def table(w0: Floats, n: int, resum: int, wait: float, precision: str = "float64", width: int | None = None) -> Table:
@@ -60,8 +71,7 @@ def table(w0: Floats, n: int, resum: int, wait: float, precision: str = "float64
     width = w0.size if width is None else width
     rows, total = np.zeros((n, width), precision), np.zeros(width)
     seen, gone, tally = np.zeros(n, np.bool_), np.zeros(n, np.bool_), np.zeros(3, np.int64)
-    quorum = math.ceil(wait * n * (1.0 - 1e-12))  # 0.07 of 100 is 7, rounding or not
-    return Table(w0.copy(), rows, total, seen, gone, tally, resum, quorum)
+    return Table(w0.copy(), rows, total, seen, gone, tally, resum, fraction_of(n, wait))
 
 
 @part

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from siag.foundations.types import Floats, Integers
-from siag.methods.method import advance, ready, receive
+from siag.methods.method import advance, ready, receive, weight
 
 EVEN, CAPPED, ROOT = 0, 1, 2  # the kinds of weight
 
@@ -22,32 +22,40 @@ class Weighted(NamedTuple):
     w: Floats  # (d,)
     total: Floats  # (d,) the weighted sum of this iteration's messages
     arrived: Integers  # (1,) their number
+    weights: Floats  # (1,) the sum of their weights
     n: int
     kind: int
 
 
 def weighted(w0: Floats, n: int, kind: int) -> Weighted:
     """Nothing received yet."""
-    return Weighted(w0.copy(), np.zeros(w0.size), np.zeros(1, np.int64), n, kind)
+    return Weighted(w0.copy(), np.zeros(w0.size), np.zeros(1, np.int64), np.zeros(1), n, kind)
 
 
 @receive.when(Weighted)
 def add_weighted(state: Weighted, i: int, message: Floats, age: int) -> None:
     """g ← g + v(τ) · message."""
-    weight = 1.0
+    v = 1.0
     if state.kind == CAPPED and age > state.n:
-        weight = state.n / age
+        v = state.n / age
     elif state.kind == ROOT:
-        weight = 1.0 / math.sqrt(1.0 + age)
+        v = 1.0 / math.sqrt(1.0 + age)
     for j in range(message.size):
-        state.total[j] += weight * message[j]
+        state.total[j] += v * message[j]
     state.arrived[0] += 1
+    state.weights[0] += v
 
 
 @ready.when(Weighted)
 def anything_came(state: Weighted) -> bool:
     """Whether there is anything to step along."""
     return bool(state.arrived[0] > 0)
+
+
+@weight.when(Weighted)
+def mean_weight(state: Weighted) -> float:
+    """(1/|A|) Σ v(τ)."""
+    return float(state.weights[0] / state.arrived[0])
 
 
 @advance.when(Weighted)
@@ -58,3 +66,4 @@ def step_along_sum(state: Weighted, eta: float) -> None:
             state.w[j] -= eta / state.arrived[0] * state.total[j]
             state.total[j] = 0.0
         state.arrived[0] = 0
+        state.weights[0] = 0.0

@@ -22,7 +22,7 @@ from siag.foundations.types import Floats, Integers, Record
 from siag.methods import Method, answer, forget
 from siag.server.guard import ACCEPTED, NOT_HERE, Bounds, Guard, Refused, judge, refusal_for, square_norm
 from siag.server.intake import UNKNOWN, admit, admit_all, warm_up
-from siag.server.ledger import CHANGED
+from siag.server.ledger import CHANGED, REPORTS
 from siag.server.members import DROP, Departed, Roster
 from siag.server.method_state import GO, HOLD, SILENT, arrays_of, arrays_within, fade_away, move, shown_by
 from siag.server.recorder import Recorder
@@ -33,7 +33,7 @@ from siag.steps import Step
 STEP_AT_ONCE = EveryArrivals(1)
 FLOAT = np.dtype(np.float64)
 NOTHING: Floats = np.empty(0)  # the message of a worker that has nothing to send
-COUNTS = ("version", "reports", "arrived", "skips", "fades")
+COUNTS = ("version", "waited", "reports", "arrived", "skips", "fades")
 BOUND = ("state", "trace", "shown", "_admit", "_admit_all")  # to one process's memory
 
 
@@ -99,6 +99,7 @@ class ParameterServer:
         self.n, self.d = len(self.members), int(w0.size)
         self.message_size, self.gradient_size = method.message(self.d, self.n), self.d
         self.version = self.reports = self.arrived = 0
+        self.waited = 0  # versions at which the method waited for a quorum; its schedule of steps begins after them
         self.skips = 0  # reports that there was nothing to send
         self.fades = 0  # times a row faded or a memory was lost: lines of a trace that are no reports
         self.remembers = forget.reaches(method.recruit(w0, self.n))  # whether workers do, between reports
@@ -107,6 +108,7 @@ class ParameterServer:
         self.gone: set[int] = set()  # the rows of departed workers of which nothing is left
         self._book: tuple[Floats, Integers, Bounds] = self.ledger, self.roster.ages, self.guard.bounds
         self._k = server.k if isinstance(server, EveryArrivals) else sys.maxsize
+        self._quorum = method.quorum(self.n)
         self._limit = limit_of(w0)
         self._look = steps_between_looks(self.d)  # versions between two looks at whether w is still finite
         self._started: float | None = None  # when the first report came
@@ -143,6 +145,11 @@ class ParameterServer:
         view: Floats = answer(self.state).view()
         view.setflags(write=False)
         return view
+
+    @property
+    def scheduled(self) -> int:
+        """Which step of the schedule comes next: η_0 when a quorum has reported."""
+        return self.version - self.waited
 
     @property
     def changed(self) -> Floats:
@@ -210,7 +217,7 @@ class ParameterServer:
             square = square_norm(message, d) if square is None else square
             self._settle(row, stamp, sample, square, now)
             hear(self.sizes.rule, row, stamp)
-        eta = self.sizes.at(self.version) if go else 0.0
+        eta = self.sizes.at(self.scheduled) if go else 0.0
         known = UNKNOWN if square is None else square
         what: Any = row, message, stamp, sample, known, loss, self.version, now, GO if go else HOLD, eta, d
         if self._admit(self.state, *self._book, *what) != ACCEPTED:
@@ -234,7 +241,7 @@ class ParameterServer:
         self.skips += 1
         self._arrive(row, stamp, sample, now)
         if self.arrived >= self._k:
-            self._move(self.sizes.at(self.version))
+            self._move(self.sizes.at(self.scheduled))
             self._stepped(now)
 
     def push_many(
@@ -244,11 +251,11 @@ class ParameterServer:
 
         The arguments are those of `siag.server.intake.admit_all`. It stops after `most` reports, at version `stop`,
         and at the first report that would not be accepted as it is. What must be seen one by one, for a trace, a row
-        that fades or a step that looks at ages, is left to `push`, too.
+        that fades, a step that looks at ages or a quorum, is left to `push`, too.
         """
-        if self.trace is not None or self.fading or self.sizes.rule is not None:
+        if self.trace is not None or self.fading or self.sizes.rule is not None or self._waits():
             return 0
-        sizes, first = self.sizes.ahead(self.version)
+        sizes, first = self.sizes.ahead(self.scheduled)
         steps = min(stop - self.version, len(sizes) - first, self._look - self.version % self._look)
         rows = rows[: min(most, steps * self._k - self.arrived)]
         if len(rows) == 0:
@@ -275,7 +282,7 @@ class ParameterServer:
         """With `Tick` as pace: it is time to step."""
         if self._started is None:
             self.begin(now)
-        self._move(self.sizes.at(self.version))
+        self._move(self.sizes.at(self.scheduled))
         self._stepped(now)
 
     def strike(self, row: int, refusal: Refused, now: float) -> None:
@@ -388,7 +395,14 @@ class ParameterServer:
     def _taken(self, row: int, stamp: int, sample: int, go: bool, eta: float) -> None:
         """A report was received, and a step of η taken if `go`; for servers that have others do the same."""
 
+    def _waits(self) -> bool:
+        """Whether the schedule has not begun, for want of a quorum; steps that look at ages see to that themselves."""
+        if self.waited < self.version or self._quorum == 0 or self.sizes.rule is not None:
+            return False
+        return int((self.ledger[:-1, REPORTS] > 0).sum()) < self._quorum
+
     def _stepped(self, now: float) -> None:
+        self.waited += self._waits()
         self.version += 1
         self.arrived = 0
         if self.fading and self.version % self.departed.every == 0:

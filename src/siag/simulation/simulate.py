@@ -8,7 +8,7 @@ from typing import Any, TypeAlias, cast
 
 import numpy as np
 
-from siag.activity import Activity, Timed, checked_sizes, unfold
+from siag.activity import Activity, Timed, checked_sizes, unfold, waited
 from siag.activity.agenda import STEP
 from siag.foundations import check
 from siag.foundations.errors import DivergenceWarning, shorten, warn
@@ -26,7 +26,7 @@ from siag.simulation.in_flight import Flight, follow_events
 from siag.simulation.iterate import CURSOR, DRAWN, Draws, Track, Views, iterate, note
 from siag.simulation.metrics import Evaluate, check_evaluate, evaluated
 from siag.simulation.run import Run
-from siag.steps import Step
+from siag.steps import Step, shifted
 
 Parts: TypeAlias = tuple[Record, Record, Record, Views]
 """The oracle, the workers' memory, the server's state and what others see of it, of one repeat."""
@@ -212,12 +212,18 @@ class Job:
             diverged = self.iterations - 1  # not beyond the limit yet, but nobody would call this a result
         return track, np.array(answer(state)), int(diverged)
 
+    def _waited(self, repeat: int) -> int:
+        """How many iterations the method waits for workers, which its schedule of steps leaves out."""
+        return waited(
+            self.activity, self.problem.n, self.method.quorum(self.problem.n), self.iterations, self.seed, repeat
+        )
+
     def _schedule(self, repeat: int, parts: Parts, draws: Draws, track: Track) -> Iterator[tuple[int, int]]:
         """Run along a schedule; yield iterations done and that of a divergence, or −1."""
         loop = iterate if self.compiled else iterate.plain
         message, cost = np.empty(self._length), max(self.problem.d, self._length)
         n, rule = self.problem.n, self.step.rule(self.problem.n)
-        sizes = self.step.sizes if rule is None else None
+        sizes = shifted(self.step, self._waited(repeat)) if rule is None else None
         for first, chunk in unfold(self.activity, n, self.iterations, self.seed, repeat, sizes, cost):
             if rule is not None:
                 aged_schedule(rule, chunk, first, self.compiled)
@@ -233,10 +239,11 @@ class Job:
         n, first, rule = self.problem.n, 0, self.step.rule(self.problem.n)
         flight = Flight(np.empty((n, self._length)), np.zeros(n, np.bool_))
         cost = max(self.problem.d, self._length)
+        sizes = shifted(self.step, self._waited(repeat))
         for chunk in cast(Timed, self.activity).events(n, self.iterations, self.seed, repeat, cost):
             steps = int((chunk.code == STEP).sum())
             if rule is None:
-                eta = checked_sizes(self.step.sizes, first, steps)
+                eta = checked_sizes(sizes, first, steps)
             else:
                 eta = aged_events(rule, chunk, first, steps, self.compiled)
             diverged = loop(*parts, draws, chunk, eta, first, track, flight)

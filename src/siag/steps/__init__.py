@@ -4,7 +4,7 @@ from siag.steps.constant import Constant
 from siag.steps.delay_adaptive import DelayAdaptive
 from siag.steps.harmonic import Harmonic
 from siag.steps.printed import from_text
-from siag.steps.step import Step, heard, left, size
+from siag.steps.step import Sizes, Step, heard, left, shifted, size
 from siag.steps.switched import Switched
 from siag.steps.theorem import check_beta, check_constants, lemma_constant, rho_bar, theorem
 
@@ -12,6 +12,7 @@ __all__ = [
     "Constant",
     "DelayAdaptive",
     "Harmonic",
+    "Sizes",
     "Step",
     "Switched",
     "check_beta",
@@ -21,6 +22,7 @@ __all__ = [
     "left",
     "lemma_constant",
     "rho_bar",
+    "shifted",
     "size",
     "theorem",
 ]

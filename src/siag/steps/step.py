@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import TypeAlias
+
+import numpy as np
 
 from siag.foundations.dispatch import optional_verb, verb
 from siag.foundations.types import Floats, Integers, Record
+
+Sizes: TypeAlias = Callable[[Integers], Floats]
+"""η at every iteration number given."""
 
 
 class Step(ABC):
@@ -22,6 +29,11 @@ class Step(ABC):
     def rule(self, n: int) -> Record | None:
         """What is remembered of the ages of n workers' reports before iteration 0; `None` if they do not matter."""
         return None
+
+
+def shifted(step: Step, waited: int) -> Sizes:
+    """η at every iteration number, where the first `waited` do not count: w has not moved yet, and η_0 comes next."""
+    return step.sizes if waited == 0 else lambda t: step.sizes(np.maximum(t - waited, 0))
 
 
 @verb

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from siag.activity import Activity, unfold
+from siag.activity import Activity, unfold, waited
 from siag.foundations import check
 from siag.foundations.dispatch import compiled
 from siag.foundations.errors import Unsuitable
@@ -16,7 +16,7 @@ from siag.foundations.schedule import Schedule, points
 from siag.foundations.types import Floats, Integers, Record
 from siag.methods import Exact, Fresh, MeanRows, Method, Streaming, Table, check_fit
 from siag.problems import LeastSquares, Problem
-from siag.steps import Step
+from siag.steps import Step, shifted
 from siag.theory.moments import Source, fresh_moments, mean_row_moments, move, renew, table_moments
 
 
@@ -83,7 +83,8 @@ def exact_error(
         moments = moments_at_start(problem, method, w0)
         trail = Trail(t, np.array(problem.optimum), np.empty((2, len(t))), np.zeros(1, np.int64))
         mark(trail, moments.m, moments.V)
-        for first, chunk in unfold(activity, problem.n, iterations, seed, repeat, step.sizes, problem.n):
+        sizes = shifted(step, waited(activity, problem.n, method.quorum(problem.n), iterations, seed, repeat))
+        for first, chunk in unfold(activity, problem.n, iterations, seed, repeat, sizes, problem.n):
             carry(moments, chunk, first, trail)
             watch.did(chunk.iterations)
         return trail

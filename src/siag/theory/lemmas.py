@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from siag.activity import Activity, unfold
+from siag.activity import Activity, unfold, waited
 from siag.foundations import check
 from siag.foundations.dispatch import compiled
 from siag.foundations.errors import BadInput, Unsuitable
@@ -15,7 +15,7 @@ from siag.foundations.schedule import Schedule, points
 from siag.foundations.types import Floats, Integers
 from siag.methods import Method, check_fit
 from siag.problems import LeastSquares
-from siag.steps import Step, lemma_constant
+from siag.steps import Sizes, Step, lemma_constant, shifted
 from siag.theory.exact import moments_at_start
 from siag.theory.moments import TableMoments, move, renew
 
@@ -88,12 +88,13 @@ def lemmas(
         np.zeros((n, problem.d)), np.zeros(n), np.zeros(n), np.zeros((n, n)), np.zeros(n), np.full(2 * T + 1, -np.inf)
     )
     notes = Notes(t, np.array(problem.optimum), np.full((6, len(t)), np.nan), np.zeros(1, np.int64))
-    for first, chunk in unfold(activity, n, iterations, check.seed(seed), 0, step.sizes, 2 * n):
+    sizes = shifted(step, waited(activity, n, method.quorum(n), iterations, check.seed(seed), 0))
+    for first, chunk in unfold(activity, n, iterations, check.seed(seed), 0, sizes, 2 * n):
         follow(moments, past, chunk, first, notes)
-    return _sides(problem, step, T, t, notes.values)
+    return _sides(problem, sizes, T, t, notes.values)
 
 
-def _sides(problem: LeastSquares, step: Step, T: int, t: Integers, values: Floats) -> Lemmas:
+def _sides(problem: LeastSquares, sizes: Sizes, T: int, t: Integers, values: Floats) -> Lemmas:
     """Put the recorded terms into the inequalities."""
     known = ~np.isnan(values[0])
     if not known.any():
@@ -102,7 +103,7 @@ def _sides(problem: LeastSquares, step: Step, T: int, t: Integers, values: Float
     error, near, far, square, inner, gap = values
     mu, L, sigma2 = problem.constants()
     C_L, noise = lemma_constant(L, sigma2, problem.n), sigma2 / problem.n
-    eta = step.sizes(np.maximum(t - T, 0))
+    eta = sizes(np.maximum(t - T, 0))
     curvature = mu / 2 + 5 * L**2 / mu
     loss = (C_L * T * eta + curvature / 2 * C_L * (T * eta) ** 2) * far
     loss += (2 * T * eta + curvature * (T * eta) ** 2) * noise

@@ -117,7 +117,7 @@ class Run:
     def bytes(self) -> Integers:
         """(repeats, points) sent so far: what was read and what was reported, 8 bytes a number."""
         d = self.w.shape[1]
-        up, down = int(self.about.get("upload", d)), int(self.about.get("download", d))
+        up, down = (int(self.about[key]) if key in self.about else d for key in ("upload", "download"))
         return np.asarray(8 * (self.uploads * up + self.reads * down))
 
     def plot(self, ax: Axes | None = None, x: str | None = None, **style: Any) -> Axes:

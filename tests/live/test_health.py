@@ -10,7 +10,7 @@ import siag
 from siag.live.health import BUSY, KNOWN, LOOKS, OFTEN, PATIENCE, RARE, Health, Kind
 from siag.methods import SIAG, Automatic
 from siag.server import ParameterServer
-from siag.server.ledger import WINDOW
+from siag.server.ledger import EARLY, WINDOW
 from siag.steps import Constant, Harmonic
 
 
@@ -260,3 +260,51 @@ def test_of_many_parameters_every_so_manieth_is_looked_at():
         health.look(0.0)
     assert kinds(health) == [Kind.SCALE]
     assert "derivatives by parameter 6 are 1e+06 times" in health.texts[0]
+
+
+def mean_of(streams, seed, **given):
+    runtime = siag.Simulated(seed=seed, times=siag.activity.Exponential(1.0))
+    return siag.train(lambda w, x: w - x, streams, np.zeros(1), runtime=runtime, progress=False, **given)
+
+
+@pytest.mark.parametrize("near", [0.0, 0.01])
+def test_a_worker_that_begins_at_its_own_optimum_is_no_reason_for_a_warning(near):
+    """Its gradients become many times as long as the first while w goes where it should."""
+    for seed in range(6):
+        run = mean_of([[near] * 100, [3.0] * 100], seed)
+        assert run.warnings == []
+        assert run.w[0, 0] == pytest.approx((near + 3.0) / 2, abs=0.05)
+
+
+def test_moves_that_become_shorter_are_an_approach_however_straight():
+    server = server_of(n=1, d=1, eta=0.01)
+    health = Health(server)
+    for _ in range(2000):
+        report(server, 0, [1.0 if server.version < 200 else 0.6 * 200 / server.version])
+        health.look(0.0, regular=False)
+    assert health.look(0.0, last=True) == []
+
+
+def test_gradients_of_which_many_are_zero_from_the_start_are_told():
+    """As where a formula for labels −1 and 1 meets 0: these samples teach nothing."""
+    server = server_of(n=2)
+    health = Health(server)
+    for k in range(EARLY):
+        for row in range(2):
+            report(server, row, [0.0, 0.0] if k % 3 == row else [1.0, -1.0])
+    assert health.look(0.0) == [
+        "7 of the first 20 gradients are zero: these samples teach the model nothing; "
+        "check that labels are those that the gradient is for, as −1 and 1, not 0"
+    ]
+    for _ in range(100):
+        report(server, 0, [0.0, 0.0])  # as of a hinge, later
+    assert len(health.warned) == 1
+
+
+def test_a_loss_that_falls_without_end_is_no_excuse_for_going_away():
+    server = server_of(n=1, eta=0.1)
+    health = Health(server)
+    for k in range(4 * BUSY * OFTEN):
+        report(server, 0, [1.0, 0.0], loss=1.0 - 0.1 * k)
+        health.look(0.0, regular=False)
+    assert "w goes straight away" in health.look(0.0, last=True)[0]

@@ -143,7 +143,7 @@ def test_a_new_worker_is_judged_by_those_that_are_known():
     with pytest.raises(Refused) as caught:
         server.push(1, server.version, np.full(D, 1e150), 0, now=0.0)
     assert caught.value.why == Verdict.JUMP
-    server.push(1, server.version, np.full(D, 1e3), 0, now=0.0)  # not by so much
+    server.push(1, server.version, np.full(D, 1e7), 0, now=0.0)  # the one that is known may be at its optimum
     again = make()
     again.restore(server.meta(1.0), now=1.0)
     with pytest.raises(Refused) as caught:

@@ -18,9 +18,10 @@ VERSION = 20
 
 def twin(guard, here, banned, known, stamp, sample, square):
     """The rule as one would tell it; what is wrong is looked for in this order."""
-    reports, largest, last, samples, others = known
+    reports, largest, last, samples, others, count = known
     norm = math.sqrt(square) if math.isfinite(square) and square >= 0 else math.nan
     usual = largest if reports >= 20 else others
+    power = 1 if reports >= 20 or count >= 3 else 2
     wrong = {
         Verdict.BANNED: banned,
         Verdict.FROM_THE_FUTURE: stamp not in range(VERSION + 1),
@@ -30,7 +31,7 @@ def twin(guard, here, banned, known, stamp, sample, square):
         Verdict.REPEATED: sample < samples,
         Verdict.NOT_FINITE: math.isnan(norm),
         Verdict.TOO_LARGE: guard.norm is not None and norm > guard.norm,
-        Verdict.JUMP: guard.jump is not None and usual > 0 and norm > guard.jump * usual,
+        Verdict.JUMP: guard.jump is not None and usual > 0 and norm > guard.jump**power * usual,
         Verdict.NOT_HERE: not here,
     }
     return next((verdict for verdict, is_so in wrong.items() if is_so), Verdict.ACCEPTED)
@@ -46,7 +47,14 @@ GUARDS = [Guard(), Guard(age=3), Guard(norm=10.0), Guard(jump=2.0), Guard(jump=m
     guard=st.sampled_from(GUARDS),
     here=st.booleans(),
     banned=st.sampled_from([False, False, False, True]),
-    known=st.tuples(st.integers(15, 25), st.floats(0, 1e3), st.integers(0, 20), st.integers(0, 20), st.floats(0, 1e3)),
+    known=st.tuples(
+        st.integers(15, 25),
+        st.floats(0, 1e3),
+        st.integers(0, 20),
+        st.integers(0, 20),
+        st.floats(0, 1e3),
+        st.integers(0, 4),
+    ),
     stamp=st.integers(-2, VERSION + 2),
     sample=samples,
     square=squares,
@@ -55,7 +63,7 @@ def test_the_verdict_is_the_first_thing_that_is_wrong(guard, here, banned, known
     line, everybody = ledger.blank(1)
     line[[ledger.REPORTS, ledger.LARGEST, ledger.LAST, ledger.SAMPLES]] = known[:4]
     line[[ledger.HERE, ledger.BANNED]] = here, banned
-    everybody[ledger.LARGEST] = known[4]
+    everybody[[ledger.LARGEST, ledger.REPORTS]] = known[4:]
     evidence = line, everybody, guard.bounds, VERSION, stamp, sample, square
     verdict = twin(guard, here, banned, known, stamp, sample, square)
     assert judge(*evidence) == judge.plain(*evidence) == verdict
@@ -80,7 +88,7 @@ def test_the_verdict_is_the_first_thing_that_is_wrong(guard, here, banned, known
 def test_a_verdict_is_told_with_the_numbers_it_rests_on(verdict, reason):
     line, everybody = ledger.blank(1)
     line[[ledger.REPORTS, ledger.LARGEST, ledger.LAST, ledger.SAMPLES]] = 5, 1.0, 7, 9
-    everybody[ledger.LARGEST] = 4.0
+    everybody[[ledger.LARGEST, ledger.REPORTS]] = 4.0, 3
     evidence = everybody, Guard(age=3, norm=10.0, jump=2.0).bounds, VERSION, 6, 8, 2500.0
     assert refusal_for(verdict, line, *evidence).reason == reason
     line[ledger.REPORTS] = ledger.KNOWN_AFTER

@@ -12,7 +12,7 @@ import numpy as np
 
 from siag.foundations.types import Floats
 from siag.methods import Automatic
-from siag.server.ledger import WINDOW
+from siag.server.ledger import EARLY, WINDOW
 from siag.server.members import Member
 from siag.server.parameter_server import ParameterServer
 from siag.server.status import State
@@ -31,7 +31,11 @@ SEVERAL, OFTEN = 3, 10  # reports of each worker, on average, before gradients a
 SLOW = 5  # rounds of all that a gradient must be old to be called so, if it is not its worker's first
 LONG = 1000  # reports, at least, of a run that is said to lead nowhere
 SHORTER, STRAIGHT = 0.5, 0.9  # times as long as the first; the cosine between any two of the last moves
-AWAY = 30.0  # times as long as the first ones that most gradients are where w goes away
+AWAY = 30.0  # times as long as the first ones that gradients are where w goes away …
+FAR = 1e-3  # … and times 1 + ‖w_0‖ that it must be off
+STEADY = 0.7  # times as long as the one before a move must be, to lead anywhere
+ENDLESS = 10.0  # times its first value below 0 that a loss falls only if it has no minimum
+PART = 0.25  # of the first gradients that are zero, though others are not
 NAMED, OTHERS = 3, "others"  # workers that the same is said of, one by one, and the name of the rest
 UNCHOSEN = "check the sign of the gradient, and scale the features"
 STEPS = "leave method and step out, for automatic steps, or make the step smaller"
@@ -101,7 +105,7 @@ class Health:
     def _over(self, warned: Warned, members: list[Member]) -> bool:
         """Whether what was said is so no longer."""
         if warned.kind is Kind.STEP:
-            return _growth(members) < 1.0
+            return _growth(self._server.members) < 1.0
         if warned.kind is Kind.LOSS:
             return _risen(members) < 0.0
         if warned.kind is Kind.SILENT:
@@ -122,6 +126,7 @@ class Health:
             yield from self._uneven()
             if last:
                 yield from self._astray(members)
+        yield from _partly_zero(members)
         zero = [each for each in members if each.reports >= KNOWN and each.largest == 0.0]
         for member in zero[:NAMED]:
             what = f"all {member.reports:,} gradients of worker {member.name} are zero: it adds nothing to the model"
@@ -156,8 +161,9 @@ class Health:
 
     def _going_away(self, members: list[Member]) -> Iterator[Warned]:
         """Gradients grow, look after look, with the distance from where they vanish; unless the loss falls."""
-        growth = _growth(members)
-        self._away = self._away + 1 if growth > AWAY and not _risen(members) < 0.0 else 0
+        growth, off = _growth(self._server.members), float(np.linalg.norm(self._w() - self._start))
+        far = off > FAR * (1.0 + float(np.linalg.norm(self._start)))
+        self._away = self._away + 1 if growth > AWAY and far and not _better(members) else 0
         if self._away >= LOOKS:
             what = f"gradients are {growth:.0e} times as long as the first: w goes away"
             yield Warned(Kind.STEP, "", f"{what}; {self._remedy()}")
@@ -173,13 +179,13 @@ class Health:
         lengths = [float(np.linalg.norm(move)) for move in moves]
         if len(moves) < BLOCK or min(lengths) == 0.0 or self._server.reports < max(LONG, BUSY * len(members)):
             return
-        if _growth(members) < SHORTER or _risen(members) < 0.0:
+        if _growth(self._server.members) < SHORTER or _better(members):
             return
-        if all(
+        if all(after >= STEADY * before for before, after in pairwise(lengths)) and all(
             float(moves[i] @ moves[j]) > STRAIGHT * lengths[i] * lengths[j] for i, j in combinations(range(BLOCK), 2)
         ):
             what = "w goes straight away from where it began, and gradients are as long as the first"
-            remedy = "check the sign of the gradient; if it is right, train for longer, or with a larger step"
+            remedy = "check the sign of the gradient, and the labels; if they are right, train for longer"
             yield Warned(Kind.ASTRAY, "", f"{what}: {remedy}")
 
     def _dominated(self, members: list[Member], now: float) -> Iterator[Warned]:
@@ -193,7 +199,8 @@ class Health:
         if isinstance(server.method, Automatic) or not hasattr(server.state, "rows") or server.sizes.rule is not None:
             return
         there = [member for member in members if member.stamp >= 0]
-        way = math.sqrt(self._apart) * float(np.linalg.norm(self._w() - self._start))
+        w = self._w()
+        way = math.sqrt(self._apart) * float(max(np.linalg.norm(w - self._start), np.linalg.norm(w)))  # of all sessions
         eta = float(server.step.sizes(np.array([LATER * server.version]))[0]) / max(1, len(there))
         for member in sorted(there, key=lambda each: each.stamp):
             age = min(server.version - member.stamp, server.version / max(1, member.reports))
@@ -241,15 +248,21 @@ class Health:
 
 
 def _growth(members: list[Member]) -> float:
-    """How many times as long as the first most gradients are."""
-    ratios = [member.norm / member.first_norm for member in members if member.first_norm > 0.0]
-    return float(np.median(ratios)) if ratios else 0.0
+    """How many times as long as the first gradients are, all workers together: one may begin at its own optimum."""
+    first = sum(member.first_norm for member in members)
+    return sum(member.norm for member in members if member.state != State.LEFT) / first if first > 0.0 else 0.0
 
 
 def _risen(members: list[Member]) -> float:
     """By how much the loss is above that of the very first samples, on average; NaN, not below 0, if not known."""
     told = [member.loss - member.start_loss for member in members if member.losses >= KNOWN]
     return float(np.mean(told)) if told else math.nan
+
+
+def _better(members: list[Member]) -> bool:
+    """Whether the loss falls, and not without end."""
+    start = [abs(member.start_loss) for member in members if member.losses >= KNOWN]
+    return _risen(members) < 0.0 and _risen(members) > -ENDLESS * float(np.mean(start))
 
 
 def _worse(members: list[Member]) -> Iterator[Warned]:
@@ -268,6 +281,14 @@ def _worse(members: list[Member]) -> Iterator[Warned]:
         chance = math.sqrt(2.0 * spread / (WINDOW / 2.0) / len(told))  # half: recent reports count more than older ones
         if now - began > max(SIGNIFICANT * chance, NOTABLE * abs(began)):
             yield _above(now, began)
+
+
+def _partly_zero(members: list[Member]) -> Iterator[Warned]:
+    """Many of the first gradients are exactly zero: a label that a formula does not know makes them so."""
+    zeros, seen = sum(each.zeros for each in members), sum(min(each.reports, EARLY) for each in members)
+    if seen >= KNOWN and PART * seen <= zeros < seen and all(each.zeros < each.reports for each in members):
+        what = f"{zeros} of the first {seen} gradients are zero: these samples teach the model nothing"
+        yield Warned(Kind.ZERO, "", f"{what}; check that labels are those that the gradient is for, as −1 and 1, not 0")
 
 
 def _above(now: float, began: float) -> Warned:

@@ -13,7 +13,7 @@ from siag.foundations import check
 from siag.foundations.dispatch import compiled
 from siag.foundations.errors import SiagError
 from siag.foundations.types import Floats
-from siag.server.ledger import BANNED, HERE, KNOWN_AFTER, LARGEST, LAST, REPORTS, SAMPLES
+from siag.server.ledger import BANNED, HERE, KNOWN_AFTER, LARGEST, LAST, REPORTS, SAMPLES, SEVERAL
 
 U1, U2, U3, U4, U5, U6, U7 = (np.uint64(k) for k in range(1, 8))
 MOST = check.LARGEST
@@ -90,7 +90,8 @@ class Guard:
         age: the most versions its w may be old; `None` for any.
         norm: the largest Euclidean norm; `None` for any.
         jump: by how many times the norm may exceed the largest this worker has ever sent, or during its first 20
-            reports the largest of the workers that are known by then; `None` or infinity for any.
+            reports the largest of the workers that are known by then; jump² times, if these are fewer than three, of
+            which all may be at their optimum. `None` or infinity for any.
         strikes: refusals in a row that are its fault, after which a worker is disconnected until it is readmitted
             or the server is started again. Being slow is no fault.
 
@@ -122,6 +123,14 @@ class Guard:
 
 
 @compiled
+def times_of(line: Floats, everybody: Floats, bounds: Bounds) -> float:
+    """How many times the usual norm is a jump: many more if it is of one or two others, perhaps at their optimum."""
+    if line[REPORTS] < KNOWN_AFTER and everybody[REPORTS] < SEVERAL:
+        return bounds.jump * bounds.jump
+    return bounds.jump
+
+
+@compiled
 def judge(line: Floats, everybody: Floats, bounds: Bounds, version: int, stamp: int, sample: int, square: float) -> int:
     """The verdict, as a number, on a report of this sample, computed from w of version `stamp`, with ‖message‖².
 
@@ -145,7 +154,7 @@ def judge(line: Floats, everybody: Floats, bounds: Bounds, version: int, stamp: 
         verdict = NOT_FINITE
     elif norm > bounds.norm:
         verdict = TOO_LARGE
-    elif usual > 0.0 and norm > bounds.jump * usual:  # from 0 all is a jump
+    elif usual > 0.0 and norm > times_of(line, everybody, bounds) * usual:  # from 0 all is a jump
         verdict = JUMP
     elif line[HERE] == 0.0:
         verdict = NOT_HERE
@@ -177,7 +186,7 @@ def refusal_for(
         case Verdict.JUMP:
             known = line[REPORTS] >= KNOWN_AFTER
             usual, whose = (line[LARGEST], "this worker") if known else (everybody[LARGEST], "the others")
-            what = f"more than {bounds.jump:g} times the largest of {whose} so far"
+            what = f"more than {times_of(line, everybody, bounds):g} times the largest of {whose} so far"
             reason = f"norm {math.sqrt(square):.4g}: {what}, {usual:.4g}"
         case _:
             reason = why.name.lower().replace("_", " ")

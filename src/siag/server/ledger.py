@@ -11,20 +11,23 @@ from siag.foundations.types import Floats, Integers
 
 # The entries of a worker's line
 REPORTS, STAMP, LAST, SAMPLES, LARGEST, HEARD, SINCE, USUAL, LONGEST, HERE, BANNED, CHANGED = range(12)
-LOSSES, LOSS, LOSS2, FIRST_LOSS, START_LOSS, NORM, FIRST_NORM, AGED = range(12, 20)
-ENTRIES = 20
+LOSSES, LOSS, LOSS2, FIRST_LOSS, START_LOSS, NORM, FIRST_NORM, AGED, ZEROS = range(12, 21)
+ENTRIES = 21
 START = 2  # reports, the longer of whose gradients counts as the first
+EARLY = 10  # reports, of which those are counted whose gradient is zero
 WINDOW = 100  # reports over which a worker's loss is averaged; the older fade
 BINS = 64  # of ages: 0, 1, 2-3, 4-7 and so on
 KNOWN_AFTER = 20  # reports, before a worker's own history is held against it
+SEVERAL = 3  # workers that must be known, before theirs is held against another as its own would be
 NEW = 1 / 16  # weight of the newest time between two reports in the usual one
 FADING = 1 - 1 / 256  # what is left, one report later, of the longest time between two
 
 
 def blank(n: int) -> Floats:
-    """(n + 1, 20) the lines of workers nobody has heard of, and a last one for all of them together.
+    """(n + 1, 21) the lines of workers nobody has heard of, and a last one for all of them together.
 
-    Of that only `LARGEST` is used: the largest norm of those workers that are known, for judging the others.
+    Of that only two are used, for judging the others: `REPORTS`, how many workers are known, and `LARGEST`, the largest
+    norm of those.
     """
     lines = np.zeros((n + 1, ENTRIES))
     lines[:, STAMP] = -1.0
@@ -55,6 +58,8 @@ def enter(
     line[NORM] = norm
     if line[REPORTS] <= START:
         line[FIRST_NORM] = line[LARGEST]
+    if norm == 0.0 and line[REPORTS] <= EARLY:
+        line[ZEROS] += 1.0
     line[AGED] += version - stamp
     if abs(loss) < math.inf:
         line[LOSSES] += 1.0
@@ -65,6 +70,8 @@ def enter(
             line[FIRST_LOSS] = line[LOSS]
         if line[LOSSES] == 1.0:
             line[START_LOSS] = loss
+    if line[REPORTS] == KNOWN_AFTER:
+        everybody[REPORTS] += 1.0
     if line[REPORTS] >= KNOWN_AFTER:
         everybody[LARGEST] = max(everybody[LARGEST], line[LARGEST])
     line[HEARD] = line[SINCE] = now

@@ -33,7 +33,7 @@ COUNTED = (
     "first_loss",
     "start_loss",
 )
-SAVED = ("reason", "refused", *COUNTED, "norm", "first_norm", "aged")
+SAVED = ("reason", "refused", *COUNTED, "norm", "first_norm", "aged", "zeros")
 USUAL, LONGEST = 10.0, 2.0  # times its usual and its longest time between reports after which a worker is stalled
 
 
@@ -117,6 +117,7 @@ class Member:
     start_loss = _Entry(ledger.START_LOSS, float)  # … and the very first
     norm = _Entry(ledger.NORM, float)  # of its last report
     first_norm = _Entry(ledger.FIRST_NORM, float)  # the larger of its first two
+    zeros = _Entry(ledger.ZEROS, int)  # of its first ten reports whose gradient was zero
     aged = _Entry(ledger.AGED, float)  # the ages of all its reports, summed
 
     def __init__(self, row: int, name: str, lines: Floats, patience: float | None = None) -> None:
@@ -296,4 +297,4 @@ class Roster:
         for member, each in zip(self.members, saved["members"], strict=True):
             member.restore(each)
         known = [member.largest for member in self.members if member.reports >= ledger.KNOWN_AFTER]
-        self.lines[-1, ledger.LARGEST] = max(known, default=0.0)
+        self.lines[-1, [ledger.REPORTS, ledger.LARGEST]] = len(known), max(known, default=0.0)

@@ -1,5 +1,7 @@
 """A run that goes on with another step than it began with: said, and replayed rightly."""
 
+import shutil
+
 import numpy as np
 import pytest
 from jobs import Notes
@@ -142,10 +144,11 @@ def test_epochs_are_counted_from_there_and_those_of_a_run_that_has_ended_are_kno
     assert go_on(epochs=5).samples[0, -1] >= 200
 
 
-def test_workers_that_had_left_are_not_expected_again(tmp_path):
-    def assembled(**given):
-        spec = Spec(w0=np.zeros(1), names=("a", "b"), folder=tmp_path / "state", progress=False, **given)
-        assembly = Assembly(spec.validate(serving=True))
+@pytest.mark.parametrize("durable", [False, True])
+def test_workers_that_had_left_are_not_expected_again(durable, tmp_path):
+    def assembled(folder="state", **given):
+        given |= {"folder": tmp_path / folder, "progress": False, "durable": durable}
+        assembly = Assembly(Spec(w0=np.zeros(1), names=("a", "b"), **given).validate(serving=True))
         assembly.session.begin(0.0)
         return assembly
 
@@ -157,9 +160,15 @@ def test_workers_that_had_left_are_not_expected_again(tmp_path):
     first.session.finish(1.0)
     first.close()
     second = assembled()
-    assert [member.state for member in second.server.members] == ["left", "expected"]
-    assert second.server.gone == {0}
+    if not durable:
+        second.session.save(0.0, wait=True)
+    shutil.copytree(tmp_path / "state", tmp_path / "killed")  # what is left if it is killed now
     second.close()
+    third = assembled("killed")
+    for each in (second, third):
+        assert [member.state for member in each.server.members] == ["left", "expected"]
+        assert each.server.gone == {0}
+    third.close()
 
 
 def test_what_is_read_and_what_is_replaced_is_the_same(tmp_path):
@@ -207,27 +216,54 @@ def test_what_was_logged_is_done_again_with_its_own_step(tmp_path):
     assert np.array_equal(siag.replay(tmp_path / "run.trace").w, run.w)
 
 
-def test_a_durable_run_that_diverged_ends_with_a_smaller_step_first(tmp_path):
+def test_a_durable_run_that_diverged_can_be_given_up_for_automatic_steps(tmp_path):
     given = {"problem": PROBLEM, "folder": tmp_path / "state", "durable": True, "runtime": siag.Simulated()}
     with pytest.warns(siag.DivergenceWarning, match="w left the range of numbers"):
         siag.train(step=Constant(50.0), until=2000, **given)
-    with pytest.raises(siag.SiagError, match="with a smaller step if it diverges, and change it then"):
-        siag.train(until=2100, **given)
-    with pytest.warns(siag.DivergenceWarning, match="use a smaller step"):  # w was far away already
-        siag.train(step=Constant(1e-3), until=100, **given)
-    assert siag.train(until=100, **given).about["from"].endswith(" 100 reports")
+    notes = Notes()
+    run = siag.train(until=3000, progress=notes, **given)
+    assert notes.heard("what was logged before it diverged, ")
+    assert run.error[0, -1] < 0.1
 
 
-def test_a_newest_save_that_is_damaged_is_not_begun_from(tmp_path):
+@pytest.fixture
+def damaged(tmp_path):
+    """A folder in which a run with automatic steps followed another, and whose newest file has no intact save."""
     given = {"problem": PROBLEM, "folder": tmp_path / "state", "runtime": siag.Simulated()}
     siag.train(step=DelayAdaptive(gamma=0.1), until=60, **given)
-    siag.train(until=90, **given)  # another run, with automatic steps; the older saves are still there
+    siag.train(until=90, **given)
     newest = max((tmp_path / "state").glob("state-*"))
     with newest.open("r+b") as file:
         read_header(file, str(newest), newest.stat().st_size)
-        file.truncate()  # its saves are gone, whose run it is can still be read
-    with pytest.raises(siag.SiagError, match="method is"):
-        siag.train(step=Constant(0.1), until=120, **given)
+        file.truncate()  # whose run it is can still be read
+    return given
+
+
+def test_where_the_newest_file_is_damaged_the_run_before_counts_and_that_is_said(damaged):
+    notes = Notes()
+    run = siag.train(step=Constant(0.1), until=120, progress=notes, **damaged)
+    assert run.about["from"].endswith(
+        "DelayAdaptive(gamma=0.1, variant='first', alpha=0.9, ages='table', horizon=65536), 60 reports"
+    )
+    assert notes.heard("no save in it is intact; used generation")
+
+
+def test_where_the_newest_file_is_damaged_the_run_before_goes_on(damaged):
+    notes = Notes()
+    run = siag.train(step=DelayAdaptive(gamma=0.1), until=120, progress=notes, **damaged)
+    assert run.about["before"] == 60
+    assert notes.heard("no save in it is intact; used generation")
+
+
+def test_where_the_newest_file_is_damaged_and_only_it_was_of_this_run_both_are_said(damaged):
+    with pytest.raises(siag.SiagError, match="cut short, no save in it is intact; .*(method|step) is"):
+        siag.train(until=120, **damaged)
+
+
+def test_automatic_steps_whose_factor_changed_replay_to_the_bit(go_on, tmp_path):
+    go_on(Constant(1.0), 60, method=siag.methods.Automatic())
+    run = go_on(Constant(0.5), 100, method=siag.methods.Automatic())
+    assert np.array_equal(siag.replay(tmp_path / "run.trace").w, run.w)
 
 
 class Unnamed(DelayAdaptive):

@@ -72,6 +72,8 @@ class Assembly:
             self._about = {"siag": __version__, **spec.about, **(about or {}), "upload": upload, "download": download}
             if self._before is not None or not self.used:  # refuse a mistake in a new run before anything is made
                 self._look_at_start()
+                if self._before is not None:
+                    self._before.check(self.disk)
                 if self._trace is not None:
                     check_new(self._trace, self._trace_disk)
             self.session = self._open(stack)
@@ -79,7 +81,7 @@ class Assembly:
             if self._before is None:
                 self.session.recover(clock())
             else:
-                self._before.check(self.disk)
+                self._before.check(self.disk)  # once more, now that nobody else can write
                 self.session.begin_after(self._before, {"w0": self._about["w0"]})
             self._about |= self.session.begun
             if not self.session.recovered:

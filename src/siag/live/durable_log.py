@@ -17,7 +17,7 @@ from siag.storage.store import Recovery, Store
 from siag.storage.trace_writer import TraceLines
 
 LAYOUT = struct.Struct("<Bqqqdd")  # kind, row, stamp, sample, loss, seconds; a report's numbers follow
-REPORTED, TICKED, LEFT, SKIPPED, MEMORY_LOST, LET_GO = range(6)  # they are on disk: a new kind comes last
+REPORTED, TICKED, LEFT, SKIPPED, MEMORY_LOST, LET_GO, DIVERGED = range(7)  # they are on disk: a new kind comes last
 BEYOND = "with them w leaves the range of numbers"
 
 
@@ -31,7 +31,8 @@ def go_on(
     Returns:
         The lines this adds to the trace, and what there is to remark.
     """
-    trace, entries, remarks = server.trace, found.entries, []
+    trace, remarks = server.trace, []
+    entries = [entry for entry in found.entries if entry[0] != DIVERGED]  # which changed nothing
     with server.unguarded():
         good, lines = _redo_all(server, curve, found.meta, entries, now)
         if good < len(entries):

@@ -16,6 +16,7 @@ import numpy as np
 
 from siag.foundations.errors import BadFile
 from siag.foundations.types import Floats, Integers
+from siag.live.durable_log import DIVERGED
 from siag.storage.disk import Disk, Stat
 from siag.storage.generations import generations_in, newest_identity
 from siag.storage.saved_model import SavedModel, read_model
@@ -43,19 +44,23 @@ class Predecessor:
     _files: dict[str, Stat | None]
 
     @property
+    def diverged(self) -> bool:
+        """Whether it was durable and has ended since its w left the range of numbers."""
+        return self.model.newest[:1] == bytes([DIVERGED])
+
+    @property
     def w(self) -> Floats:
         """(d,) where it was."""
         return self.model.w
 
     def check(self, disk: Disk) -> None:
-        """Now that nobody else can write: refuse what has changed since it was read, or has reports that w lacks."""
+        """Refuse what has changed since it was read, or has reports that w lacks, but for those it diverged with."""
         if _files(self.folder, disk) != self._files:
             raise BadFile(f"{self.folder}: {MEANWHILE}")
-        if self.model.logged:
+        if self.model.logged and not self.diverged:
             raise BadFile(
                 f"{self.folder}: its run, {self.words}, was cut off, and what was logged since then, "
-                f"{self.model.logged} in number, would be lost; go on with it until it has ended, with a smaller step "
-                f"if it diverges, and change it then, or begin in another folder"
+                f"{self.model.logged} in number, would be lost; go on with it until it has ended, and change it then"
             )
 
 
@@ -65,18 +70,24 @@ def predecessor(folder: str, disk: Disk, identity: dict[str, Any]) -> Predecesso
     One that differs in more is left for the store to refuse, and so is one that cannot be read.
     """
     here, there = json.loads(json.dumps(identity)), newest_identity(folder, disk)
-    differs = {key for key in {*here, *there} if here.get(key) != there.get(key)}
-    if not there or not differs or differs - MAY_DIFFER:
-        return None
-    if "method" in differs and {str(each["method"]).partition("(")[0] for each in (here, there)} != WAYS:
+    if not _another_way(here, there):
         return None
     files = _files(folder, disk)
     model = read_model(folder, disk=disk)
-    if model.about != there:  # the newest is damaged, and the one before is of another run
+    there = model.about  # if the newest is damaged, it is the one before that counts
+    if not _another_way(here, there):
         return None
     samples = np.array([model.samples[name] for name in here["workers"]], np.int64)
     words = f"{there['method']} with {model.step}, {model.reports} reports"
     return Predecessor(folder, model, samples, words, files)
+
+
+def _another_way(here: dict[str, Any], there: dict[str, Any]) -> bool:
+    """Whether two runs differ in how they choose steps, and in nothing else."""
+    differs = {key for key in {*here, *there} if here.get(key) != there.get(key)}
+    if not there or not differs or differs - MAY_DIFFER:
+        return False
+    return "method" not in differs or {str(each["method"]).partition("(")[0] for each in (here, there)} == WAYS
 
 
 def _files(folder: str, disk: Disk) -> dict[str, Stat | None]:

@@ -19,7 +19,7 @@ from siag.live.announcer import Announcer
 from siag.live.checkpoints import Checkpoints
 from siag.live.curve import Curve
 from siag.live.departures import GONE, Departures
-from siag.live.durable_log import LEFT, LET_GO, MEMORY_LOST, REPORTED, SKIPPED, TICKED, go_on
+from siag.live.durable_log import DIVERGED, LEFT, LET_GO, MEMORY_LOST, REPORTED, SKIPPED, TICKED, go_on
 from siag.live.health import Health
 from siag.live.monitor.watch import Watcher
 from siag.live.predecessor import Predecessor
@@ -165,6 +165,8 @@ class Session:
         self._passes0[:] = [before.model.passes.get(member.name, 0) for member in self.server.members]
         self.begun = {**about, "from": before.words}
         self.remark(*before.model.remarks)
+        if before.diverged:
+            self.remark(f"what was logged before it diverged, {before.model.logged} in number, is left out")
         self.remark(f"begins from w of {before.words}; versions, reports and epochs are counted from 0 again")
 
     @contextmanager
@@ -223,11 +225,12 @@ class Session:
             self._note(now)
         for remark in self._remarks:
             self.event(remark)
+        for member in [each for each in server.members if each.name in self._left_before]:
+            server.leave(member.row, now, "it had left before")  # saved, so it need not be logged
+            self.event(f"worker {member.name} had left before")
         # What is logged follows a save; and a save has the run's id, by which it will know a trace with reports.
         if self.durable or (self.trace is not None and not self.recovered and self._saves.age(now) is None):
             self.save(now, wait=True)
-        for member in [each for each in server.members if each.name in self._left_before]:
-            self._depart(member.row, now, "it had left before")
         if server.version >= self._last_version or server.reports >= self._last_report or self._read_by_all():
             self.end(Ending.REACHED_BEFORE)
 
@@ -267,6 +270,10 @@ class Session:
         self.end(nobody.ending, nobody.detail)  # unless it had another reason
         self._examine(now, last=True)
         self.save(now, wait=True)
+        if self.diverged_at >= 0:
+            self._saves.log(DIVERGED, 0, 0, 0, now)
+            with suppress(OSError):  # it will be gone on with, and diverge again
+                self.commit()
         self._note(now)
         self._saves.finish()
         self._announcer.show(self.snapshot(now))

@@ -16,7 +16,7 @@ from siag.methods.method import Streaming, advance, answer, compute, cost, fade,
 from siag.methods.table import SINCE, Aggregated, Table, rows_left, sum_anew, table
 from siag.problems import curvature, sample
 from siag.problems.points import along
-from siag.steps import Constant, Step
+from siag.steps import Constant, Step, Switched
 
 GROWTH = 1.5  # of r over S/‖w − w_0‖, which bounds the distance to the optimum from below
 FIRST = 0.3  # of ‖ḡ‖/L, which does too, on quadratics
@@ -113,8 +113,11 @@ class Automatic(Aggregated):
         return Measuring(Streaming(), points, zeros, due, np.zeros(n), scratch, np.ones(1, np.int64))
 
     def pair(self, step: Step) -> None:
-        """Refuse sizes of the user's own, but for a factor."""
-        if not isinstance(step, Constant):
+        """Refuse sizes of the user's own, but for a factor, which a run that goes on may change."""
+        if isinstance(step, Switched):
+            self.pair(step.before)
+            self.pair(step.after)
+        elif not isinstance(step, Constant):
             raise Unsuitable(
                 f"Automatic chooses its steps itself and cannot take {step!r}; leave the step out, "
                 "or use SIAG with it; Constant(c) makes every step c times as long"

@@ -74,7 +74,8 @@ def good_scans(
 ) -> tuple[list[Scan], list[str]]:
     """The generations from the newest back to the first with an intact save, and what was damaged, a line each.
 
-    `check` raises `BadFile` if a generation is of no use here, though not damaged; `remedy` helps if none is good.
+    `check` raises `BadFile` if a generation is of no use here, though not damaged; that is said, unless no save is
+    intact in it anyway. `remedy` helps if none is good.
     """
     scans: list[Scan] = []
     refused: list[str] = []
@@ -86,8 +87,13 @@ def good_scans(
         except BadFile as error:
             refused.append(str(error))
             continue
-        check(scan)
-        scans.append(scan)
+        try:
+            check(scan)
+        except BadFile as error:
+            if scan.saves:
+                raise BadFile("; ".join((*refused, str(error)))) from None
+        else:
+            scans.append(scan)
         if scan.saves:
             remarks = [f"{reason}; used generation {number}" for reason in refused]
             if scan.damage:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,6 +37,7 @@ class SavedModel:
         written: when its file was last written to, in seconds since 1970; the save is no younger.
         logged: reports and other entries that a durable server has logged since. They are not in w: only a server of
             the same method can take them in.
+        newest: the last of them.
         remarks: what was damaged, and what was used instead, one line each.
     """
 
@@ -51,6 +53,7 @@ class SavedModel:
     about: dict[str, Any]
     written: float
     logged: int
+    newest: bytes
     remarks: tuple[str, ...]
 
 
@@ -106,7 +109,7 @@ def _generations(folder: str, disk: Disk) -> dict[int, str]:
 def _newest(folder: str, disk: Disk) -> SavedModel:
     """The newest good save."""
     scans, remarks = good_scans(_generations(folder, disk), disk, lambda scan: None, REMEDY)
-    return _model(scans[-1:], len(join_entries(scans)[0]), remarks)
+    return _model(scans[-1:], join_entries(scans)[0], remarks)
 
 
 def _newest_of_all(folder: str, disk: Disk) -> SavedModel:
@@ -117,7 +120,7 @@ def _newest_of_all(folder: str, disk: Disk) -> SavedModel:
     whole = set.intersection(*(set(saves) for saves in shards))
     if not whole:
         raise BadFile(f"{folder}: no save is intact in all {count} shards; {REMEDY}")
-    return _model([saves[max(whole)] for saves in shards], 0, [])
+    return _model([saves[max(whole)] for saves in shards], [], [])
 
 
 def _numbered(folder: str, disk: Disk) -> dict[int, Scan]:
@@ -126,7 +129,7 @@ def _numbered(folder: str, disk: Disk) -> dict[int, Scan]:
     return {int(scan.meta["save"]): scan for scan in all_saves(folder, disk)}
 
 
-def _model(parts: list[Scan], logged: int, remarks: list[str]) -> SavedModel:
+def _model(parts: list[Scan], logged: Sequence[bytes], remarks: list[str]) -> SavedModel:
     """The last save of a file, or of one for each shard."""
     scan, meta = parts[0], parts[0].meta
     try:
@@ -145,7 +148,8 @@ def _model(parts: list[Scan], logged: int, remarks: list[str]) -> SavedModel:
             step=str(meta["steps"][-1][1]) if "steps" in meta else "",
             about=dict(scan.header["identity"]),
             written=scan.written,
-            logged=logged,
+            logged=len(logged),
+            newest=logged[-1] if logged else b"",
             remarks=tuple(remarks),
         )
     except BadFile:

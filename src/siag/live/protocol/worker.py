@@ -304,7 +304,9 @@ class Worker:
             there, here = (f"row {row} of {n}, d = {d}" for row, n, d in (place, self.place))
             if there == here:
                 there, here = (f"reports of {sent} numbers" for sent, _ in (lengths, self.lengths))
-            return self._finish(End.DISMISSED, f"the server is another than before: {there}, not {here}")
+            return self._finish(
+                End.DISMISSED, f"the server is another than before: {there}, not {here}; start it again"
+            )
         if not known:
             self.place, self.lengths, self.name = place, lengths, str(content.get("name"))
             self.message, self._writable, self._model = np.empty(lengths[0]), np.empty(lengths[1]), np.empty(lengths[1])

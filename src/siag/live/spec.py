@@ -14,8 +14,9 @@ from siag.activity import EveryArrivals, Tick
 from siag.foundations import check
 from siag.foundations.errors import BadInput, Missing
 from siag.foundations.types import Floats
+from siag.live.data import check_epochs, check_streams
 from siag.live.monitor.watch import Watcher
-from siag.live.task import Gradient, Source, Task, check_method, check_stream
+from siag.live.task import Gradient, Source, Task, check_method
 from siag.live.until import Until, until_of
 from siag.losses import Loss
 from siag.methods import SIAG, Automatic, Method, step_of
@@ -26,8 +27,6 @@ from siag.server.parameter_server import STEP_AT_ONCE
 from siag.simulation.metrics import check_evaluate
 from siag.steps import Step
 from siag.storage.urls import is_url
-from siag.streams.finite import is_table_with_labels
-from siag.streams.repeated import never_ends
 
 AnyPath = str | os.PathLike[str]
 LEFT_OUT: Any = None  # filled in, or refused, by `validate`
@@ -314,26 +313,6 @@ def check_path(name: str, place: object) -> None:
     """Refuse what is neither a path nor left out."""
     if place is not None and not isinstance(place, str | os.PathLike):
         raise BadInput(name, place, "a path", "give it as text, or leave it out")
-
-
-def check_streams(streams: Any) -> None:
-    """Refuse what is no list of streams."""
-    if isinstance(streams, str | bytes) or not isinstance(streams, Sequence) or not streams:
-        raise BadInput("streams", streams, "a list with one stream for each worker")
-    if is_table_with_labels(streams):
-        raise BadInput("streams", streams, "a list with one stream for each worker", "did you mean [(X, y)]?")
-    for k, stream in enumerate(streams):
-        check_stream(f"streams[{k}]", stream)
-
-
-def check_epochs(streams: Sequence[Any], until: Until | int | None) -> None:
-    """Refuse a stream that never ends in a run that is to end by epochs alone."""
-    if not isinstance(until, Until) or until != Until(epochs=until.epochs) or until.epochs is None:
-        return
-    for k, stream in enumerate(streams):
-        if never_ends(stream):
-            remedy = "end the run by iterations, reports or seconds instead, or as well"
-            raise BadInput(f"streams[{k}]", stream, "data with an end, where a run ends by epochs", remedy)
 
 
 @contextmanager

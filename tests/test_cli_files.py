@@ -11,6 +11,7 @@ from siag.losses import Logistic, Softmax
 from terminals import Desk, Shell
 
 INSTANT = "--runtime instant:Instant"
+NORTH, SOUTH = "--stream north.csv", "--stream south.csv"
 TRAIN = "train --stream north.csv --stream south.csv --label late --eta 0.2 --json"
 
 
@@ -189,3 +190,40 @@ def test_a_loss_by_its_name_is_a_gradient_on_streams_of_ones_own(shell):
     )  # the first of the third pass tells
     assert shell.mistake(f"{words} logistic").startswith("dimension is missing")
     assert shell.mistake(f"{words} softmax") == "loss.classes is missing; write Softmax(classes=…)"
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (f"{NORTH} {SOUTH} --label wind", "label is 'late' there and 'wind' here; run what was saved in this folder"),
+        (
+            f"{SOUTH} {NORTH} --label late",
+            "files is ['north.csv', 'south.csv'] there and ['south.csv', 'north.csv'] he",
+        ),
+        (
+            f"{NORTH} {NORTH} --label late",
+            "files is ['north.csv', 'south.csv'] there and ['north.csv', 'north.csv'] he",
+        ),
+    ],
+)
+def test_a_folder_goes_on_with_the_same_samples_only(shell, words, line):
+    begun = f"train {NORTH} {SOUTH} --label late --loss squared --reports 50 --json {INSTANT} --folder"
+    assert shell(f"{begun} s").status == 0
+    other = shell.mistake(f"train {words} --loss squared --reports 50 --json {INSTANT} --folder s")
+    assert other.partition(": ")[2].startswith(line)
+    assert shell(f"{begun} s").result["ended"] == "it had been reached before"
+
+
+def test_a_folder_goes_on_with_the_same_columns_only_also_from_a_file(shell):
+    keys = 'streams = ["north.csv"]\nloss = "Squared"\nlabel = "late"\nuntil = 50\nfolder = "s"\n'
+    Path("run.toml").write_text(keys)
+    assert shell(f"train run.toml --json {INSTANT}").status == 0
+    Path("data").mkdir()
+    Path("data/north.csv").write_text(Path("north.csv").read_text())
+    Path("run.toml").write_text(keys.replace("north", "data/north"))
+    assert shell(f"train run.toml --json {INSTANT}").result["ended"] == "it had been reached before"
+    Path("data/north.csv").write_text(Path("north.csv").read_text().replace("rain", "snow"))
+    line = shell.mistake(f"train run.toml --json {INSTANT}").partition(": ")[2]
+    assert line.startswith("row of features is ['wind', 'rain'] there and ['wind', 'snow'] here; run what was saved")
+    Path("run.toml").write_text(keys.replace("late", "wind"))
+    assert ": label is 'late' there and 'wind' here; " in shell.mistake(f"train run.toml --json {INSTANT}")

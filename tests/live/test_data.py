@@ -8,7 +8,7 @@ import siag
 from instant import Instant
 from siag.live.spec import Spec
 from siag.losses import Squared
-from siag.streams import Batched, Repeated
+from siag.streams import Batched, Follow, Repeated, labelled
 
 STEP = siag.steps.Constant(0.1)
 
@@ -49,3 +49,14 @@ def test_columns_are_compared_where_they_have_names(frame):
     numbered = frame.set_axis([2, 1, 0], axis=1)
     for streams in ((frame, frame.copy()), (frame, frame.to_numpy()), (frame, numbered), (numbered, numbered[[0, 1]])):
         assert spec(*streams).n == 2
+
+
+def test_a_folder_knows_files_by_their_names_labels_and_features(tmp_path):
+    path = tmp_path / "shop.csv"
+    path.write_text("price,sold,area\n1,1,2\n")
+    (read,) = labelled([path], "sold")
+    known = {"files": ["shop.csv", None], "label": "sold", "row of features": ["price", "area"]}
+    assert spec(Repeated(read), [1.0]).identity.items() >= known.items()
+    assert spec(*labelled([path, path], "sold", wait=True)).identity["files"] == ["shop.csv", "shop.csv"]
+    assert "files" not in spec([1.0], Follow(path)).identity
+    assert "files" not in spec(Repeated(read)).about

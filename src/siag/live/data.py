@@ -1,4 +1,4 @@
-"""The data of all workers, looked at together before a run: what is refused."""
+"""The data of all workers, looked at together before a run: what is refused, and what is known of files."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from siag.foundations.errors import BadInput, Unsuitable
 from siag.live.task import check_stream
 from siag.live.until import Until
 from siag.streams.finite import columns_of, is_table_with_labels
+from siag.streams.labelled import Columns
 from siag.streams.repeated import data_within, never_ends
 
 ALIKE = "give all frames the same columns in the same order"
@@ -33,6 +34,16 @@ def check_epochs(streams: Sequence[Any], until: Until | int | None) -> None:
         if never_ends(stream):
             remedy = "end the run by iterations, reports or seconds instead, or as well"
             raise BadInput(f"streams[{k}]", stream, "data with an end, where a run ends by epochs", remedy)
+
+
+def known_of_files(streams: Sequence[Any]) -> dict[str, Any]:
+    """What the samples of files are, as `siag.streams.labelled` reads them: a run that goes on must have the same."""
+    read = [getattr(data_within(stream), "parse", None) for stream in streams]
+    files = [each if isinstance(each, Columns) else None for each in read]
+    for known in filter(None, files):
+        names = [None if each is None else each.file for each in files]
+        return {"files": names, "label": known.label, "row of features": list(known.features)}
+    return {}
 
 
 def _check_columns(streams: Sequence[Any]) -> None:

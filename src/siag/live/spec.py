@@ -14,7 +14,7 @@ from siag.activity import EveryArrivals, Tick
 from siag.foundations import check
 from siag.foundations.errors import BadInput, Missing
 from siag.foundations.types import Floats
-from siag.live.data import check_epochs, check_streams
+from siag.live.data import check_epochs, check_streams, known_of_files
 from siag.live.monitor.watch import Watcher
 from siag.live.task import Gradient, Source, Task, check_method
 from siag.live.until import Until, until_of
@@ -131,7 +131,7 @@ class Spec:
         fixed = self._fixed | {"n": self.n, "d": int(self.w0.size)}
         if self.step.rule(1) is None or not prints_alike(self.step):
             del fixed["step"]  # a run may go on with another
-        fixed |= {"server": repr(self.server), "workers": list(self.names)}
+        fixed |= {"server": repr(self.server), "workers": list(self.names), **known_of_files(self.streams or ())}
         if self.problem is not None and not prints_alike(self.problem):
             del fixed["problem"]
         return fixed

@@ -167,8 +167,8 @@ def _sweep(experiment: Experiment, out: Path | None, as_json: bool) -> int:
         print_json({name: values.tolist() for name, values in table.items()})
     else:
         grid = Table("problem", "method", "activity", "step", "error at the end", "± standard error")
-        for run in result.runs:
-            parts = [str(run.about[name]) for name in ("problem", "method", "activity", "step")]
+        for run, step in zip(result.runs, result.steps, strict=True):
+            parts = [*(str(run.about[name]) for name in ("problem", "method", "activity")), step]
             spread = f"{run.standard_error[-1]:.1e}" if run.repeats > 1 else "–"
             grid.add_row(*parts, f"{run.mean[-1]:.4e}", spread)
         rich.print(grid)

@@ -227,3 +227,19 @@ def test_a_folder_goes_on_with_the_same_columns_only_also_from_a_file(shell):
     assert line.startswith("row of features is ['wind', 'rain'] there and ['wind', 'snow'] here; run what was saved")
     Path("run.toml").write_text(keys.replace("late", "wind"))
     assert ": label is 'late' there and 'wind' here; " in shell.mistake(f"train run.toml --json {INSTANT}")
+
+
+@pytest.mark.filterwarnings("always::siag.TrainingWarning")
+def test_files_with_labels_of_one_class_alone_are_warned_of(shell):
+    for name in ("a", "b"):
+        Path(f"{name}.csv").write_text("x,y\n1,1\n2,1\n3,1\n")
+    Path("c.csv").write_text("x,y\n1,0\n")
+    words = f"train --loss logistic --json --reports 20 {INSTANT} --stream a.csv"
+    warned = shell(f"{words} --stream b.csv")
+    doubt = (
+        "all labels in the first 1,000 rows of each file are of one class, 1.0: the model can learn nothing but that"
+    )
+    assert (warned.status, len(warned.err), warned.err[0].startswith(f"siag: {doubt}; ")) == (0, 1, True)
+    assert warned.events[0].startswith(f"warning: {doubt}; ")
+    for other in ("--stream c.csv", "--stream b.csv --follow --reports 5"):
+        assert shell(f"{words} {other}").err == []

@@ -14,7 +14,7 @@ from siag.activity import EveryArrivals, Tick
 from siag.foundations import check
 from siag.foundations.errors import BadInput, Missing
 from siag.foundations.types import Floats
-from siag.live.data import check_epochs, check_streams, known_of_files
+from siag.live.data import check_epochs, check_streams, doubts_about, known_of_files
 from siag.live.monitor.watch import Watcher
 from siag.live.task import Gradient, Source, Task, check_method
 from siag.live.until import Until, until_of
@@ -83,6 +83,7 @@ class Spec:
     described: tuple[dict[str, Any], dict[str, Any]] | None = (
         None  # `about` and `identity`, without the data they are of
     )
+    doubts: tuple[str, ...] = ()  # what seems to be wrong with the data, seen before it begins
 
     @property
     def n(self) -> int:
@@ -172,6 +173,7 @@ class Spec:
         w0 = self._start()
         names = self._names(serving)
         check_method(method, self.problem, w0, len(names))
+        doubts = () if self.streams is None else doubts_about(self.gradient, self.streams, int(w0.size))
         linger = None if self.linger == np.inf and serving else self.linger
         for name, value, limit in (
             ("linger", linger, {"low": 0}),
@@ -190,6 +192,7 @@ class Spec:
             record=check.integer("record", self.record),
             evaluate=check_evaluate(self.evaluate),
             until=until_of(self.until, serving or self.streams is not None),
+            doubts=tuple(dict.fromkeys((*self.doubts, *doubts))),
         )
 
     def starting_from(self, w: Floats) -> Spec:
@@ -288,7 +291,7 @@ LOCAL, SERVED = ("gradient", "streams", "pauses", "preload"), ("linger",)  # fie
 
 def fields_of(serving: bool) -> tuple[str, ...]:
     """The fields that the user of `serve`, or of `train`, may give."""
-    others = {*(LOCAL if serving else SERVED), "described"}
+    others = {*(LOCAL if serving else SERVED), "described", "doubts"}
     return tuple(each.name for each in fields(Spec) if each.name not in others)
 
 

@@ -128,7 +128,7 @@ def test_files_that_grow_are_followed(shell):
         ("--loss logistic --label wind", "north.csv: y = "),
         ("--loss poisson --label wind", "north.csv: y = -"),
         ("--loss softmax(classes=[0,2])", "north.csv: y = 1.0: must be one of the classes 0, 2; name all"),
-        ("--loss logistic --dimension 4", "dimension = array([0., 0., 0., 0.]): must be 3 numbers for 2 features; or"),
+        ("--loss logistic --dimension 4", "dimension = 4: must be 3 numbers for 2 features; or leave it out"),
         ("--loss logistic --gradient job:gradient", "gradient = "),
         ("--loss logistic --stream nort.csv", "streams[2] = 'nort.csv': must be a file that exists, or of the form"),
         ("--gradient job:gradient", "dimension is missing; give --dimension D, or --w0 FILE.npy"),
@@ -243,3 +243,14 @@ def test_files_with_labels_of_one_class_alone_are_warned_of(shell):
     assert warned.events[0].startswith(f"warning: {doubt}; ")
     for other in ("--stream c.csv", "--stream b.csv --follow --reports 5"):
         assert shell(f"{words} {other}").err == []
+
+
+def test_what_a_shell_makes_of_a_pattern_is_met_with_what_to_type(shell):
+    words = "train --loss logistic --stream north.csv south.csv"
+    assert shell.mistake(f"{words} c.csv d.csv").endswith("(c.csv d.csv); repeat --stream before each file")
+    assert shell.mistake(f"{words} c.csv".replace("m n", "m=n")).endswith(" (c.csv); repeat --stream before each file")
+    line = shell.mistake(words)
+    assert line.startswith("south.csv: not TOML: ")
+    assert line.endswith("; repeat --stream before each file")
+    assert "--stream" not in shell.mistake("train south.csv")
+    assert "--stream" not in shell.mistake("train run.toml c.csv")

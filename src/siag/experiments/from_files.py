@@ -116,7 +116,7 @@ def _fitted(named: Named, paths: list[Path], first: list[list[Any]], w0: Any) ->
     features = first[0][0][0].size
     size = loss.dimension(features)
     if w0 is not None and np.size(w0) != size:
-        raise BadInput("w0", w0, f"{size} numbers for {features} features", "or leave it out")
+        raise BadInput("w0", w0, f"{size} numbers for {features} feature{'s' * (features > 1)}", "or leave it out")
     w0 = np.zeros(size) if w0 is None else w0
     batches = []
     for path, rows in zip(paths, first, strict=True):

@@ -336,7 +336,10 @@ def renamed(names: Mapping[str, str], missing: Mapping[str, tuple[str, str]] = {
     except BadInput as error:
         if error.parameter not in names or hasattr(error, "__notes__"):  # a note: it is of the user's own code
             raise
-        raise BadInput(names[error.parameter], error.value, error.allowed, error.remedy) from None
+        name, value = names[error.parameter], error.value
+        if name == "dimension" and isinstance(value, np.ndarray):  # which it stands for
+            value = value.size
+        raise BadInput(name, value, error.allowed, error.remedy) from None
 
 
 def distance_from(optimum: Floats) -> Callable[[Floats], float]:

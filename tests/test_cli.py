@@ -175,6 +175,15 @@ def test_a_file_with_lists_is_a_sweep_with_one_table(command, small, tmp_path):
     assert len(table["error"]) == len(lines) - 1
 
 
+def test_a_sweep_from_a_file_says_which_steps_are_a_methods_own(command, small):
+    small.write_text(small.read_text().replace('kind = "SIAG"', 'kind = ["Automatic", "SIAG"]'))
+    table = json.loads(command("run", small, "--json").stdout)
+    own = {
+        method.partition("(")[0]: step == "its own" for method, step in zip(table["method"], table["step"], strict=True)
+    }
+    assert own == {"Automatic": True, "SIAG": False}
+
+
 def interrupted(command, *words):
     """What is said when Ctrl-C comes while a command runs."""
     ended = command(*words)

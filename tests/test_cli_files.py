@@ -11,6 +11,7 @@ from siag.losses import Logistic, Softmax
 from terminals import Desk, Shell
 
 INSTANT = "--runtime instant:Instant"
+NORTH, SOUTH = "--stream north.csv", "--stream south.csv"
 TRAIN = "train --stream north.csv --stream south.csv --label late --eta 0.2 --json"
 
 
@@ -127,7 +128,7 @@ def test_files_that_grow_are_followed(shell):
         ("--loss logistic --label wind", "north.csv: y = "),
         ("--loss poisson --label wind", "north.csv: y = -"),
         ("--loss softmax(classes=[0,2])", "north.csv: y = 1.0: must be one of the classes 0, 2; name all"),
-        ("--loss logistic --dimension 4", "dimension = array([0., 0., 0., 0.]): must be 3 numbers for 2 features; or"),
+        ("--loss logistic --dimension 4", "dimension = 4: must be 3 numbers for 2 features; or leave it out"),
         ("--loss logistic --gradient job:gradient", "gradient = "),
         ("--loss logistic --stream nort.csv", "streams[2] = 'nort.csv': must be a file that exists, or of the form"),
         ("--gradient job:gradient", "dimension is missing; give --dimension D, or --w0 FILE.npy"),
@@ -189,3 +190,67 @@ def test_a_loss_by_its_name_is_a_gradient_on_streams_of_ones_own(shell):
     )  # the first of the third pass tells
     assert shell.mistake(f"{words} logistic").startswith("dimension is missing")
     assert shell.mistake(f"{words} softmax") == "loss.classes is missing; write Softmax(classes=…)"
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (f"{NORTH} {SOUTH} --label wind", "label is 'late' there and 'wind' here; run what was saved in this folder"),
+        (
+            f"{SOUTH} {NORTH} --label late",
+            "files is ['north.csv', 'south.csv'] there and ['south.csv', 'north.csv'] he",
+        ),
+        (
+            f"{NORTH} {NORTH} --label late",
+            "files is ['north.csv', 'south.csv'] there and ['north.csv', 'north.csv'] he",
+        ),
+    ],
+)
+def test_a_folder_goes_on_with_the_same_samples_only(shell, words, line):
+    begun = f"train {NORTH} {SOUTH} --label late --loss squared --reports 50 --json {INSTANT} --folder"
+    assert shell(f"{begun} s").status == 0
+    other = shell.mistake(f"train {words} --loss squared --reports 50 --json {INSTANT} --folder s")
+    assert other.partition(": ")[2].startswith(line)
+    assert shell(f"{begun} s").result["ended"] == "it had been reached before"
+
+
+def test_a_folder_goes_on_with_the_same_columns_only_also_from_a_file(shell):
+    keys = 'streams = ["north.csv"]\nloss = "Squared"\nlabel = "late"\nuntil = 50\nfolder = "s"\n'
+    Path("run.toml").write_text(keys)
+    assert shell(f"train run.toml --json {INSTANT}").status == 0
+    Path("data").mkdir()
+    Path("data/north.csv").write_text(Path("north.csv").read_text())
+    Path("run.toml").write_text(keys.replace("north", "data/north"))
+    assert shell(f"train run.toml --json {INSTANT}").result["ended"] == "it had been reached before"
+    Path("data/north.csv").write_text(Path("north.csv").read_text().replace("rain", "snow"))
+    line = shell.mistake(f"train run.toml --json {INSTANT}").partition(": ")[2]
+    assert line.startswith("row of features is ['wind', 'rain'] there and ['wind', 'snow'] here; run what was saved")
+    Path("run.toml").write_text(keys.replace("late", "wind"))
+    assert ": label is 'late' there and 'wind' here; " in shell.mistake(f"train run.toml --json {INSTANT}")
+
+
+@pytest.mark.filterwarnings("always::siag.TrainingWarning")
+def test_files_with_labels_of_one_class_alone_are_warned_of(shell):
+    for name in ("a", "b"):
+        Path(f"{name}.csv").write_text("x,y\n1,1\n2,1\n3,1\n")
+    Path("c.csv").write_text("x,y\n1,0\n")
+    words = f"train --loss logistic --json --reports 20 {INSTANT} --stream a.csv"
+    warned = shell(f"{words} --stream b.csv")
+    doubt = (
+        "all labels in the first 1,000 rows of each file are of one class, 1.0: the model can learn nothing but that"
+    )
+    assert (warned.status, len(warned.err), warned.err[0].startswith(f"siag: {doubt}; ")) == (0, 1, True)
+    assert warned.events[0].startswith(f"warning: {doubt}; ")
+    for other in ("--stream c.csv", "--stream b.csv --follow --reports 5"):
+        assert shell(f"{words} {other}").err == []
+
+
+def test_what_a_shell_makes_of_a_pattern_is_met_with_what_to_type(shell):
+    words = "train --loss logistic --stream north.csv south.csv"
+    assert shell.mistake(f"{words} c.csv d.csv").endswith("(c.csv d.csv); repeat --stream before each file")
+    assert shell.mistake(f"{words} c.csv".replace("m n", "m=n")).endswith(" (c.csv); repeat --stream before each file")
+    line = shell.mistake(words)
+    assert line.startswith("south.csv: not TOML: ")
+    assert line.endswith("; repeat --stream before each file")
+    assert "--stream" not in shell.mistake("train south.csv")
+    assert "--stream" not in shell.mistake("train run.toml c.csv")

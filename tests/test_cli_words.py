@@ -18,6 +18,10 @@ def shell(tmp_path, monkeypatch, capsys):
     [
         (f"{DATA} --lr 0.1", "No such option '--lr'. Did you mean --eta?"),
         (f"{DATA} --learning-rate 0.1", "No such option '--learning-rate'. Did you mean --eta?"),
+        (
+            "train --loss logistic --ridge 0.1",
+            "No such option '--ridge'. A loss takes its parameters as --loss \"Logistic(ridge=0.1)\".",
+        ),
         (f"{DATA} --eta 0.1 --method siag", "; did you mean SIAG?"),
         (f"{DATA} --eta 0.1 --method scafold(steps=2)", "; did you mean SCAFFOLD?"),
         ("train --gradient ./job.py:gradient", 'the name of a module, not of its file; write "job:gradient"'),

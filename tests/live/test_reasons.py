@@ -64,6 +64,14 @@ def test_a_failure_has_a_sentence_and_an_alarm(kind, text, alarm):
     assert (failure(kind).text, failure(kind).alarm) == (text, alarm)
 
 
+@pytest.mark.parametrize(
+    ("reports", "learns"), [(1209, "learns nothing from it any more"), (0, "has learned nothing from it")]
+)
+def test_a_worker_that_failed_is_warned_of_in_words_that_are_true(reports, learns):
+    warning = WorkerFailure(0, "a", Failure.OWN_CODE, "why", reports).warning
+    assert warning == f"worker a failed after {reports:,} reports: why; the model {learns}; mend it, or leave it out"
+
+
 def test_the_clearest_failure_is_the_first_with_a_reason_of_its_own():
     vague, gave_up = failure(Failure.GONE), failure(Failure.GAVE_UP)
     own, other = failure(Failure.OWN_CODE, "b"), failure(Failure.OWN_CODE, "c")

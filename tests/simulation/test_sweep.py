@@ -136,6 +136,26 @@ def test_problems_of_the_users_own_that_print_alike_are_not_mistaken_for_one_ano
     assert not np.array_equal(result.runs[0].w, result.runs[1].w)
 
 
+def test_a_method_that_finds_its_steps_runs_once_beside_others_that_are_given_some():
+    automatic, parts = siag.methods.Automatic(), (PROBLEMS[0], [siag.methods.Automatic(), METHODS[0]], ACTIVITIES[0])
+    for steps in ([siag.steps.Constant(0.05)], [siag.steps.Constant(0.05), STEP]):
+        result = siag.sweep(*parts, steps, **SIZE)
+        assert result.steps == ["its own", *map(repr, steps)]
+        table = result.table()
+        assert set(table["step"][table["method"] == repr(automatic)]) == {"its own"}
+        alone = siag.simulate(PROBLEMS[0], automatic, ACTIVITIES[0], **SIZE)
+        assert np.array_equal(result.runs[0].error, alone.error)
+
+
+def test_steps_for_methods_that_find_theirs_and_no_others_mean_what_they_mean_in_simulate():
+    factors = [siag.steps.Constant(0.5), siag.steps.Constant(2.0)]
+    result = siag.sweep(PROBLEMS[0], siag.methods.Automatic(), ACTIVITIES[0], factors, **SIZE)
+    assert result.steps == list(map(repr, factors))
+    one = siag.simulate(PROBLEMS[0], siag.methods.Automatic(), ACTIVITIES[0], factors[1], **SIZE)
+    assert np.array_equal(result.runs[1].error, one.error)
+    assert siag.sweep(PROBLEMS[0], siag.methods.Automatic(), ACTIVITIES[0], **SIZE).steps == ["its own"]
+
+
 def test_one_bar_for_all():
     seen = []
     grid(progress=seen.append)

@@ -9,7 +9,7 @@ import pytest
 import siag
 from siag.foundations.errors import BadInput
 from siag.streams import Follow, Repeated
-from siag.streams.finite import check_finite, is_finite, is_indexed, is_pair, samples_of
+from siag.streams.finite import check_finite, columns_of, is_finite, is_indexed, is_pair, samples_of
 
 
 class Frame:
@@ -306,3 +306,25 @@ def test_masked_numbers_are_refused():
 
 def test_data_of_unknown_length_pass():
     check_finite("stream", Loader())
+
+
+def test_rows_of_a_pair_are_matched_by_position_unless_their_labels_say_otherwise():
+    pandas = pytest.importorskip("pandas")
+    X, y = pandas.DataFrame({"wind": [1.0, 2.0, 3.0]}, index=[7, 8, 9]), pandas.Series([1.0, 2.0, 3.0], index=[7, 8, 9])
+    words = r"^streams\[0\] = .*same labels in another order': must be .*; give y.loc\[X.index\], or reset_index"
+    for other in (y[::-1], y.loc[[8, 7, 9]].to_frame()):
+        with pytest.raises(BadInput, match=words):
+            check_finite("streams[0]", (X, other))
+        check_finite("streams[0]", (X.reset_index(drop=True), other.reset_index(drop=True)))
+        check_finite("streams[0]", (X, other.to_numpy()))
+        check_finite("streams[0]", (X, other.loc[X.index]))
+    for index in ([0, 1, 2], [8, 9, 10], [7, 7, 9], list("abc")):
+        check_finite("streams[0]", (X, y.set_axis(index)))
+
+
+def test_columns_have_names_unless_these_are_numbers():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"wind": [1.0], "rain": [2.0]})
+    assert columns_of(frame) == columns_of((frame, [1.0])) == columns_of(Polars(wind=[1], rain=[2])) == ["wind", "rain"]
+    for other in (frame.set_axis([0, 1], axis=1), frame.wind, frame.to_numpy(), [frame], iter([frame])):
+        assert columns_of(other) == []

@@ -52,6 +52,12 @@ SYNONYMS = {  # what other programs call an option, where a guess by its letters
     **dict.fromkeys(("checkpoint", "checkpoints", "state"), "--folder"),
     **dict.fromkeys(("d", "dim", "features"), "--dimension"),
 }
+OF_A_LOSS = {  # what is a parameter of a loss, and no option
+    "ridge": "Logistic(ridge=0.1)",
+    "intercept": "Logistic(intercept=False)",
+    "delta": "Huber(delta=1.0)",
+    "classes": "Softmax(classes=['a', 'b'])",
+}
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of text.")
 
 
@@ -64,8 +70,7 @@ def main() -> None:
     except click.exceptions.Exit as done:
         sys.exit(done.exit_code)
     except click.NoSuchOption as error:
-        means = SYNONYMS.get(error.option_name.lstrip("-").replace("_", "-"))
-        stop(f"No such option '{error.option_name}'. Did you mean {means}?" if means else error.format_message(), WRONG)
+        stop(_no_such_option(error), WRONG)
     except click.ClickException as error:
         stop(error.format_message(), WRONG)
     except SiagError as error:
@@ -81,6 +86,16 @@ def main() -> None:
         stop(f"not enough memory: {reason}; use fewer workers, dimensions or points", FAILED)
     except OSError as error:
         stop(f"{error.filename or 'output'}: {error.strerror or error}", FAILED)
+
+
+def _no_such_option(error: click.NoSuchOption) -> str:
+    """What may have been meant."""
+    name = error.option_name.lstrip("-").replace("_", "-")
+    if name in SYNONYMS:
+        return f"No such option '{error.option_name}'. Did you mean {SYNONYMS[name]}?"
+    if name in OF_A_LOSS and error.ctx is not None and error.ctx.info_name == "train":
+        return f"No such option '{error.option_name}'. A loss takes its parameters as --loss \"{OF_A_LOSS[name]}\"."
+    return error.format_message()
 
 
 def on_interrupt(words: str) -> None:
@@ -167,8 +182,8 @@ def _sweep(experiment: Experiment, out: Path | None, as_json: bool) -> int:
         print_json({name: values.tolist() for name, values in table.items()})
     else:
         grid = Table("problem", "method", "activity", "step", "error at the end", "± standard error")
-        for run in result.runs:
-            parts = [str(run.about[name]) for name in ("problem", "method", "activity", "step")]
+        for run, step in zip(result.runs, result.steps, strict=True):
+            parts = [*(str(run.about[name]) for name in ("problem", "method", "activity")), step]
             spread = f"{run.standard_error[-1]:.1e}" if run.repeats > 1 else "–"
             grid.add_row(*parts, f"{run.mean[-1]:.4e}", spread)
         rich.print(grid)

@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from siag.cli.options import places
+from siag.cli.options import EACH, places
 from siag.foundations.errors import BadFile, BadInput, Missing
 
 if TYPE_CHECKING:
@@ -79,7 +79,12 @@ class Described:
             return {}
         if ":" in self._file.name and not self._serving and not self._file.exists():
             raise BadFile(f"{self._file}: no such file; for a function of your own give --gradient {self._file}")
-        return read_live(self._file, self._serving)
+        try:
+            return read_live(self._file, self._serving)
+        except BadFile as error:
+            if "streams" not in self._typed or self._file.suffix == ".toml":
+                raise
+            raise BadFile(f"{error}; {EACH}") from None
 
     @cached_property
     def _runs(self) -> tuple[LiveRun, LiveRun]:

@@ -16,6 +16,7 @@ REPEATED = {
     "evaluate": "--evaluate",
     "preload": "--preload",
 }  # one value each time
+EACH = "repeat --stream before each file"
 SIMPLE = (bool, int, float)
 Part = tuple[str, str, type, str]  # an option, the key in the table that it stands for, its type, its help
 PARTS: dict[str, list[Part]] = {  # options that are a part of a table; they are shown above the option of the whole
@@ -97,6 +98,16 @@ class LiveCommand(click.Command):
         if self._more is not None:
             self.params, self._more = [*self.params, *self._more()], None
         return super().get_params(ctx)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """As of any command; a shell may have made several files of the one pattern of an option."""
+        streams = any(each.partition("=")[0] == "--stream" for each in args)
+        try:
+            return super().parse_args(ctx, args)
+        except click.UsageError as error:
+            if streams and type(error) is click.UsageError:  # others have types of their own
+                raise click.UsageError(f"{error.message}; {EACH}", ctx) from None
+            raise
 
 
 def train_options() -> list[click.Parameter]:

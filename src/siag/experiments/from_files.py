@@ -18,6 +18,7 @@ from siag.experiments.references import reference
 from siag.foundations import check
 from siag.foundations.errors import BadFile, BadInput, Missing
 from siag.foundations.types import Floats
+from siag.live.data import one_class
 from siag.losses import Huber, Logistic, Poisson, Softmax, Squared
 from siag.streams import Repeated, labelled
 from siag.streams.batched import stack
@@ -101,6 +102,9 @@ def with_files(fields: dict[str, Any]) -> dict[str, Any]:
         if paths and len(paths) == len(streams):
             first = [list(islice(rows, ROWS)) for rows in labelled(paths, label)]
             fields |= _fitted(named, paths, first, fields.get("w0"))
+            if not wait:  # what grows may have other labels later
+                where = f" in the first {ROWS:,} rows of each file"
+                fields["doubts"] = tuple(one_class(fields["gradient"], [[y for _, y in rows] for rows in first], where))
         else:
             fields["gradient"] = named.made(None)
     return fields
@@ -112,7 +116,7 @@ def _fitted(named: Named, paths: list[Path], first: list[list[Any]], w0: Any) ->
     features = first[0][0][0].size
     size = loss.dimension(features)
     if w0 is not None and np.size(w0) != size:
-        raise BadInput("w0", w0, f"{size} numbers for {features} features", "or leave it out")
+        raise BadInput("w0", w0, f"{size} numbers for {features} feature{'s' * (features > 1)}", "or leave it out")
     w0 = np.zeros(size) if w0 is None else w0
     batches = []
     for path, rows in zip(paths, first, strict=True):

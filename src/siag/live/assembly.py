@@ -192,6 +192,8 @@ class Assembly:
         """
         spec, session = self.spec, self.session
         with self._stack:
+            for doubt in spec.doubts:
+                session.alarm(f"warning: {doubt}")
             carry(session)
             if must_report and session.no_progress:
                 raise SiagError(no_progress(some(session.departures.failures)))
@@ -200,7 +202,7 @@ class Assembly:
         about = {**self._about, "ended": session.why, **ending, "repeats": 1}
         if session.before:
             about["before"] = session.before  # reports of the sessions that this one went on from
-        wrong = [] if session.health is None else list(session.health.texts)
+        wrong = [*spec.doubts, *(() if session.health is None else session.health.texts)]
         wrong = first_of(wrong + [failure.warning for failure in session.departures.failures])
         diverged = [session.why] if session.diverged_at >= 0 else []
         if wrong or diverged:

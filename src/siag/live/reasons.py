@@ -107,7 +107,8 @@ class WorkerFailure:
         """What is told when a run ends without it."""
         what = {Failure.GONE: "is gone", Failure.REFUSED: "was refused"}.get(self.kind, "failed")
         since = f"{what} after {self.reports:,} report{'s' * (self.reports != 1)}: {self.reason}"
-        return f"worker {self.name} {since}; the model has learned nothing new from it; mend it, or leave it out"
+        learns = "learns nothing from it any more" if self.reports else "has learned nothing from it"
+        return f"worker {self.name} {since}; the model {learns}; mend it, or leave it out"
 
 
 def departure(name: str, samples: int, reason: str, others: int, half_life: float) -> str:

@@ -14,8 +14,9 @@ from siag.activity import EveryArrivals, Tick
 from siag.foundations import check
 from siag.foundations.errors import BadInput, Missing
 from siag.foundations.types import Floats
+from siag.live.data import check_epochs, check_streams, doubts_about, known_of_files
 from siag.live.monitor.watch import Watcher
-from siag.live.task import Gradient, Source, Task, check_method, check_stream
+from siag.live.task import Gradient, Source, Task, check_method
 from siag.live.until import Until, until_of
 from siag.losses import Loss
 from siag.methods import SIAG, Automatic, Method, step_of
@@ -26,8 +27,6 @@ from siag.server.parameter_server import STEP_AT_ONCE
 from siag.simulation.metrics import check_evaluate
 from siag.steps import Step
 from siag.storage.urls import is_url
-from siag.streams.finite import is_table_with_labels
-from siag.streams.repeated import never_ends
 
 AnyPath = str | os.PathLike[str]
 LEFT_OUT: Any = None  # filled in, or refused, by `validate`
@@ -84,6 +83,7 @@ class Spec:
     described: tuple[dict[str, Any], dict[str, Any]] | None = (
         None  # `about` and `identity`, without the data they are of
     )
+    doubts: tuple[str, ...] = ()  # what seems to be wrong with the data, seen before it begins
 
     @property
     def n(self) -> int:
@@ -132,7 +132,7 @@ class Spec:
         fixed = self._fixed | {"n": self.n, "d": int(self.w0.size)}
         if self.step.rule(1) is None or not prints_alike(self.step):
             del fixed["step"]  # a run may go on with another
-        fixed |= {"server": repr(self.server), "workers": list(self.names)}
+        fixed |= {"server": repr(self.server), "workers": list(self.names), **known_of_files(self.streams or ())}
         if self.problem is not None and not prints_alike(self.problem):
             del fixed["problem"]
         return fixed
@@ -173,6 +173,7 @@ class Spec:
         w0 = self._start()
         names = self._names(serving)
         check_method(method, self.problem, w0, len(names))
+        doubts = () if self.streams is None else doubts_about(self.gradient, self.streams, int(w0.size))
         linger = None if self.linger == np.inf and serving else self.linger
         for name, value, limit in (
             ("linger", linger, {"low": 0}),
@@ -191,6 +192,7 @@ class Spec:
             record=check.integer("record", self.record),
             evaluate=check_evaluate(self.evaluate),
             until=until_of(self.until, serving or self.streams is not None),
+            doubts=tuple(dict.fromkeys((*self.doubts, *doubts))),
         )
 
     def starting_from(self, w: Floats) -> Spec:
@@ -289,7 +291,7 @@ LOCAL, SERVED = ("gradient", "streams", "pauses", "preload"), ("linger",)  # fie
 
 def fields_of(serving: bool) -> tuple[str, ...]:
     """The fields that the user of `serve`, or of `train`, may give."""
-    others = {*(LOCAL if serving else SERVED), "described"}
+    others = {*(LOCAL if serving else SERVED), "described", "doubts"}
     return tuple(each.name for each in fields(Spec) if each.name not in others)
 
 
@@ -316,26 +318,6 @@ def check_path(name: str, place: object) -> None:
         raise BadInput(name, place, "a path", "give it as text, or leave it out")
 
 
-def check_streams(streams: Any) -> None:
-    """Refuse what is no list of streams."""
-    if isinstance(streams, str | bytes) or not isinstance(streams, Sequence) or not streams:
-        raise BadInput("streams", streams, "a list with one stream for each worker")
-    if is_table_with_labels(streams):
-        raise BadInput("streams", streams, "a list with one stream for each worker", "did you mean [(X, y)]?")
-    for k, stream in enumerate(streams):
-        check_stream(f"streams[{k}]", stream)
-
-
-def check_epochs(streams: Sequence[Any], until: Until | int | None) -> None:
-    """Refuse a stream that never ends in a run that is to end by epochs alone."""
-    if not isinstance(until, Until) or until != Until(epochs=until.epochs) or until.epochs is None:
-        return
-    for k, stream in enumerate(streams):
-        if never_ends(stream):
-            remedy = "end the run by iterations, reports or seconds instead, or as well"
-            raise BadInput(f"streams[{k}]", stream, "data with an end, where a run ends by epochs", remedy)
-
-
 @contextmanager
 def renamed(names: Mapping[str, str], missing: Mapping[str, tuple[str, str]] = {}) -> Iterator[None]:
     """Let a mistake have the name the user wrote, where that is another than the field's.
@@ -354,7 +336,10 @@ def renamed(names: Mapping[str, str], missing: Mapping[str, tuple[str, str]] = {
     except BadInput as error:
         if error.parameter not in names or hasattr(error, "__notes__"):  # a note: it is of the user's own code
             raise
-        raise BadInput(names[error.parameter], error.value, error.allowed, error.remedy) from None
+        name, value = names[error.parameter], error.value
+        if name == "dimension" and isinstance(value, np.ndarray):  # which it stands for
+            value = value.size
+        raise BadInput(name, value, error.allowed, error.remedy) from None
 
 
 def distance_from(optimum: Floats) -> Callable[[Floats], float]:

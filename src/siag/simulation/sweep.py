@@ -5,13 +5,12 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
-import math
 import os
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -30,22 +29,29 @@ from siag.simulation.run import Run, load
 from siag.simulation.simulate import MOST, Job, assemble
 from siag.steps import Step
 
-T = TypeVar("T")
+OWN = "its own"  # the step of a method that finds its steps itself
 
 
 @dataclass(frozen=True, eq=False)
 class Sweep:
-    """What a sweep has shown: a run for every combination, in the order of the grid."""
+    """What a sweep has shown: a run for every combination, in the order of the grid.
+
+    Attributes:
+        runs: the runs.
+        steps: the step of each, as it prints; "its own" of a method that found its steps itself.
+    """
 
     runs: Sequence[Run]
+    steps: Sequence[str]
 
     def table(self) -> dict[str, np.ndarray[Any, Any]]:
         """One tidy table: a row for every combination and recorded point."""
         columns: dict[str, list[Any]] = {}
-        for run in self.runs:
+        for run, step in zip(self.runs, self.steps, strict=True):
             curve: Mapping[str, Floats | Integers] = run.table()
-            for name in ("problem", "method", "activity", "step"):
+            for name in ("problem", "method", "activity"):
                 columns.setdefault(name, []).extend([run.about[name]] * len(run.t))
+            columns.setdefault("step", []).extend([step] * len(run.t))
             for name in ("repeats", "seed"):
                 columns.setdefault(name, []).extend([run.about[name]] * len(run.t))
             columns.setdefault("diverged", []).extend([int((run.diverged >= 0).sum())] * len(run.t))
@@ -74,6 +80,9 @@ def sweep(
     With the same seed all methods see the same samples and all problems the same activity, so that differences are
     those of the combinations. Each result is the one `simulate` gives.
 
+    A method that finds its steps itself, such as `Automatic`, runs once, with its own steps: the steps given are for
+    the other methods. If there is no other, they are for it, as in `simulate`.
+
     Args:
         problem: one, or several.
         method: one, or several.
@@ -100,10 +109,11 @@ def sweep(
     iterations, seed = check.integer("iterations", iterations), check.seed(seed)
     repeats, record = check.integer("repeats", repeats, high=MOST), check.integer("record", record, high=MOST)
     axes = [_axis(*axis) for axis in (("problem", problem), ("method", method), ("activity", activity), ("step", step))]
-    count = math.prod(map(len, axes)) * repeats
+    combinations = _combinations(*axes)
+    count = len(combinations) * repeats
     threads = min(cores() if threads is None else check.integer("threads", threads), count)
     metrics = check_evaluate(evaluate)
-    jobs = [_job(combination, iterations, seed, threads, metrics) for combination in itertools.product(*axes)]
+    jobs = [_job(combination, iterations, seed, threads, metrics) for combination in combinations]
     place = None if folder is None else writable_folder("folder", folder)
     runs = _kept(jobs, repeats, record, place)
     missing = [index for index, run in enumerate(runs) if run is None]
@@ -123,7 +133,8 @@ def sweep(
             progress=progress,
             title=f"{len(missing)} runs",
         )
-    return Sweep([run if run is not None else shelf.done[index] for index, run in enumerate(runs)])
+    whole = [run if run is not None else shelf.done[index] for index, run in enumerate(runs)]
+    return Sweep(whole, [OWN if step is None else repr(step) for *_, step in combinations])
 
 
 def _axis(name: str, values: Any) -> list[Any]:
@@ -138,6 +149,22 @@ def _axis(name: str, values: Any) -> list[Any]:
             raise BadInput(name, value, "different from the others along its axis", "name it once")
         seen[mark] = value
     return kept
+
+
+def _combinations(
+    problems: list[Any], methods: list[Any], activities: list[Any], steps: list[Any]
+) -> list[tuple[Any, ...]]:
+    """The grid; methods that find their steps themselves, among others that do not, take none of those given."""
+    alone = all(map(_finds_steps, methods))
+    return [
+        (problem, method, activity, step)
+        for problem, method, activity in itertools.product(problems, methods, activities)
+        for step in ([None] if _finds_steps(method) and not alone else steps)
+    ]
+
+
+def _finds_steps(method: object) -> bool:
+    return isinstance(method, Method) and method.default_step is not None
 
 
 def _job(combination: tuple[Any, ...], iterations: int, seed: int, threads: int, evaluate: Evaluate) -> Job:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import namedtuple
+from collections import Counter, namedtuple
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
@@ -12,6 +12,7 @@ from siag.foundations.errors import BadInput
 from siag.streams.stream import Stream
 
 NUMBER = (int, float, np.integer, np.floating, np.bool_)  # bool is an int
+IN_ORDER = "give y.loc[X.index], or reset_index(drop=True) on both"
 ROWS = "give rows, for example zip(*columns.values()) in a list"
 
 
@@ -27,7 +28,7 @@ def is_finite(data: object) -> bool:
 
 
 def check_finite(parameter: str, data: Any) -> None:
-    """Refuse data by columns, with masked numbers, without a sample, or pairs of unequal length."""
+    """Refuse data by columns, with masked numbers, without a sample, or pairs of unequal length or order."""
     parts = data if is_pair(data) else (data,)
     sizes = [_length(part) for part in parts]
     if len(set(sizes)) > 1:
@@ -40,6 +41,9 @@ def check_finite(parameter: str, data: Any) -> None:
             raise BadInput(parameter, data, "without masked numbers", "leave their rows out, or fill them")
     if sizes[0] == 0:
         raise BadInput(parameter, data, "data with at least one sample", "or leave this worker out")
+    if len(parts) == 2 and _reordered(*parts):
+        both = "a pair whose indexes hold the same labels in another order"
+        raise BadInput(parameter, both, "a pair (X, y) of rows in the same order", IN_ORDER)
 
 
 def samples_of(data: Any) -> Sequence[Any] | Iterable[Any]:
@@ -83,6 +87,18 @@ def is_table_with_labels(data: object) -> bool:
     return (_dimensions(X), _dimensions(y)) == (2, 1) and len(X) == len(y)
 
 
+def columns_of(data: Any) -> list[Any]:
+    """The names of the columns of a DataFrame, alone or as X of a pair; none where they are only numbered.
+
+    Example:
+        >>> columns_of(np.zeros((2, 3)))
+        []
+    """
+    table = data[0] if is_pair(data) else data
+    names = list(getattr(table, "columns", ())) if _is_array(table) else []
+    return [] if all(isinstance(name, NUMBER) for name in names) else names
+
+
 def is_indexed(samples: object) -> bool:
     """Whether samples can be had by number, and counted."""
     return hasattr(samples, "__getitem__") and _length(samples) is not None
@@ -109,6 +125,14 @@ def _is_array(part: object) -> bool:
 def _dimensions(part: Any) -> int:
     """How many an array has: 2 for a DataFrame, 1 for a Series, 0 for what is no array."""
     return len(getattr(part, "shape", ()))
+
+
+def _reordered(X: Any, y: Any) -> bool:
+    """Whether both have an index, as of pandas, with the same labels in another order."""
+    indexes: list[Any] = [getattr(part, "index", None) for part in (X, y)]  # of a list it is a method
+    if not all(hasattr(index, "equals") for index in indexes):
+        return False
+    return not indexes[0].equals(indexes[1]) and Counter(indexes[0]) == Counter(indexes[1])
 
 
 def _part_of_pair(part: Any) -> Any:

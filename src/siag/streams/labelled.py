@@ -33,12 +33,14 @@ class Columns:
         features: which of them x has, in the order of x.
         label: which of them y is.
         guessed: whether nobody has said so.
+        file: the name of the file they are of, without its folder.
     """
 
     names: tuple[str, ...]
     features: tuple[str, ...]
     label: str
     guessed: bool = False
+    file: str = ""
 
     def __call__(self, row: Any) -> tuple[Floats, Any]:
         """The pair; a `BadLine` says what is wrong with the row."""
@@ -105,7 +107,8 @@ def labelled(
         if set(each.names) != set(first.names):
             columns = f"{', '.join(each.names)}; those of {first.path} are {', '.join(first.names)}"
             raise BadFile(f"{each.path}: its columns are {columns}; they must be the same")
-    return [each.stream(Columns(each.names, features, y, label is None), wait) for each in found]
+    guessed = label is None
+    return [each.stream(Columns(each.names, features, y, guessed, os.path.basename(each.path)), wait) for each in found]
 
 
 @dataclass(frozen=True)

@@ -164,11 +164,17 @@ def read_again(stream: Any, worker: int, seed: int) -> Any:
 
 def never_ends(stream: Any) -> bool:
     """Whether it is known to have no end: a file that is waited for, `count`, `cycle` or `repeat` of `itertools`."""
-    while isinstance(stream, Batched | Buffered | Paced | Repeated):
-        stream = stream.data if isinstance(stream, Repeated) else stream.stream
+    stream = data_within(stream)
     if isinstance(stream, LineStream):
         return stream.wait
     return isinstance(stream, count | cycle) or (isinstance(stream, repeat) and length_hint(stream, -1) < 0)
+
+
+def data_within(stream: Any) -> Any:
+    """What is read, without the streams around it; a function has not made its stream yet."""
+    while isinstance(stream, Batched | Buffered | Paced | Repeated):
+        stream = stream.data if isinstance(stream, Repeated) else stream.stream
+    return stream
 
 
 def repeated_within(stream: Any) -> Repeated | None:

@@ -1,0 +1,126 @@
+"""The data of all workers, looked at together before a run."""
+
+import numpy as np
+import pytest
+from jobs import Notes, pull
+
+import siag
+from instant import Instant
+from siag.live.spec import Spec
+from siag.losses import Logistic, Softmax, Squared
+from siag.streams import Batched, Follow, Repeated, labelled
+
+STEP = siag.steps.Constant(0.1)
+
+
+def spec(*streams, gradient=pull, d=3):
+    return Spec(gradient=gradient, streams=streams, w0=np.zeros(d), step=STEP).validate()
+
+
+@pytest.fixture
+def frame():
+    pandas = pytest.importorskip("pandas")
+    return pandas.DataFrame(np.arange(12.0).reshape(4, 3), columns=["a", "b", "c"])
+
+
+def test_frames_with_columns_in_another_order_are_refused(frame):
+    y, turned = np.ones(4), frame[["c", "b", "a"]]
+    words = r"^column 1 is 'a' in streams\[0\] and 'c' in streams\[1\]; give all frames the same columns in the same or"
+    for pair in (
+        (frame, turned),
+        ((frame, y), (turned, y)),
+        (Repeated((frame, y)), Batched((turned, y), 2)),
+    ):
+        with pytest.raises(siag.Unsuitable, match=words):
+            spec(*pair)
+    with pytest.raises(siag.Unsuitable, match=words):
+        siag.train(Squared(intercept=False), [(frame, y), (turned, y)], np.zeros(3), runtime=Instant())
+
+
+def test_frames_with_other_columns_are_refused(frame):
+    words = r"^column 3 is 'c' in streams\[1\] and missing in streams\[3\]; give all"
+    with pytest.raises(siag.Unsuitable, match=words):
+        spec([1.0], frame, frame, frame[["a", "b"]])
+    with pytest.raises(siag.Unsuitable, match=r"^column 2 is 'b' in streams\[0\] and 'x' in streams\[1\]; give all"):
+        spec(frame, frame.rename(columns={"b": "x"}))
+
+
+def test_columns_are_compared_where_they_have_names(frame):
+    numbered = frame.set_axis([2, 1, 0], axis=1)
+    for streams in ((frame, frame.copy()), (frame, frame.to_numpy()), (frame, numbered), (numbered, numbered[[0, 1]])):
+        assert spec(*streams).n == 2
+
+
+def test_a_folder_knows_files_by_their_names_labels_and_features(tmp_path):
+    path = tmp_path / "shop.csv"
+    path.write_text("price,sold,area\n1,1,2\n")
+    (read,) = labelled([path], "sold")
+    known = {"files": ["shop.csv", None], "label": "sold", "row of features": ["price", "area"]}
+    assert spec(Repeated(read), [1.0]).identity.items() >= known.items()
+    assert spec(*labelled([path, path], "sold", wait=True)).identity["files"] == ["shop.csv", "shop.csv"]
+    assert "files" not in spec([1.0], Follow(path)).identity
+    assert "files" not in spec(Repeated(read)).about
+
+
+WORDS = "are of one class, {}: the model can learn nothing but that; add samples of another class, or check what is giv"
+
+
+@pytest.mark.parametrize(
+    ("loss", "labels", "shown"),
+    [
+        (Logistic(), ([1, 1], [1, 1, 1]), "1"),
+        (Logistic(ridge=0.1, intercept=False), ([True], [1.0]), "True"),
+        (Logistic(), ([0, 0], [-1]), "0"),
+        (Softmax(["cat", "dog"]), (["cat"], ["cat", "cat"]), "'cat'"),
+    ],
+)
+def test_labels_of_one_class_alone_are_doubtful(loss, labels, shown):
+    streams = [(np.ones((len(y), 2)), np.array(y)) for y in labels]
+    (doubt,) = spec(*streams, gradient=loss).doubts
+    assert doubt.startswith(f"all labels {WORDS.format(shown)}")
+
+
+def test_labels_in_frames_are_seen_too(frame):
+    assert spec((frame, frame.a > 4), Batched((frame, [1, 1, 1, 1]), 2), gradient=Logistic()).doubts == ()
+    (doubt,) = spec((frame, frame.a < 20), Batched((frame, [1, 1, 1, 1]), 2), gradient=Logistic()).doubts
+    assert doubt.startswith("all labels are of one class, True: ")
+
+
+@pytest.mark.parametrize(
+    ("loss", "streams"),
+    [
+        (Logistic(), [(np.ones((2, 2)), np.zeros(2)), (np.ones((2, 2)), np.ones(2))]),  # one class a worker is usual
+        (Softmax([1, 2]), [(np.ones((2, 2)), np.array([1, 2]))]),
+        (Softmax(["a", "b"]), [(np.ones((1, 2)), np.array(["a"])), (np.ones((1, 2)), np.array([1.0]))]),
+        (Logistic(), [(np.ones((2, 2)), np.ones(2)), iter([([1.0, 1.0], 0)])]),  # nobody knows what will come
+        (Logistic(), [(np.ones((2, 2)), ["a", "a"])]),  # refused later
+        (Logistic(), [(np.ones((2, 2)), [1, [1, 1]])]),
+        (Squared(), [(np.ones((2, 2)), np.ones(2))]),
+    ],
+)
+def test_labels_of_several_classes_or_unknown_ones_are_not_doubtful(loss, streams):
+    assert spec(*streams, gradient=loss).doubts == ()
+
+
+def test_a_table_that_seems_to_be_transposed_is_doubtful(frame):
+    words = "; if its columns are the samples, give its transpose"
+    table = np.ones((4, 500))
+    assert spec(table).doubts == (f"streams[0] has 4 samples of 500 numbers for 3 parameters{words}",)
+    several = spec([1.0], type(frame)(table), Batched(table, 2)).doubts
+    assert several == (f"streams[1] has 4 samples of 500 numbers for 3 parameters (1 more like it){words}",)
+    for fine in (table.T, np.ones((7, 500)), np.ones((4, 30)), np.ones((4, 50, 50)), (table, np.ones(4)), [table]):
+        assert spec(fine).doubts == ()
+
+
+def test_doubts_are_told_when_a_run_begins_and_warned_of_when_it_ends(capsys):
+    notes, streams = Notes(), [(np.ones((4, 2)), np.ones(4))] * 2
+    given = {"until": 20, "runtime": Instant(), "progress": notes}
+    with pytest.warns(siag.TrainingWarning, match="^all labels are of one class, 1.0: "):
+        run = siag.train(Logistic(), streams, np.zeros(3), **given)
+    (doubt,) = run.warnings
+    assert notes.events[0] == f"warning: {doubt}"
+    with pytest.warns(siag.TrainingWarning):
+        siag.train(Logistic(), streams, np.zeros(3), **given | {"progress": None})
+    assert capsys.readouterr().err == f"siag: warning: {doubt}\n"
+    once = spec(*streams, gradient=Logistic())
+    assert once.validate().doubts == once.without_data().doubts == once.doubts == (doubt,)

@@ -307,4 +307,6 @@ def test_a_loss_that_falls_without_end_is_no_excuse_for_going_away():
     for k in range(4 * BUSY * OFTEN):
         report(server, 0, [1.0, 0.0], loss=1.0 - 0.1 * k)
         health.look(0.0, regular=False)
-    assert "w goes straight away" in health.look(0.0, last=True)[0]
+    endless, astray = health.look(0.0, last=True)
+    assert endless.startswith("the loss falls without end, from 1 to -3")
+    assert "w goes straight away" in astray

@@ -37,6 +37,13 @@ def squared(w, sample):
     return 0.5 * float(miss * miss), miss * np.append(x, 1.0)
 
 
+def cross_entropy(w, sample):
+    """For labels 0 and 1."""
+    x, y = sample
+    margin = x @ w[:3] + w[3]
+    return np.logaddexp(0.0, margin) - y * margin, (0.5 + 0.5 * np.tanh(margin / 2) - y) * np.append(x, 1.0)
+
+
 class Frame:
     """What a DataFrame has that matters here: it iterates over names of columns, and knows its rows."""
 
@@ -93,7 +100,6 @@ RIGHT = {  # the call, and whether w is right
         lambda: go(Logistic(ridge=0.1), [(A[0], np.ones(N)), labelled((0, 1), 2)]),
         lambda w: np.isfinite(w).all() and w[2] > 0.1,
     ),
-    "one class only": (lambda: go(Logistic(ridge=0.1), [(A[0], np.ones(N)), (B[0], np.ones(N))]), lambda w: w[3] > 1.0),
     "features of 10⁶": (
         lambda: go(Squared(), [(1e6 * x, y) for x, y in (A, B)]),
         lambda w: near(w[:3] * 1e6, BEST[:3]),
@@ -126,6 +132,22 @@ def test_a_sample_with_nan_is_refused_and_counted():
 
 
 WARNED = {  # the call, and what is said
+    "one class only": (
+        lambda: go(Logistic(), [(A[0], np.ones(N)), (B[0], np.ones(N))]),
+        "all labels are of one class, 1.0: the model can learn nothing but that; add samples of another class",
+    ),
+    "columns for rows": (
+        lambda: go(lambda w, column: w - column[:4], [A[0].T, B[0].T]),
+        "streams.0. has 3 samples of .* if its columns are the samples, give its transpose",
+    ),
+    "labels 0 and 1 where −1 and 1 are expected": (
+        lambda: go(lambda w, s: -s[1] / (1 + np.exp(s[1] * (s[0] @ w[:3]))) * np.append(s[0], 0.0), both((0, 1))),
+        "of the first 20 gradients are zero: .* check that labels are those that the gradient is for",
+    ),
+    "labels −1 and 1 where 0 and 1 are expected": (
+        lambda: go(cross_entropy, both((-1, 1))),
+        "the loss falls without end, .* it has no minimum for these samples; check that labels are",
+    ),
     "one feature of 10⁶": (
         lambda: go(Squared(), [(x * [1e6, 1.0, 1.0], y) for x, y in (A, B)]),
         "derivatives by parameter 0 are .* times as large .* scale the features",

@@ -112,7 +112,7 @@ class Twin:
         if h > 0:
             if h != self.h.get(i):
                 self.ever.append(h)
-                self.news |= i not in self.met or (len(self.ever) == 6 and self.n - len(self.gone) < 8)
+                self.news |= i not in self.met or len(self.ever) == 6
             self.met.add(i)
             self.h[i] = h
 
@@ -136,9 +136,7 @@ class Twin:
         moved = np.linalg.norm(self.w - self.w0)
         if moved > 0:
             self.r = max(self.r, 1.5 * self.S / moved)
-        if self.news and len(self.h) >= n / 2 and n >= 8:
-            self.r = max(self.r, 0.3 * np.linalg.norm(mean) / L)
-        if self.news and len(self.h) >= n / 2 and n < 8 and len(self.ever) >= 6:
+        if self.news and len(self.h) >= n / 2 and len(self.ever) >= 6:
             self.r = max(self.r, 0.3 * min(np.linalg.norm(mean), moved / self.H) / max(L, np.mean(self.ever)))
         self.news, r = False, self.r
         self.V += r**2 * G**2 * (1 + a)

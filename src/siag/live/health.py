@@ -34,7 +34,8 @@ SHORTER, STRAIGHT = 0.5, 0.9  # times as long as the first; the cosine between a
 AWAY = 30.0  # times as long as the first ones that gradients are where w goes away …
 FAR = 1e-3  # … and times 1 + ‖w_0‖ that it must be off
 STEADY = 0.7  # times as long as the one before a move must be, to lead anywhere
-ENDLESS = 10.0  # times its first value below 0 that a loss falls only if it has no minimum
+ENDLESS = 10.0  # times its first value that a loss is below 0 where it has no minimum …
+ON = 1.3  # … and times what it was when there were half as many versions
 PART = 0.25  # of the first gradients that are zero, though others are not
 NAMED, OTHERS = 3, "others"  # workers that the same is said of, one by one, and the name of the rest
 UNCHOSEN = "check the sign of the gradient, and scale the features"
@@ -77,6 +78,7 @@ class Health:
         self._start = self._w()
         self._before, self._looked = self._start, server.version
         self._trail = [(server.version, self._start)]  # versions, and where w was
+        self._losses = [math.nan]  # and how low the loss was
         self._moves: list[Floats] = []  # the last ones …
         self._lengths: list[float] = []  # … and how long more of them were
         self._largest: Floats = np.zeros(len(self._start))  # derivative by each parameter that was seen
@@ -125,6 +127,7 @@ class Health:
             yield from self._dominated(members, now)
             yield from self._uneven()
             if last:
+                yield from self._endless(members)
                 yield from self._astray(members)
         yield from _partly_zero(members)
         zero = [each for each in members if each.reports >= KNOWN and each.largest == 0.0]
@@ -172,6 +175,14 @@ class Health:
         """Remember where w was when there were half as many versions, a quarter and so on."""
         if self._server.version >= 2 * max(1, self._trail[-1][0]):
             self._trail = [*self._trail[-BLOCK:], (self._server.version, self._w())]
+            self._losses = [*self._losses[-1:], _loss(self._server.members)]
+
+    def _endless(self, members: list[Member]) -> Iterator[Warned]:
+        """At the end of a run: the loss is far below 0, and further than when there were half as many versions."""
+        start, before, now = _start_loss(members), self._losses[0], _loss(members)
+        if now < -ENDLESS * start and now < ON * before < 0.0:
+            what = f"the loss falls without end, from {start:.4g} to {now:.4g}: it has no minimum for these samples"
+            yield Warned(Kind.LOSS, "", f"{what}; check that labels are those that it is for")
 
     def _astray(self, members: list[Member]) -> Iterator[Warned]:
         """At the end of a run: w went straight on, while versions doubled four times, and gradients are as long."""
@@ -259,10 +270,21 @@ def _risen(members: list[Member]) -> float:
     return float(np.mean(told)) if told else math.nan
 
 
+def _loss(members: list[Member]) -> float:
+    """That of new samples, on average; NaN if it is not known."""
+    told = [member.loss for member in members if member.losses >= KNOWN]
+    return float(np.mean(told)) if told else math.nan
+
+
+def _start_loss(members: list[Member]) -> float:
+    """How large the loss of the very first samples was, on average; NaN if it is not known."""
+    told = [abs(member.start_loss) for member in members if member.losses >= KNOWN]
+    return float(np.mean(told)) if told else math.nan
+
+
 def _better(members: list[Member]) -> bool:
     """Whether the loss falls, and not without end."""
-    start = [abs(member.start_loss) for member in members if member.losses >= KNOWN]
-    return _risen(members) < 0.0 and _risen(members) > -ENDLESS * float(np.mean(start))
+    return _risen(members) < 0.0 and _loss(members) > -ENDLESS * _start_loss(members)
 
 
 def _worse(members: list[Member]) -> Iterator[Warned]:

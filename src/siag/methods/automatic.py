@@ -19,9 +19,8 @@ from siag.problems.points import along
 from siag.steps import Constant, Step, Switched
 
 GROWTH = 1.5  # of r over S/‖w − w_0‖, which bounds the distance to the optimum from below
-FIRST = 0.3  # of ‖ḡ‖/L, which does too, on quadratics
-MANY = 8  # workers: the latest direction and curvatures of fewer are mostly noise, if those are of single samples
-FEW = 6  # curvatures must have been measured where workers are not many: that of one sample may be as small as 0
+FIRST = 0.3  # of the length of a mean gradient over a curvature, which does too, on quadratics
+FEW = 6  # curvatures that must have been measured before they set r: that of one sample may be as small as 0
 TIMES = 2.0  # the factor of r²/√V
 LEAST = 0.5  # over k: the least share of the newest iterate in the mean
 SCALE = Constant(1.0)  # the step it is given by default: its own, as they are
@@ -46,7 +45,7 @@ class Automatic(Aggregated):
     which takes one gradient more. Both gradients are of one sample, so however short the way is, h_i has no noise.
     The server has heard m workers; a is the root mean square age of their rows, G = ‖Σ g_i‖/m, L the mean of the h_i:
 
-        r   ← max(r, 1.5 S/‖w − w_0‖),  and when a first h_i comes and half have sent one, r ← max(r, 0.3 ‖ḡ‖/L)
+        r   ← max(r, 1.5 S/‖w − w_0‖)
         V   ← V + r² G² (1 + a)
         η   = min(2 r²/√(V + r² G² (1 + a)²), 1/(L (1 + a))),  before there is an h_i 2 r²/√V
         S   ← S + η (⟨ḡ, w_0⟩ − (1/n) Σ b_i)
@@ -57,12 +56,14 @@ class Automatic(Aggregated):
     counting k r²/G: later ones more, those along long gradients less. It begins anew when a worker is first heard, and
     its newest part is at least 1/(2k), so that it never freezes where gradients vanished for a while. Workers read w.
 
-    r never shrinks, but with few workers and single samples ḡ is mostly noise and an h_i may be nearly 0. So with fewer
-    than 8 workers the h_i set r only once six have come in all, a worker's being new if it differs from its last, and
-    by what has less noise: with M the mean of all that ever came, and ‖w − w_0‖/H, H = Σ η so far, the length of the
-    mean of all directions,
+    Curvatures set r, too, at once near the distance to go: when a worker's first h_i comes, or the sixth of all, and
+    half of the workers have sent one,
 
-        when a worker's first h_i or the sixth of all comes, r ← max(r, 0.3 min(‖ḡ‖, ‖w − w_0‖/H)/max(L, M)).
+        r   ← max(r, 0.3 min(‖ḡ‖, ‖w − w_0‖/H)/max(L, M)).
+
+    r never shrinks, but of single samples ḡ is mostly noise, and an h_i may be nearly 0. So M is the mean of all h_i
+    that ever came, a worker's being new if it differs from its last, and ‖w − w_0‖/H, H = Σ η so far, the length of the
+    mean of all directions. Both have less noise than L and ḡ.
 
     A stream that drifts is not followed: steps shrink for good. Use `SIAG` with `Constant` there.
 
@@ -250,7 +251,7 @@ def take_curvature_too(state: Steered, i: int, message: Floats, age: int) -> Non
         if message[d + 1] != state.bends[i]:
             state.sums[EVER] += message[d + 1]
             state.counts[CAME] += 1
-            if not state.met[i] or (state.counts[CAME] == FEW and rows_left(rows) < MANY):
+            if not state.met[i] or state.counts[CAME] == FEW:
                 state.counts[NEWS] = 1
             state.met[i] = True
         set_bend(state, i, message[d + 1])
@@ -265,12 +266,9 @@ def size_of_step(state: Steered, factor: float, length: float, along: float, mov
     bend = sums[BENT] / counts[KNOWN] if counts[KNOWN] > 0 else 0.0
     if moved > 0.0:
         sums[REACH] = max(sums[REACH], GROWTH * sums[PROGRESS] / moved)
-    if counts[NEWS] == 1 and 2 * counts[KNOWN] >= left and bend > 0.0:
-        if left >= MANY:
-            sums[REACH] = max(sums[REACH], FIRST * length / left / bend)
-        elif counts[CAME] >= FEW and moved > 0.0:
-            slope = min(length / left, moved / sums[LENGTHS])
-            sums[REACH] = max(sums[REACH], FIRST * slope / max(bend, sums[EVER] / counts[CAME]))
+    if counts[NEWS] == 1 and 2 * counts[KNOWN] >= left and counts[CAME] >= FEW and bend > 0.0 and moved > 0.0:
+        slope = min(length / left, moved / sums[LENGTHS])
+        sums[REACH] = max(sums[REACH], FIRST * slope / max(bend, sums[EVER] / counts[CAME]))
     counts[NEWS] = 0
     counts[STEPS] += 1
     reach = sums[REACH]

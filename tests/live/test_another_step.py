@@ -256,7 +256,7 @@ def test_where_the_newest_file_is_damaged_the_run_before_goes_on(damaged):
 
 
 def test_where_the_newest_file_is_damaged_and_only_it_was_of_this_run_both_are_said(damaged):
-    with pytest.raises(siag.SiagError, match="cut short, no save in it is intact; .*(method|step) is"):
+    with pytest.raises(siag.SiagError, match=r"cut short, no save in it is intact; .*(method|step) is"):
         siag.train(until=120, **damaged)
 
 

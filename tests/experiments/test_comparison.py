@@ -11,6 +11,7 @@ from compared import CLOCK, PROBLEM, row_of
 import siag
 from siag.activity import Everyone, Nonuniform, Recorded, Uniform
 from siag.experiments.comparison import compare
+from siag.experiments.comparison.result import best_first
 
 pytestmark = pytest.mark.usefixtures("compiled_here")
 
@@ -122,6 +123,32 @@ def test_local_steps_take_their_time_on_a_clock(found):
     assert local.run.time[:, -1].mean() == pytest.approx(5 * plain.run.time[:, -1].mean(), rel=0.1)
 
 
+def test_ranked_at_equal_samples_steps_are_found_for_these_and_nobody_has_more(found):
+    by_samples = siag.compare(
+        PROBLEM,
+        ["sIAG", "FedAvg", "IAG"],
+        {"uneven": Nonuniform(2, 12)},
+        iterations=600,
+        repeats=12,
+        claims=False,
+        axis="samples",
+    )
+    plain, local, exact = by_samples.ran("uneven")
+    assert (plain.run.t[-1], exact.run.t[-1]) == (600, 600)  # exact gradients are no samples
+    assert 115 <= local.run.t[-1] <= 120
+    assert local.run.samples[:, -1].mean() <= plain.run.samples[:, -1].mean()
+    rows = best_first([by_samples.row(entry) for entry in by_samples.entries], "samples")
+    assert [row["method"] for row in rows[-1:]] == ["IAG"]
+    assert rows[0]["samples"] < rows[1]["samples"]
+    assert by_samples.row(local)["samples"] == local.run.mean[-1]  # at the end, for which its step was found
+    assert f"fall={local.run.t[-1] / 10:g}" in local.run.about["method"]
+
+
+def test_an_axis_that_there_is_not_is_refused():
+    with pytest.raises(siag.BadInput, match="axis = 'epochs'"):
+        siag.compare(PROBLEM, ["sIAG"], axis="epochs")
+
+
 def test_a_recorded_activity_that_is_too_short_is_listed_with_the_reason():
     short = Recorded.of(Uniform(3), PROBLEM.n, 20, seed=2)
     found = compare(PROBLEM, ["sIAG"], {"short": short, "all": Everyone()}, iterations=50, repeats=2, claims=False)
@@ -132,7 +159,7 @@ def test_a_recorded_activity_that_is_too_short_is_listed_with_the_reason():
 def test_what_was_compared_is_said_with_all_parameters(found, written):
     folder, page = written
     eta = found.ran("clock")[2].tuned.eta
-    assert found.compared["methods"]["FedAvg"].startswith("FedAvg(steps=5, size=0.2·η, gradients='sample'")
+    assert found.compared["methods"]["FedAvg"].startswith("FedAvg(steps=5, size=0.2·η, fall=60.0, gradients='sample'")
     assert found.compared["methods"]["FedAvg"].endswith(f"{eta:.3g} (clock)")
     assert "Harmonic(beta=60.0·η, gamma=60.0)" in found.compared["methods"]["sIAG"]
     assert found.compared["methods"]["SAG"] == f"{siag.methods.SAG()!r}; it ran nowhere"

@@ -52,7 +52,7 @@ METHODS = [
     (SGD(), Constant(0.02)),
     (LAG(), Constant(0.1)),
     (VARIATES, Constant(1.0)),
-    (FedAvg(steps=3, size=0.02), Constant(1.0)),
+    (FedAvg(steps=3, size=0.02, fall=50.0), Constant(1.0)),
     (CurvatureIAG(wait=0.3), Constant(0.1)),
     (Averaged(SIAG()), Constant(0.02)),
     (Prox(SIAG(), l1=0.05), Constant(0.02)),

@@ -11,7 +11,7 @@ from siag.methods import IAG, advance, fade, receive
 from siag.methods.fedavg import FedAvg
 from siag.methods.mifa import MIFA
 from siag.problems import Ridge
-from siag.steps import Constant
+from siag.steps import Constant, Harmonic
 from siag.theory import local_fixed_point, quadratics
 
 BOWL = Bowl(np.random.default_rng(0).random((5, 3)), np.array([0.5, 1.0, 2.0]))
@@ -55,6 +55,22 @@ def test_who_is_absent_counts_with_its_latest_update():
             updates[i] = w - y
         w = w - 0.5 * updates.mean(axis=0)
     assert np.allclose(run.w[0], w, rtol=1e-13)
+
+
+def test_with_steps_that_fall_it_is_the_algorithm_of_its_paper():
+    """G_i = (w − y_i)/η_t with the η_t of the round it is from, and w ← w − η_t mean G with that of now."""
+    method, active = MIFA(steps=3, size=0.2, fall=2.0), [[0, 1, 2, 3, 4], [1], [], [0, 1], [4], [2]]
+    run = simulate(BOWL, method, Recorded(active), Harmonic(2.0, 2.0), iterations=6, w0=np.ones(3))
+    w, G = np.ones(3), np.zeros((5, 3))
+    for t, workers in enumerate(active):
+        eta = 0.2 * 2.0 / (t + 2.0)
+        for i in workers:
+            y = w.copy()
+            for _ in range(3):
+                y = y - eta * BOWL.gradient(i, y)
+            G[i] = (w - y) / eta
+        w = w - eta * G.mean(axis=0)
+    assert np.allclose(run.w[0], w, rtol=1e-12)
 
 
 @pytest.mark.filterwarnings("ignore::siag.DivergenceWarning")

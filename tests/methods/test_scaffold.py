@@ -166,7 +166,7 @@ def test_without_a_worker_that_has_left_for_good_it_finds_the_optimum_of_the_oth
 def test_unequal_speeds_do_not_bias_it_when_reports_are_old(option, eta):
     clock = Clock(Exponential(1.0), slowness=np.linspace(1, 10, 10), server=EveryArrivals(1))
     method = SCAFFOLD(steps=5, size=SIZE, gradients="exact", option=option)
-    run = siag.simulate(DRIFTING, method, clock, Constant(eta), iterations=10_000, record=2)
+    run = siag.simulate(DRIFTING, method, clock, Constant(eta), iterations=20_000, record=2)
     assert run.error[0, -1] < 1e-20
 
 

@@ -75,12 +75,12 @@ def test_the_noise_is_the_papers_formula(problem, seed):
             assert noise == pytest.approx(expected, rel=1e-12)
 
 
-def test_the_noise_constant_is_that_of_the_notes():
-    centers = np.array([[0.0, 0.0], [2.0, 0.0]])  # w* = (1, 0), both at distance 1
-    additive = LeastSquares(centers, p=3, noise=0.5).constants().sigma2
-    assert additive == pytest.approx(0.25 * 3 * 2 + 2 * 3 * 3 * 1.0)
-    multiplicative = LeastSquares(np.zeros((2, 2)), p=3, noise=0.0).constants().sigma2
-    assert multiplicative == 2 * 3 * 3
+@pytest.mark.parametrize(("apart", "noise"), [(0.0, 0.0), (0.0, 3.0), (0.3, 0.1), (1.0, 0.5), (4.0, 2.0)])
+def test_no_smaller_noise_constant_would_do(apart, noise):
+    problem = LeastSquares(np.array([[1.0 - apart, 0.0], [1.0 + apart, 0.0]]), p=3, noise=noise)
+    away = np.append(np.geomspace(1e-3, 1e6, 20_001), 0.0)
+    ratios = [problem.noise_at([1.0 + r, 0.0]).max() / (1 + r * r) for r in away]
+    assert max(ratios) == pytest.approx(problem.constants().sigma2, rel=1e-6)
 
 
 @pytest.mark.parametrize("sampler", ["exact", "literal"])

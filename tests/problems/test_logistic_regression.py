@@ -125,6 +125,26 @@ def test_assumption_2_holds_with_the_constant_given(problem, seed):
             assert noise <= limit * (1 + 1e-12)
 
 
+def test_the_noise_constant_is_less_than_four_times_the_smallest():
+    """Searched for far and near, in 208 directions."""
+    for seed in range(5):
+        problem = LogisticRegression.random(n=3, d=4, m=30, heterogeneity=0.5, regularization=0.1, seed=seed)
+        rng, needed = np.random.default_rng(seed), 0.0
+        for i in range(problem.n):
+            for way in [*rng.normal(size=(200, 4)), *np.eye(4), *-np.eye(4)]:
+                for far in np.geomspace(0.05, 20.0, 25):
+                    each = losses_gradients(problem, i, problem.optimum + far * way / np.linalg.norm(way))
+                    noise = ((each - each.mean(axis=0)) ** 2).sum(axis=1).mean()
+                    needed = max(needed, noise / (1 + far * far))
+            each = losses_gradients(problem, i, problem.optimum)
+            needed = max(needed, ((each - each.mean(axis=0)) ** 2).sum(axis=1).mean())
+        assert needed <= problem.constants().sigma2 <= 4.0 * needed
+
+
+def test_one_point_a_worker_is_an_exact_gradient():
+    assert LogisticRegression.random(n=3, d=4, m=5).by_sample().constants().sigma2 == 0.0
+
+
 def drawn(problem, i, w, count):
     """(count, d) stochastic gradients of worker i."""
     out, rng, root, oracle = np.empty((count, problem.d)), blank(), key(6, 0, SAMPLES), problem.oracle()

@@ -62,7 +62,8 @@ def test_the_right_sides_are_those_of_the_paper(activity):
     T = activity.bound(N) if T is None else T
     E = siag.theory.exact_error(PROBLEM, siag.methods.SIAG(), activity, STEP, iterations=ITERATIONS, record=5000).error
     worst = max(((PROBLEM.centers.mean(axis=0) - center) ** 2).sum() for center in PROBLEM.centers)
-    sigma2 = max(2 * P * (D + 1), NOISE**2 * P * D + 2 * P * (D + 1) * worst)
+    a, b = P * (D + 1), P * (D + 1) * worst + NOISE**2 * P * D
+    sigma2 = (a + b + np.sqrt((a - b) ** 2 + 4 * a**2 * worst)) / 2  # the largest (a(r + √worst)² + …)/(1 + r²)
     mu = L = float(P)
     C_L = 20 * L**2 + 2 * sigma2 / N
     for k, t in enumerate(found.t):

@@ -37,6 +37,10 @@ class Activity(ABC):
     def moments(self, n: int) -> Moments:
         """The moments of the gaps."""
 
+    def paced(self, gradients: int) -> Activity:
+        """The same for reports that take so many gradients each: another where gradients take time."""
+        return self
+
     def reuse(self, n: int, average: int = 1) -> Floats:
         """(n,) E[U_i²]/E[G_i], U_i being the sum of a gradient's weights in row i over all iterations.
 

@@ -40,6 +40,7 @@ class Agenda(NamedTuple):
     slowness: Floats  # (n,)
     compute: Law
     travel: Law
+    gradients: int  # that a report takes
     k: int  # the server steps after k arrivals; 0: by ticks
     tick: float
     barrier: bool  # whether workers wait for the step before they read again
@@ -62,6 +63,7 @@ def agenda(
     key: Rng,
     slowness: Floats,
     laws: tuple[Law, Law],
+    gradients: int,
     server: tuple[int, float, bool],
     availability: tuple[float, float],
     recorded: tuple[Floats, Integers],
@@ -74,6 +76,7 @@ def agenda(
         slowness=slowness,
         compute=laws[0],
         travel=laws[1],
+        gradients=gradients,
         k=server[0],
         tick=server[1],
         barrier=server[2],
@@ -151,10 +154,13 @@ def returns(state: Agenda, i: int, time: float) -> float:
 
 @compiled
 def takes(state: Agenda, i: int) -> float:
-    """How long it is from worker i's next read to its report."""
+    """How long it is from worker i's next read to its report, of as many gradients as that takes."""
     rewind(state.rng, state.key, i, state.tasks[i])
     state.tasks[i] += 1
-    return float(state.slowness[i] * duration(state.rng, state.compute) + duration(state.rng, state.travel))
+    computing = 0.0
+    for _ in range(state.gradients):
+        computing += duration(state.rng, state.compute)
+    return float(state.slowness[i] * computing + duration(state.rng, state.travel))
 
 
 @compiled

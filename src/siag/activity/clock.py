@@ -8,7 +8,7 @@ age is never guessed.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -66,7 +66,8 @@ NOT_RECORDED = (np.empty(0), np.zeros(1, np.int64))
 class Clock(Timed):
     """Workers and a server in simulated time.
 
-    Worker i reads w, computes and travels for slowness_i · compute + travel seconds, reports, and reads again. Its k-th
+    Worker i reads w, computes and travels for slowness_i · compute + travel seconds, reports, and reads again; where a
+    report takes K gradients, `compute` is drawn K times. Its k-th
     time is a function of (seed, repeat, i, k) alone, so that different servers see the same workers.
 
     Args:
@@ -75,6 +76,8 @@ class Clock(Timed):
         server: when the server steps: `EveryArrivals(k)`, `Tick(seconds)` or `WaitForAll()`.
         slowness: by how much a worker's compute times are longer; one number, or one for each worker.
         availability: `OnOff(on, off)`, or `None` if workers are always there. One that goes away finishes first.
+        gradients: how many a report takes, each a draw of `compute`; `None`: as many as the method's workers compute, K
+            for K local steps. 1 lets a report take as long as a gradient, whatever is computed.
 
     Example:
         >>> from siag.activity import Exponential
@@ -87,6 +90,7 @@ class Clock(Timed):
     server: EveryArrivals | Tick | WaitForAll = AT_ONCE
     slowness: float | Sequence[float] = 1.0
     availability: OnOff | None = None
+    gradients: int | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.slowness, list | tuple | np.ndarray):
@@ -101,6 +105,8 @@ class Clock(Timed):
                 raise BadInput(name, getattr(self, name), f"one of {kinds}".replace("siag.activity.", ""))
         if self.availability is not None and not isinstance(self.availability, OnOff):
             raise BadInput("availability", self.availability, "OnOff(on, off), or None")
+        if self.gradients is not None:
+            object.__setattr__(self, "gradients", check.integer("gradients", self.gradients, high=2**31))
         if self.compute == NO_TIME and self.travel == NO_TIME:
             raise BadInput("compute", self.compute, "of positive mean", "time would stand still")
         if isinstance(self.travel, Arrivals):
@@ -124,6 +130,10 @@ class Clock(Timed):
         if isinstance(self.compute, Arrivals):
             self.compute.by_worker(n)
 
+    def paced(self, gradients: int) -> Clock:
+        """A clock whose reports take so many gradients, unless it knows how many they take."""
+        return self if self.gradients is not None else replace(self, gradients=gradients)
+
     def slownesses(self, n: int) -> Floats:
         """(n,) one for each worker."""
         if isinstance(self.slowness, float):
@@ -140,6 +150,7 @@ class Clock(Timed):
             key(seed, repeat, CLOCK),
             self.slownesses(n),
             (self.compute.law(), self.travel.law()),
+            1 if self.gradients is None else self.gradients,
             (k, server.seconds if isinstance(server, Tick) else 0.0, isinstance(server, WaitForAll)),
             (self.availability.on, self.availability.off) if self.availability else (0.0, 0.0),
             self.compute.by_worker(n) if isinstance(self.compute, Arrivals) else NOT_RECORDED,

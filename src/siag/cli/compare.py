@@ -31,6 +31,14 @@ if TYPE_CHECKING:
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the runs, and of the paper's problem.")
 @click.option("--claims/--no-claims", default=True, show_default=True, help="Test the claims of the methods' papers.")
 @click.option("--eta", type=float, help="The search for steps begins at a 16th to a 256th of this.  [default: 1/L]")
+@click.option(
+    "--by",
+    "axis",
+    type=click.Choice(["iterations", "samples", "bytes", "time"]),
+    default="iterations",
+    show_default=True,
+    help="Rank methods at equal …, with steps found for that.",
+)
 @click.option("--out", type=FILE, default="out", show_default=True, help="Folder for the result.")
 @click.option("--details", is_flag=True, help="Print every method and activity with its parameters and steps, too.")
 @AS_JSON
@@ -116,7 +124,7 @@ def _print(found: Comparison) -> None:
         if found.claims:
             table.add_column("claims", no_wrap=True)
         rows = [found.row(entry) for entry in found.entries if entry.activity == activity]
-        for row in best_first(rows):
+        for row in best_first(rows, found.axis):
             verdict = [row["claims"].partition(" ")[0]] if found.claims else []
             table.add_row(row["method"], *(cell(name, row) for name in shown), *verdict)
         console.print(table)

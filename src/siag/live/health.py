@@ -12,7 +12,7 @@ import numpy as np
 
 from siag.foundations.types import Floats
 from siag.methods import Automatic
-from siag.server.ledger import EARLY, WINDOW
+from siag.server.ledger import EARLY, FIRST_NORM, NORM, REPORTS, WINDOW, ZEROS
 from siag.server.members import Member
 from siag.server.parameter_server import ParameterServer
 from siag.server.status import State
@@ -107,7 +107,7 @@ class Health:
     def _over(self, warned: Warned, members: list[Member]) -> bool:
         """Whether what was said is so no longer."""
         if warned.kind is Kind.STEP:
-            return _growth(self._server.members) < 1.0
+            return self._growth(members) < 1.0
         if warned.kind is Kind.LOSS:
             return _risen(members) < 0.0
         if warned.kind is Kind.SILENT:
@@ -129,7 +129,7 @@ class Health:
             if last:
                 yield from self._endless(members)
                 yield from self._astray(members)
-        yield from _partly_zero(members)
+        yield from self._partly_zero()
         zero = [each for each in members if each.reports >= KNOWN and each.largest == 0.0]
         for member in zero[:NAMED]:
             what = f"all {member.reports:,} gradients of worker {member.name} are zero: it adds nothing to the model"
@@ -158,13 +158,19 @@ class Health:
             what = f"w swings to and fro, further each time: steps are too large for gradients {age:,} versions old"
             yield Warned(Kind.STEP, "", f"{what}; {self._remedy()}")
 
+    def _growth(self, members: list[Member]) -> float:
+        """How many times as long as the first gradients are, all workers together: one may begin at its own optimum."""
+        lines = self._server.ledger[:-1]
+        first = float(lines[:, FIRST_NORM].sum())
+        return float(lines[[member.row for member in members], NORM].sum()) / first if first > 0.0 else 0.0
+
     def _remedy(self) -> str:
         """What to do about steps."""
         return UNCHOSEN if isinstance(self._server.method, Automatic) else STEPS
 
     def _going_away(self, members: list[Member]) -> Iterator[Warned]:
         """Gradients grow, look after look, with the distance from where they vanish; unless the loss falls."""
-        growth, off = _growth(self._server.members), float(np.linalg.norm(self._w() - self._start))
+        growth, off = self._growth(members), float(np.linalg.norm(self._w() - self._start))
         far = off > FAR * (1.0 + float(np.linalg.norm(self._start)))
         self._away = self._away + 1 if growth > AWAY and far and not _better(members) else 0
         if self._away >= LOOKS:
@@ -190,7 +196,7 @@ class Health:
         lengths = [float(np.linalg.norm(move)) for move in moves]
         if len(moves) < BLOCK or min(lengths) == 0.0 or self._server.reports < max(LONG, BUSY * len(members)):
             return
-        if _growth(self._server.members) < SHORTER or _better(members):
+        if self._growth(members) < SHORTER or _better(members):
             return
         if all(after >= STEADY * before for before, after in pairwise(lengths)) and all(
             float(moves[i] @ moves[j]) > STRAIGHT * lengths[i] * lengths[j] for i, j in combinations(range(BLOCK), 2)
@@ -224,6 +230,16 @@ class Health:
                 yield Warned(Kind.OLD, "", f"{what}, {how}")
                 return
 
+    def _partly_zero(self) -> Iterator[Warned]:
+        """Many of the first gradients are exactly zero, no worker's all: a label that a formula does not know."""
+        lines = self._server.ledger[:-1]
+        early, zero = np.minimum(lines[:, REPORTS], EARLY), lines[:, ZEROS]
+        seen, zeros = int(early.sum()), int(zero.sum())
+        if seen >= KNOWN and PART * seen <= zeros and (zero < early)[early > 0.0].all():
+            what = f"{zeros} of the first {seen} gradients are zero: these samples teach the model nothing"
+            remedy = "check that labels are those that the gradient is for, as −1 and 1, not 0"
+            yield Warned(Kind.ZERO, "", f"{what}; {remedy}")
+
     def _uneven(self) -> Iterator[Warned]:
         """Parameters whose largest derivative, of those seen so far, is far above that of most."""
         rows = getattr(getattr(self._server.state, "table", self._server.state), "rows", None)
@@ -256,12 +272,6 @@ class Health:
             yield Warned(Kind.SILENT, member.name, f"{what}: {remedy}")
         if len(missed) > NAMED:
             yield Warned(Kind.SILENT, OTHERS, f"{len(missed) - NAMED} other workers have not reported either")
-
-
-def _growth(members: list[Member]) -> float:
-    """How many times as long as the first gradients are, all workers together: one may begin at its own optimum."""
-    first = sum(member.first_norm for member in members)
-    return sum(member.norm for member in members if member.state != State.LEFT) / first if first > 0.0 else 0.0
 
 
 def _risen(members: list[Member]) -> float:
@@ -303,14 +313,6 @@ def _worse(members: list[Member]) -> Iterator[Warned]:
         chance = math.sqrt(2.0 * spread / (WINDOW / 2.0) / len(told))  # half: recent reports count more than older ones
         if now - began > max(SIGNIFICANT * chance, NOTABLE * abs(began)):
             yield _above(now, began)
-
-
-def _partly_zero(members: list[Member]) -> Iterator[Warned]:
-    """Many of the first gradients are exactly zero: a label that a formula does not know makes them so."""
-    zeros, seen = sum(each.zeros for each in members), sum(min(each.reports, EARLY) for each in members)
-    if seen >= KNOWN and PART * seen <= zeros < seen and all(each.zeros < each.reports for each in members):
-        what = f"{zeros} of the first {seen} gradients are zero: these samples teach the model nothing"
-        yield Warned(Kind.ZERO, "", f"{what}; check that labels are those that the gradient is for, as −1 and 1, not 0")
 
 
 def _above(now: float, began: float) -> Warned:

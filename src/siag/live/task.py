@@ -19,7 +19,7 @@ from siag.foundations.dispatch import compiled, interpreted
 from siag.foundations.errors import BadInput, SiagError, Unsuitable, shorten
 from siag.foundations.rng import SAMPLES, blank, key, rewind
 from siag.foundations.types import Floats, Record, Rng
-from siag.methods import Exact, Method, Streaming, compute, forget, needs, try_out
+from siag.methods import Exact, Method, Streaming, compute, forget, needs, told, try_out
 from siag.problems import Problem, curvature, sample
 from siag.problems.problem import difference_along
 from siag.streams.finite import check_finite, is_finite
@@ -54,6 +54,7 @@ class Task:
     def __init__(self, method: Method, w0: Floats) -> None:
         self._method, self._w0 = method, w0
         self._drawn = 0
+        self.version = 0  # of the w that was read last
         self.loss = UNKNOWN  # of the sample of the last message, at the w that was read
         self.passes = 0  # how often it has been through its data, if these are finite and read again
 
@@ -236,6 +237,7 @@ class FromStream(Task):
                 loss = write_checked(found, out)
                 self.loss = UNKNOWN if loss is None else self._noted(loss)
             return True
+        told(self._memory, self.version)
         send = compute(self._memory, oracle, self._rng, self._row, w, out)
         self.loss = self._noted(oracle.losses[0]) if oracle.losses else UNKNOWN  # of local steps, that at the w read
         oracle.losses.clear()
@@ -249,9 +251,10 @@ class FromStream(Task):
 
 
 @compiled
-def draw(memory: Record, oracle: Record, rng: Rng, key: Rng, i: int, k: int, w: Floats, out: Floats) -> bool:
-    """Worker i's k-th message."""
+def draw(memory: Record, oracle: Record, rng: Rng, key: Rng, i: int, k: int, t: int, w: Floats, out: Floats) -> bool:
+    """Worker i's k-th message, from w of version t."""
     rewind(rng, key, i, k)
+    told(memory, t)
     return compute(memory, oracle, rng, i, w, out)
 
 
@@ -278,14 +281,15 @@ class FromProblem(Task):
         super().begin(row, n, d, samples)
         self._oracle, self._key = self._problem.oracle(), key(self._seed, 0, SAMPLES)
         if samples == 0 and not self._memory:  # have the machine code before w is read
-            draw(self._memory, self._oracle, self._rng, self._key, row, 0, _read_only(d), np.empty(d))
+            draw(self._memory, self._oracle, self._rng, self._key, row, 0, 0, _read_only(d), np.empty(d))
 
     def compute(self, w: Floats, out: Floats) -> bool:
         """The message of the next sample."""
         if self._pause > 0.0:
             time.sleep(self._pause)
         self._drawn += 1
-        return draw(self._memory, self._oracle, self._rng, self._key, self._row, self._drawn - 1, w, out)
+        which = self._row, self._drawn - 1, self.version
+        return draw(self._memory, self._oracle, self._rng, self._key, *which, w, out)
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,7 @@ from siag.methods.method import (
     ready,
     receive,
     shown,
+    told,
     weight,
 )
 from siag.methods.mifa import MIFA
@@ -91,6 +92,7 @@ __all__ = [
     "shown",
     "step_of",
     "table",
+    "told",
     "try_method",
     "try_out",
     "try_problem",

@@ -40,6 +40,10 @@ class Around(Method):
         """As much as the method's own."""
         return self.method.traffic(d, n)
 
+    def work(self, n: int) -> int:
+        """As many as the method's own take."""
+        return self.method.work(n)
+
     def quorum(self, n: int) -> int:
         """As many as the method waits for."""
         return self.method.quorum(n)

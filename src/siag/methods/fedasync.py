@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -12,9 +12,9 @@ from siag.foundations import check
 from siag.foundations.dispatch import part
 from siag.foundations.errors import BadInput, Unsuitable
 from siag.foundations.types import Floats, Integers, Record
-from siag.methods.local import MODEL, check_local, local, tuned_local
+from siag.methods.local import MODEL, check_local, local, local_of
 from siag.methods.method import Method, advance, ready, receive
-from siag.steps import Step
+from siag.steps import Harmonic, Step
 
 DAMPINGS = ("constant", "polynomial", "hinge")  # their numbers are their kinds
 
@@ -37,6 +37,7 @@ class FedAsync(Method):
     Args:
         steps: K, how many steps a worker takes before it reports.
         size: η_l, the size of each.
+        fall: after how many iterations they are half as long, falling as 1/t from then on; `None`: they do not.
         pull: ρ, how strongly a worker is held back to the w it has read.
         damp: how a model's weight falls with its age: `"constant"`, `"polynomial"` or `"hinge"`.
         a: how fast it falls; not used by `"constant"`.
@@ -52,6 +53,7 @@ class FedAsync(Method):
 
     steps: int
     size: float
+    fall: float | None = None
     pull: float = 0.0
     damp: str = "polynomial"
     a: float = 0.5
@@ -76,8 +78,8 @@ class FedAsync(Method):
             )
 
     def tuned(self, eta: float, gamma: float) -> tuple[Method, Step]:
-        """The size of the local steps is chosen."""
-        return tuned_local(self, eta, gamma, self.steps)
+        """The size of the local steps is chosen; the share of new models begins with 1 and falls."""
+        return replace(self, size=eta / self.steps), Harmonic(beta=gamma, gamma=gamma)
 
     def init(self, w0: Floats, n: int) -> Record:
         """Nothing received yet."""
@@ -86,8 +88,7 @@ class FedAsync(Method):
 
     def recruit(self, w0: Floats, n: int) -> Record:
         """Workers that send y."""
-        pull, gradients = self.pull, self.gradients
-        return local(w0, steps=self.steps, size=self.size, gradients=gradients, pull=pull, what=MODEL)
+        return local(w0, **local_of(self), pull=self.pull, what=MODEL)
 
 
 class Mixing(NamedTuple):

@@ -8,7 +8,7 @@ import numpy as np
 
 from siag.foundations import check
 from siag.foundations.types import Floats, Record
-from siag.methods.local import check_local, local, tuned_local
+from siag.methods.local import check_local, local, local_of, tuned_local
 from siag.methods.method import Method
 from siag.methods.sgd import NORMALIZATIONS, Fresh
 from siag.steps import Step
@@ -32,12 +32,13 @@ class FedAvg(Method):
     Args:
         steps: K, how many steps a worker takes before it reports.
         size: η_l, the size of each.
+        fall: after how many iterations they are half as long, falling as 1/t from then on; `None`: they do not.
         gradients: `"sample"` for stochastic, `"exact"` for exact ones.
         normalization: as in `SGD`: the `"mean"` over the active workers, or their `"sum"` over n.
 
     Example:
         >>> FedAvg(steps=5, size=0.1)
-        FedAvg(steps=5, size=0.1, gradients='sample', normalization='mean')
+        FedAvg(steps=5, size=0.1, fall=None, gradients='sample', normalization='mean')
 
     Reference:
         B. McMahan, E. Moore, D. Ramage, S. Hampson, B. Agüera y Arcas, "Communication-efficient learning of deep
@@ -49,6 +50,7 @@ class FedAvg(Method):
 
     steps: int
     size: float
+    fall: float | None = None
     gradients: str = "sample"
     normalization: str = "mean"
 
@@ -66,4 +68,4 @@ class FedAvg(Method):
 
     def recruit(self, w0: Floats, n: int) -> Record:
         """Workers that send w − y."""
-        return local(w0, steps=self.steps, size=self.size, gradients=self.gradients)
+        return local(w0, **local_of(self))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from siag.foundations import check
 from siag.foundations.types import Floats, Record
-from siag.methods.local import check_local, local, tuned_local
+from siag.methods.local import check_local, local, local_of, tuned_local
 from siag.methods.method import Method
 from siag.methods.weighted import EVEN, ROOT, weighted
 from siag.steps import Step
@@ -27,6 +27,7 @@ class FedBuff(Method):
     Args:
         steps: K, how many steps a worker takes before it reports.
         size: η_l, the size of each.
+        fall: after how many iterations they are half as long, falling as 1/t from then on; `None`: they do not.
         damp: whether old updates count for less.
         gradients: `"sample"` for stochastic, `"exact"` for exact ones.
 
@@ -40,6 +41,7 @@ class FedBuff(Method):
 
     steps: int
     size: float
+    fall: float | None = None
     damp: bool = True
     gradients: str = "sample"
 
@@ -57,4 +59,4 @@ class FedBuff(Method):
 
     def recruit(self, w0: Floats, n: int) -> Record:
         """Workers that send w − y."""
-        return local(w0, steps=self.steps, size=self.size, gradients=self.gradients)
+        return local(w0, **local_of(self))

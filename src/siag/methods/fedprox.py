@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from siag.foundations import check
 from siag.foundations.types import Floats, Record
 from siag.methods.fedavg import FedAvg
-from siag.methods.local import local
+from siag.methods.local import local, local_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,6 +26,7 @@ class FedProx(FedAvg):
     Args:
         steps: K, how many steps a worker takes before it reports.
         size: η_l, the size of each.
+        fall: after how many iterations they are half as long, falling as 1/t from then on; `None`: they do not.
         pull: ρ; 0 is `FedAvg`.
         gradients: `"sample"` for stochastic, `"exact"` for exact ones.
         normalization: as in `SGD`.
@@ -43,4 +44,4 @@ class FedProx(FedAvg):
 
     def recruit(self, w0: Floats, n: int) -> Record:
         """Workers that send w − y."""
-        return local(w0, steps=self.steps, size=self.size, gradients=self.gradients, pull=self.pull)
+        return local(w0, **local_of(self), pull=self.pull)

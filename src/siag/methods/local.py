@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar
 
@@ -10,18 +11,20 @@ import numpy as np
 from siag.foundations import check
 from siag.foundations.dispatch import part
 from siag.foundations.types import Floats, Record, Rng
-from siag.methods.method import GRADIENTS, Exact, Streaming, compute, cost, source
-from siag.steps import Harmonic, Step
+from siag.methods.method import GRADIENTS, Exact, Streaming, compute, cost, source, told
+from siag.steps import Constant, Step
 
 Tunable = TypeVar("Tunable", bound=Any)
 
-DELTA, MODEL = 0, 1  # what a worker sends: how far it went, or where it got to
+DELTA, MODEL, RATE = 0, 1, 2  # what a worker sends: how far it went, where it got to, or how far for steps of `size`
 
 
 class Local(NamedTuple):
     """A worker that takes K steps of its own from the w it has read, and remembers nothing between reports.
 
         y ← w;  K times  y ← y − η_l (g_i(y) + ρ (y − w));  send w − y, or y
+
+    η_l is `size`, or falls with the iteration t whose w was read: size/(1 + t/fall).
 
     A crash loses nothing but the steps under way: y is begun anew from the w that is read next.
     """
@@ -31,31 +34,50 @@ class Local(NamedTuple):
     g: Floats  # (d,) scratch: a gradient at y
     none: Floats  # (d,) zeros: no correction
     steps: int  # K
-    size: float  # η_l
+    size: float  # η_l at first
+    fall: float  # after how many iterations it is half of that; infinity: never
+    eta: Floats  # (1,) η_l
     pull: float  # ρ
-    what: int  # DELTA or MODEL
+    what: int  # DELTA, MODEL or RATE
 
 
-def local(w0: Floats, *, steps: int, size: float, gradients: str, pull: float = 0.0, what: int = DELTA) -> Local:
+def local(
+    w0: Floats,
+    *,
+    steps: int,
+    size: float,
+    gradients: str,
+    fall: float | None = None,
+    pull: float = 0.0,
+    what: int = DELTA,
+) -> Local:
     """The memory of workers that take local steps on sampled or exact gradients."""
     y, g, none = np.empty(w0.size), np.empty(w0.size), np.zeros(w0.size)
-    return Local(source(gradients), y, g, none, steps, size, pull, what)
+    until = math.inf if fall is None else fall
+    return Local(source(gradients), y, g, none, steps, size, until, np.array([size]), pull, what)
+
+
+def local_of(method: Any) -> dict[str, Any]:
+    """The parameters that all methods with local steps have, for `local`."""
+    return {name: getattr(method, name) for name in ("steps", "size", "fall", "gradients")}
 
 
 def check_local(method: Any) -> None:
     """Check, in a method's `__post_init__`, the parameters that all methods with local steps have.
 
-    These are `steps`, how many a worker takes before it reports; `size`, of each; and `gradients`, `"sample"` or
-    `"exact"`.
+    These are `steps`, how many a worker takes before it reports; `size`, of each; `fall`, after how many iterations
+    they are half as long, falling as 1/t from then on, or `None`; and `gradients`, `"sample"` or `"exact"`.
     """
     object.__setattr__(method, "steps", check.integer("steps", method.steps, high=2**31))
     object.__setattr__(method, "size", check.real("size", method.size, above=0))
+    if method.fall is not None:
+        object.__setattr__(method, "fall", check.real("fall", method.fall, above=0, remedy="None: never"))
     check.choice("gradients", method.gradients, GRADIENTS)
 
 
 def tuned_local(method: Tunable, eta: float, gamma: float, steps: int) -> tuple[Tunable, Step]:
-    """K local steps make η; the server begins with 1, and its steps fall as 1/t after γ iterations."""
-    return replace(method, size=eta / steps), Harmonic(beta=gamma, gamma=gamma)
+    """K local steps make η, and fall as 1/t after γ iterations; the server takes where they led as it is."""
+    return replace(method, size=eta / steps, fall=gamma), Constant(1.0)
 
 
 @part
@@ -70,7 +92,7 @@ def walk(memory: Local, oracle: Record, rng: Rng, i: int, w: Floats, correction:
     for _ in range(steps):
         compute(memory.source, oracle, rng, i, y, g)
         for j in range(y.size):
-            y[j] -= memory.size * (g[j] + correction[j] + memory.pull * (y[j] - w[j]))
+            y[j] -= memory.eta[0] * (g[j] + correction[j] + memory.pull * (y[j] - w[j]))
 
 
 @part
@@ -81,12 +103,18 @@ def descend(memory: Local, oracle: Record, rng: Rng, i: int, w: Floats, correcti
 
 @compute.when(Local)
 def send_progress(memory: Local, oracle: Record, rng: Rng, i: int, w: Floats, out: Floats) -> bool:
-    """w − y or y, after K steps."""
+    """w − y or y, after K steps; or as far as steps of `size` would have led."""
     descend(memory, oracle, rng, i, w, memory.none)
-    y = memory.y
+    y, scale = memory.y, memory.size / memory.eta[0] if memory.what == RATE else 1.0
     for j in range(y.size):
-        out[j] = y[j] if memory.what == MODEL else w[j] - y[j]
+        out[j] = y[j] if memory.what == MODEL else scale * (w[j] - y[j])
     return True
+
+
+@told.when(Local)
+def shorten_steps(memory: Local, t: int) -> None:
+    """η_l ← size/(1 + t/fall)."""
+    memory.eta[0] = memory.size / (1.0 + t / memory.fall)
 
 
 @cost.when(Local)

@@ -54,6 +54,10 @@ class Method(ABC):
         """How many numbers travel for a report, and how many when a worker reads: what bytes are counted by."""
         return self.message(d, n), int(shown(self.init(np.zeros(d), n)).size)
 
+    def work(self, n: int) -> int:
+        """How many gradients a report takes, by which a clock counts its time; those of rare reports are left out."""
+        return max(1, cost(self.recruit(np.zeros(1), n)))
+
     def quorum(self, n: int) -> int:
         """How many workers must have reported before the server first steps; η_0 is the size of that step."""
         return 0
@@ -163,6 +167,11 @@ def weight(state: Record) -> float:
     So the step is η · weight along a mean of gradients, which is what a regulariser has to be scaled by.
     """
     return 1.0
+
+
+@delegated_verb
+def told(memory: Record, t: int) -> None:
+    """Worker: the w that was read last is that of iteration t, live of version t; called before `compute`."""
 
 
 @delegated_verb

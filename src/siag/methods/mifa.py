@@ -5,24 +5,25 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from siag.foundations.types import Floats, Record
-from siag.methods.local import check_local, local, tuned_local
+from siag.methods.local import RATE, check_local, local, local_of, tuned_local
 from siag.methods.method import Method
 from siag.methods.table import Aggregated
-from siag.steps import Step
+from siag.steps import Harmonic, Step
 
 
 @dataclass(frozen=True, kw_only=True)
 class MIFA(Aggregated):
     r"""Local steps, and a table of where they led: sIAG whose messages are updates instead of gradients.
 
-        G_i ← w^t − y_i, where y_i is K local steps from w^t, for i ∈ A_t
+        G_i ← (w^t − y_i) s/η_l, where y_i is K local steps of size η_l = s/(1 + t/fall) from w^t, for i ∈ A_t
         w^{t+1} = w^t − (η_t/n) Σ_i G_i
 
-    The paper divides updates by the local size η_t and steps with η_t; the two cancel at η = 1 here. Its η_t falls with
-    t and is that of the local steps; here their size is fixed, and only the server's step may fall. In its first round
-    all devices take part; `wait=1` begins like that, the default 0 does not wait. Every worker counts the same however
-    often it reports, so unequal participation does not bias it; the drift of local steps stays, that of `FedAvg` with
-    all workers active. K = 1 is `SIAG`, or `IAG` with exact gradients, with step η η_l.
+    The paper divides updates by η_l and steps with the same η_l, which falls with t: that is `fall=γ` and the server's
+    step `Harmonic(γ, γ)` here. With `fall=None` the size of local steps is fixed, and so is their drift; η = 1 is then
+    the paper's method with a fixed step. In its first round all devices take part; `wait=1` begins like that, the
+    default 0 does not wait. Every worker counts the same however often it reports, so unequal participation does not
+    bias it; the drift of local steps is that of `FedAvg` with all workers active, and falls with their size. K = 1 is
+    `SIAG`, or `IAG` with exact gradients, with step η η_l.
 
     On a clock, or live, updates are old, which the paper does not treat. There the server's step must be smaller, about
     1/(1 + τ) with τ a usual age in steps of the server: with η = 1 it may diverge.
@@ -30,6 +31,7 @@ class MIFA(Aggregated):
     Args:
         steps: K, how many steps a worker takes before it reports.
         size: η_l, the size of each.
+        fall: after how many iterations they are half as long, falling as 1/t from then on; `None`: they do not.
         gradients: `"sample"` for stochastic, `"exact"` for exact ones.
         resum: as in `SIAG`.
         wait: as in `SIAG`.
@@ -45,6 +47,7 @@ class MIFA(Aggregated):
 
     steps: int
     size: float
+    fall: float | None = None
     gradients: str = "sample"
 
     def __post_init__(self) -> None:
@@ -52,9 +55,9 @@ class MIFA(Aggregated):
         check_local(self)
 
     def tuned(self, eta: float, gamma: float) -> tuple[Method, Step]:
-        """The size of the local steps is chosen."""
-        return tuned_local(self, eta, gamma, self.steps)
+        """The size of the local steps is chosen; they fall as the server's do, as in the paper."""
+        return tuned_local(self, eta, gamma, self.steps)[0], Harmonic(beta=gamma, gamma=gamma)
 
     def recruit(self, w0: Floats, n: int) -> Record:
-        """Workers that send w − y."""
-        return local(w0, steps=self.steps, size=self.size, gradients=self.gradients)
+        """Workers that send (w − y) size/η_l."""
+        return local(w0, **local_of(self), what=RATE)

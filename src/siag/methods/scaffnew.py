@@ -84,6 +84,10 @@ class Scaffnew(Method):
         ever, steps = np.zeros(n, np.bool_), np.zeros(1, np.int64)
         return Skipping(walker, own, sent, ever, np.zeros(w0.size), steps, self.p)
 
+    def work(self, n: int) -> int:
+        """1/p of them, on average."""
+        return round(1.0 / self.p)
+
     def pair(self, step: Step) -> None:
         """Refuse any step but 1: the h_i add up to 0 only if w moves to the mean."""
         if step != Constant(1.0):

@@ -9,7 +9,7 @@ import numpy as np
 
 from siag.foundations import check
 from siag.foundations.types import Floats, Record, Rng
-from siag.methods.local import Local, check_local, descend, local, tuned_local
+from siag.methods.local import Local, check_local, descend, local, local_of, tuned_local
 from siag.methods.method import Method, advance, compute, cost, forget, ready, receive, shown
 from siag.methods.sgd import Fresh
 from siag.methods.table import Table, rows_left, sum_anew, table
@@ -37,12 +37,13 @@ class SCAFFOLD(Method):
     Args:
         steps: K, how many steps a worker takes before it reports.
         size: η_l, the size of each.
+        fall: after how many iterations they are half as long, falling as 1/t from then on; `None`: they do not.
         gradients: `"sample"` for stochastic, `"exact"` for exact ones.
         option: 1 takes one gradient more, at x, as the new c_i; 2 takes the mean of those on the way.
 
     Example:
         >>> SCAFFOLD(steps=5, size=0.1)
-        SCAFFOLD(steps=5, size=0.1, gradients='sample', option=2)
+        SCAFFOLD(steps=5, size=0.1, fall=None, gradients='sample', option=2)
 
     Reference:
         S. P. Karimireddy, S. Kale, M. Mohri, S. Reddi, S. Stich, A. T. Suresh, "SCAFFOLD: stochastic controlled
@@ -53,6 +54,7 @@ class SCAFFOLD(Method):
 
     steps: int
     size: float
+    fall: float | None = None
     gradients: str = "sample"
     option: int = 2
 
@@ -78,7 +80,7 @@ class SCAFFOLD(Method):
 
     def recruit(self, w0: Floats, n: int) -> Record:
         """Workers that remember their c_i."""
-        walker = local(w0, steps=self.steps, size=self.size, gradients=self.gradients)
+        walker = local(w0, **local_of(self))
         return Variates(walker, np.zeros((n, w0.size)), np.zeros(w0.size), self.option)
 
 
@@ -142,7 +144,7 @@ def descend_corrected(memory: Variates, oracle: Record, rng: Rng, i: int, w: Flo
         compute(memory.local.source, oracle, rng, i, w[:d], g)
     for j in range(d):
         out[j] = w[j] - y[j]
-        own[j] = g[j] if memory.option == 1 else out[j] / (memory.local.steps * memory.local.size) - correction[j]
+        own[j] = g[j] if memory.option == 1 else out[j] / (memory.local.steps * memory.local.eta[0]) - correction[j]
         out[d + j] = own[j]
     return True
 

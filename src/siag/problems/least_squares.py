@@ -92,11 +92,15 @@ class LeastSquares(Problem):
         return np.asarray(self.p * (self.d + 1) * spread + self.noise**2 * self.p * self.d)
 
     def constants(self) -> Constants:
-        """μ = L = p, and the smallest σ² that ‖a + b‖² ≤ 2‖a‖² + 2‖b‖² gives."""
-        worst = ((self.optimum - self.centers) ** 2).sum(axis=1).max()
-        multiplicative = 2.0 * self.p * (self.d + 1)
-        additive = self.noise**2 * self.p * self.d + multiplicative * worst
-        return Constants(float(self.p), float(self.p), float(max(multiplicative, additive)))
+        """μ = L = p, and the smallest σ² there is.
+
+        The noise at w* + e is p(d+1) ‖e + c‖² + σ²pd with c = w* − w_i*, at most (r, 1) M (r, 1)ᵀ with r = ‖e‖, which
+        is attained if e points as c does; so it is the largest eigenvalue of M for the largest ‖c‖.
+        """
+        apart = float(np.sqrt(((self.optimum - self.centers) ** 2).sum(axis=1).max()))
+        slope, floor = self.p * (self.d + 1.0), self.noise**2 * self.p * self.d
+        form = slope * np.array([[1.0, apart], [apart, apart * apart]]) + np.diag([0.0, floor])
+        return Constants(float(self.p), float(self.p), float(np.linalg.eigvalsh(form)[-1]))
 
     @property
     def smoothness(self) -> Floats:

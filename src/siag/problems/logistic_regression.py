@@ -121,9 +121,35 @@ class LogisticRegression(Pointwise):
         return gradient, hessian
 
     def constants(self) -> Constants:
-        """μ = λ, approached far from the data; L, attained at w = 0; a σ² that holds because |dloss/dmargin| ≤ 1."""
-        energy = float((self.features**2).sum(axis=2).mean(axis=1).max())
-        return Constants(self.regularization, float(self.smoothness.max()), energy / self.batch)
+        """μ = λ, approached far from the data; L, attained at w = 0; and a σ², see `noise_constant`."""
+        margins = self.labels * (self.features @ self.optimum)
+        slopes = -self.labels * 0.5 * (1.0 - np.tanh(0.5 * margins))
+        each = (noise_constant(x, slope) for x, slope in zip(self.features, slopes, strict=True))
+        sigma2 = max(each) / self.batch if self.m > 1 else 0.0
+        return Constants(self.regularization, float(self.smoothness.max()), sigma2)
+
+
+def noise_constant(x: Floats, slope: Floats) -> float:
+    """A c with E‖∇f_i(w* + e; ξ) − ∇F_i(w* + e)‖² ≤ c (1 + ‖e‖²) for all e, one point at a time.
+
+    With N the noise at w* its root is at most √N + l‖e‖, l² = λ_max(E[‖x‖²xxᵀ])/16, since slopes change by a quarter of
+    what margins do; and the noise is at most E‖x‖², since slopes are at most 1. c is the largest that the smaller of
+    the two, over 1 + ‖e‖², can be.
+
+    Args:
+        x: (m, d) a worker's points.
+        slope: (m,) the derivatives of the loss at w*.
+    """
+    gradients, squares = slope[:, None] * x, (x**2).sum(axis=1)
+    least = float((gradients**2).sum(axis=1).mean() - (gradients.mean(axis=0) ** 2).sum())
+    bend2 = float(np.linalg.eigvalsh((squares[:, None] * x).T @ x / len(x))[-1]) / 16.0
+    root, most = math.sqrt(max(least, 0.0)), float(squares.mean())
+    if bend2 == 0.0 or most <= 0.0:
+        return most
+    if root > 0.0 and (root + bend2 / root) ** 2 <= most:  # at ‖e‖ = l/√N, where the first is largest
+        return least + bend2
+    reach = (math.sqrt(most) - root) / math.sqrt(bend2)  # where both are the same
+    return most / (1.0 + reach * reach)
 
 
 @compiled

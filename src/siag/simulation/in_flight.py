@@ -8,7 +8,7 @@ from siag.activity.agenda import FADE, FORGET, STEP, Events
 from siag.foundations.dispatch import compiled
 from siag.foundations.rng import rewind
 from siag.foundations.types import Booleans, Floats, Record
-from siag.methods import advance, compute, cost, fade, forget, receive
+from siag.methods import advance, compute, cost, fade, forget, receive, told
 from siag.simulation.iterate import CURSOR, DRAWN, READ, SENT, Draws, Track, Views, lost, note
 
 STRANGERS = -(1 << 60)  # no worker has so large a number, so a code below this is FADE + i or FORGET + i
@@ -58,6 +58,7 @@ def follow_events(
             rewind(draws.rng, draws.key, i, draws.counts[i])
             draws.counts[i] += 1
             track.tally[READ] += 1
+            told(memory, t)
             flight.sent[i] = compute(memory, oracle, draws.rng, i, views.shown, flight.message[i])
             track.tally[DRAWN] += cost(memory)
         elif flight.sent[code]:

@@ -8,7 +8,7 @@ from siag.foundations.dispatch import compiled
 from siag.foundations.rng import rewind
 from siag.foundations.schedule import Schedule
 from siag.foundations.types import Floats, Integers, Record, Rng
-from siag.methods import advance, compute, cost, receive
+from siag.methods import advance, compute, cost, receive, told
 
 CURSOR, DRAWN, READ, SENT = range(4)  # the entries of `Track.tally`
 
@@ -95,6 +95,7 @@ def iterate(
             i = schedule.worker[a]
             rewind(draws.rng, draws.key, i, draws.counts[i])
             draws.counts[i] += 1
+            told(memory, t)
             if compute(memory, oracle, draws.rng, i, views.shown, message):
                 receive(state, i, message, 0)
                 track.tally[SENT] += 1

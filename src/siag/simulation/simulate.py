@@ -212,11 +212,15 @@ class Job:
             diverged = self.iterations - 1  # not beyond the limit yet, but nobody would call this a result
         return track, np.array(answer(state)), int(diverged)
 
+    @property
+    def _paced(self) -> Activity:
+        """Who reports when, where reports take as many gradients as the method's do."""
+        return self.activity.paced(self.method.work(self.problem.n))
+
     def _waited(self, repeat: int) -> int:
         """How many iterations the method waits for workers, which its schedule of steps leaves out."""
-        return waited(
-            self.activity, self.problem.n, self.method.quorum(self.problem.n), self.iterations, self.seed, repeat
-        )
+        n = self.problem.n
+        return waited(self._paced, n, self.method.quorum(n), self.iterations, self.seed, repeat)
 
     def _schedule(self, repeat: int, parts: Parts, draws: Draws, track: Track) -> Iterator[tuple[int, int]]:
         """Run along a schedule; yield iterations done and that of a divergence, or −1."""
@@ -240,7 +244,7 @@ class Job:
         flight = Flight(np.empty((n, self._length)), np.zeros(n, np.bool_))
         cost = max(self.problem.d, self._length)
         sizes = shifted(self.step, self._waited(repeat))
-        for chunk in cast(Timed, self.activity).events(n, self.iterations, self.seed, repeat, cost):
+        for chunk in cast(Timed, self._paced).events(n, self.iterations, self.seed, repeat, cost):
             steps = int((chunk.code == STEP).sum())
             if rule is None:
                 eta = checked_sizes(sizes, first, steps)

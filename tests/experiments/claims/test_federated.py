@@ -39,6 +39,10 @@ def table(*, normalization="mean", damp=False, **rest):
     return MIFA(**rest)
 
 
+def never_falling(*, fall=None, **rest):
+    return MIFA(**rest)
+
+
 def always_the_sum(*, normalization="sum", **rest):
     return FedAvg(normalization="sum", **rest)
 
@@ -84,7 +88,8 @@ def hardly_mixing(*, size, **rest):
         ("fedavg", always_the_sum, {3}),
         ("fedprox", no_pull, {0, 1}),
         ("fedprox", hardly_any_drift, {1}),
-        ("mifa", FedAvg, {0, 1, 2}),
+        ("mifa", FedAvg, {0, 1, 2, 3}),
+        ("mifa", never_falling, {2}),
         ("fedbuff", always_damped, {0, 2}),
         ("fedbuff", never_damped, {1, 2}),
         ("fedbuff", hardly_moving, {3}),

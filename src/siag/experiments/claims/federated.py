@@ -61,6 +61,7 @@ def mifa(method: Maker = MIFA) -> list[Claim]:
         prediction = f"‖w − w∞‖² < {AT_REST:.0e}, w∞ the end of FedAvg with everyone active; FedAvg is beyond {NEAR:g}"
         measured = f"{gap:.1e}; FedAvg {other:.3g}"
         claims.append(Claim(statement, "Gu et al. 2021", prediction, measured, gap < AT_REST and other > NEAR))
+    claims.append(_falling(method, problem, absent))
     w = _end(problem, method(steps=1, size=size, gradients="exact"), absent, Constant(1.0), 6000)
     error = _square(w - problem.optimum)
     statement, prediction = "With one local step it reaches w* itself", f"‖w − w*‖² < {AT_REST:.0e}"
@@ -68,9 +69,24 @@ def mifa(method: Maker = MIFA) -> list[Claim]:
     return claims
 
 
+def _falling(method: Maker, problem: Ridge, activity: Activity, fall: float = 200.0) -> Claim:
+    made = method(steps=STEPS, size=2.0 * _small(problem), fall=fall, gradients="exact")
+    run = simulate(problem, made, activity, Harmonic(beta=fall, gamma=fall), iterations=40_000, record=100)
+    t, error = run.t[1:], run.error[0, 1:]
+    late = t >= 4000
+    slope = float(np.polyfit(np.log(t[late]), np.log(error[late]), 1)[0])
+    return Claim(
+        "With steps that fall as 1/t it tends to w*, at a rate of 1/t or faster, however many local steps it takes",
+        "Gu et al. 2021, Theorem 1",
+        "the slope of log ‖w − w*‖² over log t from t = 4000 on is at most −1",
+        f"{slope:.2f}, to {error[-1]:.1e}",
+        slope <= -1.0,
+    )
+
+
 def fedbuff(method: Maker = FedBuff, seed: int = 0) -> list[Claim]:
     """Unequal speeds bias it, damping adds to that, and where nothing biases it it is faster than waiting."""
-    clock = Clock(Exponential(1.0), slowness=SLOWNESS, server=EveryArrivals(3))
+    clock = Clock(Exponential(1.0), slowness=SLOWNESS, server=EveryArrivals(3), gradients=1)
     even = _settles(method(damp=False, **_local()), clock, lambda age: np.ones(len(age)), seed, 4)
     root = _settles(method(damp=True, **_local()), clock, lambda age: (1.0 + age) ** -0.5, seed, 4)
     return [
@@ -89,7 +105,7 @@ def fedbuff(method: Maker = FedBuff, seed: int = 0) -> list[Claim]:
 
 def fedasync(method: Maker = FedAsync, seed: int = 0) -> list[Claim]:
     """It converges linearly where all want the same, sooner than by waiting; elsewhere unequal speeds bias it."""
-    clock = Clock(Exponential(1.0), slowness=SLOWNESS)
+    clock = Clock(Exponential(1.0), slowness=SLOWNESS, gradients=1)  # times of reports without memory
     dampings: dict[str, Callable[[Floats], Floats]] = {
         "constant": lambda age: np.ones(len(age)),
         "polynomial": lambda age: (1.0 + age) ** -0.5,
@@ -269,7 +285,7 @@ def _settles(method: Method, clock: Clock, weight: Callable[[Floats], Floats], s
     run = simulate(problem, method, clock, SETTLING, iterations=iterations, record=2, repeats=repeats, seed=seed)
     weights = np.zeros(N)
     for repeat in range(repeats):
-        for events in clock.events(N, iterations, seed, repeat, problem.d):
+        for events in clock.paced(method.work(N)).events(N, iterations, seed, repeat, problem.d):
             report = (events.code >= 0) & (events.code < N)
             weights += np.bincount(events.code[report], weight(events.age[report].astype(float)), N)
     point = local_fixed_point(*quadratics(problem), weights / weights.sum(), steps=STEPS, size=_small(problem))

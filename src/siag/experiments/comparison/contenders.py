@@ -38,7 +38,6 @@ from siag.methods import (
     Method,
     Prox,
     Scaffnew,
-    cost,
     needs,
 )
 from siag.steps import DelayAdaptive, Step
@@ -77,12 +76,6 @@ class Contender:
     def exact(self, n: int) -> bool:
         """Whether its workers compute exact gradients, of which none is a sample."""
         return needs(self.method.recruit(np.zeros(1), n), Exact)
-
-    def work(self, n: int) -> float:
-        """How many gradients a report takes, on average; at least one, though LAG's workers say 0 before the first."""
-        if isinstance(self.method, Scaffnew):
-            return 1.0 / self.method.p
-        return max(1, cost(self.method.recruit(np.zeros(1), n)))
 
     @property
     def elsewhere(self) -> bool:

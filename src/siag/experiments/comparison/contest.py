@@ -11,7 +11,7 @@ import numpy as np
 from siag.activity import Activity, Clock, EveryArrivals, Exponential, Nonuniform, Recorded, Uniform
 from siag.experiments.claims import claims_of, verdict
 from siag.experiments.comparison.contenders import HOMES, Contender, chosen
-from siag.experiments.comparison.result import Comparison, Entry
+from siag.experiments.comparison.result import AXES, Comparison, Entry
 from siag.experiments.comparison.tuning import Trial, quiet, rule, unit_of
 from siag.experiments.comparison.warm import warm
 from siag.foundations import check
@@ -22,6 +22,7 @@ from siag.problems import Problem
 from siag.simulation.metrics import Evaluate, check_evaluate
 
 Told = Callable[[float, str], None]
+FAR, PILOT = 256.0, 100  # the step of runs that show what is spent, below the unit, and their points
 SPREAD = 10.0  # how many times slower than the fastest the slowest worker of the default clock is
 
 
@@ -45,8 +46,12 @@ def compare(
     eta: float | None = None,
     progress: Told | None = None,
     evaluate: Evaluate | None = None,
+    axis: str = "iterations",
 ) -> Comparison:
     """Compare methods on one problem, each with the best step that one rule finds for it.
+
+    Methods differ in what an iteration costs them: K local steps are K samples, and on a clock K times the time. So
+    there is no one order of them. `axis` says at equal what they are ranked; steps are found for just that.
 
     Args:
         problem: what to minimise.
@@ -55,7 +60,7 @@ def compare(
         activities: who reports when, by name; by default the paper's two and a virtual clock. All methods and repeats
             see the same draw of the paper's two, so that a bias does not cancel over the repeats. By default a method
             that can run under none of them is shown under an activity of its own, beside the first method.
-        iterations: of every run, those of the search included.
+        iterations: of every run, those of the search included; of one that spends more on `axis` than another, fewer.
         repeats: of the runs that are shown.
         seed: of the runs that are shown.
         record: points of every curve.
@@ -63,6 +68,7 @@ def compare(
         eta: the search for steps begins at a 16th to a 256th of it; 1/L by default.
         progress: called with the fraction done and what comes next.
         evaluate: metrics of your own by name, functions of w; the table and the curves have them, too.
+        axis: `"iterations"`, `"samples"`, `"bytes"` or `"time"`: what all have the same of in the end.
 
     Returns:
         The comparison: a table (`table`, `markdown`), curves, figures, and `write` for all of it.
@@ -80,6 +86,7 @@ def compare(
     iterations, repeats = check.integer("iterations", iterations, low=10), check.integer("repeats", repeats, low=2)
     seed, record = check.seed(seed), check.integer("record", record)
     unit, contenders, metrics = unit_of(problem, eta), chosen(methods), check_evaluate(evaluate)
+    check.choice("axis", axis, tuple(AXES))
     if activities is not None and not isinstance(activities, Mapping):
         raise BadInput("activities", activities, "a dict of activities by name")
     given = activities_of(problem) if activities is None else dict(activities)
@@ -100,7 +107,8 @@ def compare(
     patterns = {name: _pattern(activity, problem.n, iterations, seed) for name, activity, _ in pairs}
 
     def trial(name: str, who: Contender) -> Trial:
-        return Trial(who, problem, _paced(patterns[name], who, problem.n), iterations, seed, evaluate=metrics)
+        horizon = horizons.get((name, who.name), iterations)
+        return Trial(who, problem, patterns[name], horizon, seed, evaluate=metrics)
 
     def entry(k: int, watch: Watch) -> Entry:
         name, _, who = pairs[-1 - k]  # the last, those under activities of their own, take longest
@@ -112,14 +120,35 @@ def compare(
         return Entry(who, name, "", found, tried.run(found.eta, repeats, record, threads=1))
 
     papers = {who.name: who.paper or type(who.method).__name__ for who in contenders} if claims else {}
-    suited = [trial(name, who) for name, _, who in pairs if not reasons[name, who.name]]
+    able = [(name, who) for name, _, who in pairs if not reasons[name, who.name]]
+    horizons: dict[tuple[str, str], int] = {}  # iterations, where not all have as many
+    suited = [trial(name, who) for name, who in able]
     with quiet():
         say(0.0, "machine code and claims" if claims else "machine code")
         warm([*(replace(each, iterations=1) for each in _once(suited)), *dict.fromkeys(papers.values())])
+        if axis != "iterations":
+            horizons |= _horizons({(name, who.name): trial(name, who) for name, who in able}, axis, unit)
         verdicts = {name: verdict(claims_of(paper)) for name, paper in papers.items()}
         entries = run_all(entry, len(pairs), work=1, threads=None, progress=False, title="")
     places = {name: activity for name, activity, _ in pairs}
-    return Comparison(problem, tuple(reversed(entries)), rule(iterations, unit), verdicts, places)
+    return Comparison(problem, tuple(reversed(entries)), rule(iterations, unit), verdicts, places, axis)
+
+
+def _horizons(trials: Mapping[tuple[str, str], Trial], axis: str, unit: float) -> dict[tuple[str, str], int]:
+    """How many iterations each has for what the thriftiest under the same activity spends in all of them.
+
+    Exact gradients are no samples: who computes those has all iterations. What is spent hardly depends on the step.
+    """
+    spent = {}
+    for place, trial in trials.items():
+        if axis != "samples" or not trial.contender.exact(trial.problem.n):
+            run = trial.run(unit / FAR, 1, record=PILOT, threads=1)
+            spent[place] = run.t, np.asarray(getattr(run, AXES[axis])[0], float)
+    found = {}
+    for (name, who), (t, along) in spent.items():
+        budget = min(each[-1] for (other, _), (_, each) in spent.items() if other == name)
+        found[name, who] = max(1, int(np.interp(budget, along, t)))
+    return found
 
 
 def _reason(contender: Contender, problem: Problem, name: str, activity: Activity, iterations: int) -> str:
@@ -135,14 +164,6 @@ def _reason(contender: Contender, problem: Problem, name: str, activity: Activit
 def _pattern(activity: Activity, n: int, iterations: int, seed: int) -> Activity:
     """One draw of who reports when, for all methods and repeats: else one repeat's bias would cancel another's."""
     return Recorded.of(activity, n, iterations, seed=seed) if isinstance(activity, Uniform | Nonuniform) else activity
-
-
-def _paced(activity: Activity, contender: Contender, n: int) -> Activity:
-    """The clock on which a report that takes K gradients takes K times as long."""
-    work = contender.work(n) if isinstance(activity, Clock) else 1
-    if not isinstance(activity, Clock) or work == 1:
-        return activity
-    return replace(activity, slowness=[work * slowness for slowness in activity.slownesses(n)])
 
 
 def _once(trials: list[Trial]) -> list[Trial]:

@@ -36,7 +36,7 @@ def chapters(comparison: Comparison) -> list[Chapter]:
             html_compared(comparison),
         ],
         pictures[0],
-        f"Error after the same number of iterations ({places}); a bar is offset², where it is more than "
+        f"Error at the same {comparison.axis} ({places}); a bar is offset², where it is more than "
         "twice its standard error.",
         {"compare": ends},
     )
@@ -60,9 +60,10 @@ def draw_ends(comparison: Comparison) -> Figure:
         rows = [(k, table[name]) for k, table in enumerate(tables) if name in table]
         for place, (k, row) in enumerate(rows):
             color, level = COLORS[family], height + min(0.22, 0.8 / len(rows)) * (place - (len(rows) - 1) / 2)
-            below = row["iterations"] < floor
+            error = row["iterations"] if np.isnan(row[comparison.axis]) else row[comparison.axis]
+            below = error < floor
             marker, face = "<" if below else MARKERS[k % len(MARKERS)], "white" if k == 0 else color
-            ax.plot(max(row["iterations"], floor), level, marker, color=color, markerfacecolor=face, markersize=6)
+            ax.plot(max(error, floor), level, marker, color=color, markerfacecolor=face, markersize=6)
             if row["bias"] > row["bias_error"] and row["bias"] > floor and not below:
                 ax.plot(row["bias"], level, "|", color=color, markersize=9, markeredgewidth=2)
     ax.set_xscale("log")
@@ -218,7 +219,8 @@ def html_table(comparison: Comparison, activity: str) -> str:
     shown = comparison.shown
     head = "".join(f"<th>{escape(heading)}</th>" for heading in shown.values())
     body = "".join(
-        "<tr>" + "".join(f"<td>{escape(cell(name, row))}</td>" for name in shown) + "</tr>" for row in best_first(rows)
+        "<tr>" + "".join(f"<td>{escape(cell(name, row))}</td>" for name in shown) + "</tr>"
+        for row in best_first(rows, comparison.axis)
     )
     notes = "".join(f"<li>{escape(row['method'])}: {escape(row['remark'])}</li>" for row in rows if row["remark"])
     table = f"<div class='wide'><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"

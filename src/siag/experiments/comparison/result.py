@@ -45,7 +45,7 @@ HEADINGS = {
 SHOWN = {
     "method": "method",
     "claims": "claims",
-    "iterations": "error",
+    "iterations": "= iterations",
     "samples": "= samples",
     "bytes": "= bytes",
     "time": "= time",
@@ -56,7 +56,7 @@ SHOWN = {
     "worker": "worker, bytes",
 }
 LEGEND = (
-    "Errors at the end, and at the samples, bytes and time that all methods had; steps were found for the end. An "
+    "Errors at the {axis} that all methods had, for which steps were found, and at what all had of the others. An "
     "exact gradient is no sample, and time is counted on clocks only, where K local steps take K times as long. "
     "offset² is ‖E w − w*‖² at the end, by a jackknife over the runs: bias, and what has not converged yet."
 )
@@ -117,6 +117,7 @@ class Comparison:
         rule: how steps were found, in words.
         claims: by contender, whether it reaches what its paper claims.
         places: the activities by name.
+        axis: what all methods had the same of, as far as they could; steps were found for the end of that.
     """
 
     problem: Problem
@@ -124,12 +125,14 @@ class Comparison:
     rule: str
     claims: Mapping[str, str]
     places: Mapping[str, Activity]
+    axis: str = "iterations"
 
     @property
     def legend(self) -> str:
         """What the columns are."""
         few = any(entry.run is not None and entry.run.repeats < BARS for entry in self.entries)
-        return f"{LEGEND} {TWO_RUNS}" if few else LEGEND
+        legend = LEGEND.format(axis=self.axis)
+        return f"{legend} {TWO_RUNS}" if few else legend
 
     @property
     def compared(self) -> dict[str, dict[str, str]]:
@@ -196,7 +199,9 @@ class Comparison:
             rows = [self.row(entry) for entry in self.entries if entry.activity == activity]
             shown, left = self.shown, 2 if self.claims else 1
             lines = ["| " + " | ".join(shown.values()) + " |", "|" + "---|" * left + "---:|" * (len(shown) - left)]
-            lines += ["| " + " | ".join(cell(name, row) for name in shown) + " |" for row in best_first(rows)]
+            lines += [
+                "| " + " | ".join(cell(name, row) for name in shown) + " |" for row in best_first(rows, self.axis)
+            ]
             notes = [f"- {row['method']}: {row['remark']}" for row in rows if row["remark"]]
             budget = self.budgets[activity]
             timed = any(entry.timed for entry in self.ran(activity))
@@ -315,9 +320,10 @@ def abridged(text: str) -> str:
     return re.sub(rf"({number}, {number}, )(?:{number}, ){{3,}}({number})", r"\1…, \2", text)
 
 
-def best_first(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Those with an error, in its order."""
-    return sorted((row for row in rows if not math.isnan(row["iterations"])), key=lambda row: float(row["iterations"]))
+def best_first(rows: Iterable[dict[str, Any]], axis: str) -> list[dict[str, Any]]:
+    """Those that ran, in the order of their errors along an axis; who has none there comes last."""
+    ran = [row for row in rows if not math.isnan(row["iterations"])]
+    return sorted(ran, key=lambda row: (math.isnan(row[axis]), float(row[axis]), float(row["iterations"])))
 
 
 def cell(name: str, row: Mapping[str, Any]) -> str:

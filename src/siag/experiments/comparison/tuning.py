@@ -51,8 +51,9 @@ def rule(iterations: int, unit: float) -> str:
     first = ", ".join(f"{unit / COARSE**k:.3g}" for k in FIRST[:-1])
     return (
         f"Steps are η_t = η·γ/(γ + t) with γ = {iterations / WANE:g}, a {WANE:g}th of the iterations. Methods with K "
-        "local steps have steps of size η/K, and the server's fall from 1 in the same way; delay-adaptive ones have "
-        f"γ′ = η. For every method and activity, η is tried at {first} and {unit / COARSE ** FIRST[-1]:.3g}, and at "
+        "local steps have local steps of η_t/K, FedAsync of η/K and shares of new models that fall from 1; "
+        "delay-adaptive ones have γ′ = η. For every method and activity, η is tried at "
+        f"{first} and {unit / COARSE ** FIRST[-1]:.3g}, and at "
         f"most {BEYOND} times further by a factor of {COARSE:g}, as long as the largest or the smallest is the best; "
         f"then, with {RUNS} runs each, at the best of these, {FINE:g} times it and as many times less, and at most "
         f"{BESIDE} times further. A try is judged by the mean error at the end, on other samples than those shown."

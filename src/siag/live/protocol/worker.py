@@ -169,6 +169,7 @@ class Worker:
             task = self._make(self._method if isinstance(self._method, dict) else {}, self.w[:d].copy())
             task.begin(*self.place, self._samples)
             self.task = task
+        self.task.version = self._stamp
         return bool(self.task.compute(self.w, self.message))
 
     def computed(self, send: bool, now: float) -> Actions:

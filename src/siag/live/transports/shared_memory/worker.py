@@ -14,7 +14,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from siag.live.task import StreamEnded, Task, last_words
-from siag.live.transports.shared_memory.memory import GO, PASSES, REFUSED, SAMPLE, Memory, Ring
+from siag.live.transports.shared_memory.memory import GO, PASSES, REFUSED, SAMPLE, STAMP, Memory, Ring
 from siag.live.transports.waiting import Waiter
 from siag.server.guard import square_norm
 from siag.streams.remarks import listen
@@ -65,6 +65,7 @@ def work(memory: Memory, row: int, d: int, task: Task, bell: Connection, answers
         spin = Waiter(answer).spin
         loss, passes = None, 0
         while True:
+            task.version = notes.item(STAMP)
             send = compute(w, out)
             notes[SAMPLE] = task.sample
             figures[0] = square(out, d)  # here, where it costs the server nothing

@@ -130,7 +130,7 @@ class Simulated(Runtime):
         """Run it to its end; after a crash of the server in another session, which goes on where that one was."""
         if spec.progress is None:
             spec = replace(spec, progress=False)  # who is away, and back again, is as planned
-        rehearsal = Rehearsal(self, tasks, spec.names)
+        rehearsal = Rehearsal(self, tasks, spec.names, spec.method.work(spec.n))
         while True:
             own = {"clock": lambda: rehearsal.world.now, "entropy": rehearsal.entropy}
             # Inline: what is saved is on disk before anything else happens.
@@ -151,17 +151,18 @@ class Rehearsal:
         runtime: how long things take, and what goes wrong.
         tasks: one for each worker.
         names: of the workers.
+        gradients: how many a report takes.
 
     Attributes:
         world: what happens, and when.
         entropy: given a number, that many random bytes.
     """
 
-    def __init__(self, runtime: Simulated, tasks: Sequence[Task], names: Sequence[str]) -> None:
+    def __init__(self, runtime: Simulated, tasks: Sequence[Task], names: Sequence[str], gradients: int = 1) -> None:
         self._faults, self._tasks, self._names, self.world = runtime.faults, tasks, names, World()
         self._rng, self.entropy = random.Random(runtime.seed), random.Random(f"entropy {runtime.seed}").randbytes
         self._connections: Connections | None = None
-        agenda = runtime.activity().begin(len(tasks), runtime.seed, 0)
+        agenda = runtime.activity().paced(gradients).begin(len(tasks), runtime.seed, 0)
         draws = fresh(runtime.seed, 1, CLOCK)
         law = None if self._faults.delay is None else self._faults.delay.law()
         self._delay = None if law is None else lambda: float(duration(draws, law))

@@ -159,9 +159,7 @@ def test_the_numbers_a_search_sets_are_printed_as_multiples_of_eta():
 def test_the_terminal_says_what_was_compared_on_request(tmp_path):
     words = ("--methods", "FedProx", "--activities", "clock", "--repeats", "2", "--out", str(tmp_path))
     told = cli(*words, "--details")
-    assert (
-        "FedProx: FedProx(steps=5, size=0.2·η, fall=6.0, gradients='sample', normalization='mean', pull=1.0)" in told
-    )
+    assert "FedProx: FedProx(steps=5, size=0.2·η, fall=6.0, gradients='sample', normalization='mean', pull=1.0)" in told
     assert "clock: Clock(compute=Exponential(mean=1.0)" in told
     assert "pull=1.0" in json.loads(cli(*words, "--json"))["compared"]["methods"]["FedProx"]
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from siag.foundations.types import Floats
 from siag.methods import Automatic
-from siag.server.ledger import EARLY, FIRST_NORM, NORM, REPORTS, WINDOW, ZEROS
+from siag.server.ledger import EARLY, FIRST_NORM, LARGEST, LOSSES, NORM, REPORTS, STAMP, WINDOW, ZEROS
 from siag.server.members import Member
 from siag.server.parameter_server import ParameterServer
 from siag.server.status import State
@@ -119,7 +119,8 @@ class Health:
         self._follow()
         if regular:
             yield from self._swinging(members)
-        yield from _worse(members)
+        if self._server.ledger[:-1, LOSSES].max() >= KNOWN:
+            yield from _worse(members)
         yield from self._silent(members, now)
         if self._server.reports >= SEVERAL * len(members):
             yield from self._going_away(members)
@@ -130,7 +131,9 @@ class Health:
                 yield from self._endless(members)
                 yield from self._astray(members)
         yield from self._partly_zero()
-        zero = [each for each in members if each.reports >= KNOWN and each.largest == 0.0]
+        lines = self._server.ledger[:-1]
+        idle = np.flatnonzero((lines[:, REPORTS] >= KNOWN) & (lines[:, LARGEST] == 0.0))
+        zero = [member for row in idle if (member := self._server.members[row]) in members]
         for member in zero[:NAMED]:
             what = f"all {member.reports:,} gradients of worker {member.name} are zero: it adds nothing to the model"
             yield Warned(Kind.ZERO, member.name, f"{what}; check its gradient and its data")
@@ -144,7 +147,8 @@ class Health:
         it did not happen once in 25 000 trials of one dimension, and in fewer of more.
         """
         server = self._server
-        age = max((server.version - member.stamp for member in members if member.stamp >= 0), default=0)
+        stamps = server.ledger[[member.row for member in members], STAMP]
+        age = int(server.version - stamps[stamps >= 0.0].min(initial=server.version))
         if server.version - self._looked < max(age, 10):
             return
         w = self._w()

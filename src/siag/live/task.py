@@ -51,6 +51,8 @@ class Task:
         w0: (d,) where the run starts.
     """
 
+    counts = False  # whether it matters which version w is of
+
     def __init__(self, method: Method, w0: Floats) -> None:
         self._method, self._w0 = method, w0
         self._drawn = 0
@@ -67,6 +69,7 @@ class Task:
         """Get ready to go on after the first `samples` samples of this worker."""
         self._row, self._drawn = row, samples
         self._memory: Record = self._method.recruit(self._w0, n)
+        self.counts = told.reaches(self._memory)
         self._rng = blank()
 
     def compute(self, w: Floats, out: Floats) -> bool:

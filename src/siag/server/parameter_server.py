@@ -217,7 +217,7 @@ class ParameterServer:
             square = square_norm(message, d) if square is None else square
             self._settle(row, stamp, sample, square, now)
             hear(self.sizes.rule, row, stamp)
-        eta = self.sizes.at(self.scheduled) if go else 0.0
+        eta = self.sizes.at(self.version - self.waited) if go else 0.0
         known = UNKNOWN if square is None else square
         what: Any = row, message, stamp, sample, known, loss, self.version, now, GO if go else HOLD, eta, d
         if self._admit(self.state, *self._book, *what) != ACCEPTED:
@@ -253,9 +253,9 @@ class ParameterServer:
         and at the first report that would not be accepted as it is. What must be seen one by one, for a trace, a row
         that fades, a step that looks at ages or a quorum, is left to `push`, too.
         """
-        if self.trace is not None or self.fading or self.sizes.rule is not None or self._waits():
+        if self.trace is not None or self.fading or self.sizes.rule is not None or (self._quorum and self._waits()):
             return 0
-        sizes, first = self.sizes.ahead(self.scheduled)
+        sizes, first = self.sizes.ahead(self.version - self.waited)
         steps = min(stop - self.version, len(sizes) - first, self._look - self.version % self._look)
         rows = rows[: min(most, steps * self._k - self.arrived)]
         if len(rows) == 0:
@@ -397,12 +397,13 @@ class ParameterServer:
 
     def _waits(self) -> bool:
         """Whether the schedule has not begun, for want of a quorum; steps that look at ages see to that themselves."""
-        if self.waited < self.version or self._quorum == 0 or self.sizes.rule is not None:
+        if self.waited < self.version or self.sizes.rule is not None:
             return False
         return int((self.ledger[:-1, REPORTS] > 0).sum()) < self._quorum
 
     def _stepped(self, now: float) -> None:
-        self.waited += self._waits()
+        if self._quorum:
+            self.waited += self._waits()
         self.version += 1
         self.arrived = 0
         if self.fading and self.version % self.departed.every == 0:

@@ -200,7 +200,7 @@ def touch(path):
 class Mute:
     """A task whose worker has something to send once, and never again."""
 
-    loss, passes = math.nan, 0
+    loss, passes, counts = math.nan, 0, False
 
     def __init__(self):
         self.sample, self.forgot = -1, 0

@@ -133,7 +133,7 @@ class Health:
         yield from self._partly_zero()
         lines = self._server.ledger[:-1]
         idle = np.flatnonzero((lines[:, REPORTS] >= KNOWN) & (lines[:, LARGEST] == 0.0))
-        zero = [member for row in idle if (member := self._server.members[row]) in members]
+        zero = [member for row in idle if (member := self._server.members[row]).state != State.LEFT]
         for member in zero[:NAMED]:
             what = f"all {member.reports:,} gradients of worker {member.name} are zero: it adds nothing to the model"
             yield Warned(Kind.ZERO, member.name, f"{what}; check its gradient and its data")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -15,6 +16,14 @@ Columns: TypeAlias = Mapping[str, np.ndarray | Sequence[float | int | str]]
 """A table, by the name of its columns; all of one length."""
 
 
+class Basis(Enum):
+    """What a claim rests on."""
+
+    PROVED = "proved"  # a theorem of the paper, or the construction of its method
+    OBSERVED = "observed"  # an experiment of the paper: what is measured here can only be consistent with it
+    OURS = "ours"  # derived here: put to the test, but not counted for a paper
+
+
 @dataclass(frozen=True)
 class Claim:
     """A statement, what it predicts, what was measured, and whether it holds."""
@@ -24,6 +33,7 @@ class Claim:
     prediction: str
     measured: str
     holds: bool
+    basis: Basis = Basis.PROVED
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "holds", bool(self.holds))  # comparisons of arrays give NumPy's own kind of truth

@@ -13,7 +13,7 @@ from siag.experiments.claims.gossip import adpsgd
 from siag.experiments.claims.lazy import lag
 from siag.experiments.claims.streaming import siag
 from siag.experiments.claims.variates import scaffnew, scaffold
-from siag.report import Claim
+from siag.report import Basis, Claim
 
 CLAIMS: Mapping[str, Callable[[], list[Claim]]] = {
     "SIAG": siag,
@@ -39,8 +39,6 @@ CLAIMS: Mapping[str, Callable[[], list[Claim]]] = {
     "Averaged": averaged,
 }
 
-OURS = ("siag.", "beyond ")  # how the source of a claim begins that no paper makes
-
 
 @cache
 def claims_of(name: str) -> tuple[Claim, ...]:
@@ -49,15 +47,13 @@ def claims_of(name: str) -> tuple[Claim, ...]:
 
 
 def verdict(claims: Sequence[Claim]) -> str:
-    """Whether a method reaches what its paper claims: all of it, some, or none.
+    """Whether a method reaches what its paper claims: all of it, some, or none. What was derived here does not count.
 
-    What is predicted here, its source being a part of siag or something beyond the paper, does not count.
-
-    >>> ours = Claim("", "siag.theory.local_fixed_point", "", "", True)
+    >>> ours = Claim("", "siag.theory.local_fixed_point", "", "", True, Basis.OURS)
     >>> verdict([Claim("", "", "", "", True), Claim("", "", "", "", False), ours])
     'partly (1 of 2)'
     """
-    theirs = [claim.holds for claim in claims if not claim.source.startswith(OURS)]
+    theirs = [claim.holds for claim in claims if claim.basis is not Basis.OURS]
     if not theirs:
         return ""
     word = "reaches" if all(theirs) else "partly" if any(theirs) else "not"

@@ -11,7 +11,7 @@ from siag.methods.async_sgd import AsyncSGD
 from siag.methods.dude import DuDe
 from siag.methods.method import Method
 from siag.problems import LeastSquares
-from siag.report import Claim
+from siag.report import Basis, Claim
 from siag.simulation import Run, simulate
 from siag.steps import Constant, Harmonic
 
@@ -154,6 +154,7 @@ def _biased(plain: Method, adaptive: Method) -> list[Claim]:
             f"‖E w − w*‖² = {each[1]:.4f}, r_i proportional to 1/slowness, at every arrival and every 4th, within 10 %",
             f"{each[0]:.4f} and {both[0]:.4f}",
             abs(each[0] / each[1] - 1) < 0.1 and abs(both[0] / both[1] - 1) < 0.1,
+            Basis.OURS,
         ),
         Claim(
             "Delay-adaptive steps add to that bias: who is slow is seldom heard and is old as well",
@@ -161,6 +162,7 @@ def _biased(plain: Method, adaptive: Method) -> list[Claim]:
             f"‖E w − w*‖² = {damped[1]:.4f} within 10 %, and at least 1.15 times that of constant steps",
             f"{damped[0]:.4f}, {damped[0] / each[0]:.2f} times",
             abs(damped[0] / damped[1] - 1) < 0.1 and damped[0] > 1.15 * each[0],
+            Basis.OURS,
         ),
     ]
 

@@ -20,7 +20,7 @@ from siag.methods.fedbuff import FedBuff
 from siag.methods.fedprox import FedProx
 from siag.methods.mifa import MIFA
 from siag.problems import Ridge
-from siag.report import Claim
+from siag.report import Basis, Claim
 from siag.simulation import Run, simulate
 from siag.steps import Constant, Harmonic, Step
 from siag.theory import local_fixed_point, quadratics, shares
@@ -98,6 +98,7 @@ def fedbuff(method: Maker = FedBuff, seed: int = 0) -> list[Claim]:
             f"{root.predicted / even.predicted:.2f} times the squared bias",
             f"{root.measured / even.measured:.2f} times",
             abs(root.measured / even.measured * even.predicted / root.predicted - 1.0) < 2 * WITHIN,
+            Basis.OURS,
         ),
         _sooner(method, EveryArrivals(3), 1.0, "Nguyen et al. 2022", seed),
     ]
@@ -169,6 +170,7 @@ def _drift(method: Maker) -> Claim:
         f"‖w − w*‖² = {_list(predicted)} for K = {list(counts)}",
         f"{_list(errors)}; at most {gap:.0e} from the predicted points",
         gap < AT_REST and bool((np.diff(errors) > 0).all()) and errors[0] < AT_REST,
+        Basis.OURS,
     )
 
 
@@ -300,6 +302,7 @@ def _rests_where_predicted(statement: str, law: str, rest: Rest) -> Claim:
         f"{law}: ‖w − w*‖² = {rest.predicted:.4f}, ± {WITHIN:.0%}, and w within {NEAR:g} of that point",
         f"{rest.measured:.4f}, and {rest.gap:.1e} from it",
         abs(rest.measured / rest.predicted - 1.0) < WITHIN and rest.gap < NEAR,
+        Basis.OURS,
     )
 
 

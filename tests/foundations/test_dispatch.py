@@ -165,3 +165,28 @@ def test_a_part_is_inlined_in_compiled_code_and_plain_elsewhere():
     assert four_times(1.5) == four_times.plain(1.5) == 6.0
     assert twice(3) == 6.0
     assert not twice._for  # it was never compiled by itself
+
+
+def test_parts_of_compiled_code_become_no_machine_code_of_their_own():
+    from numba.core.codegen import JITCodeLibrary
+
+    made = []
+    finalize = JITCodeLibrary._finalize_specific
+
+    def counted(library):
+        made.append(library.name)
+        finalize(library)
+
+    @part
+    def double(x):
+        return 2.0 * x
+
+    @compiled
+    def doubled_twice(x):
+        return double(double(x))
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(JITCodeLibrary, "_finalize_specific", counted)
+        assert doubled_twice(3.0) == 12.0
+    assert [name for name in made if "doubled_twice" in name]
+    assert not [name for name in made if name.endswith("double")]

@@ -24,6 +24,7 @@ from typing import Any, Generic, ParamSpec, TypeVar, cast
 from siag.foundations.compile_errors import explain
 from siag.foundations.errors import SiagError
 from siag.foundations.fingerprint import fingerprint
+from siag.foundations.lean_compiling import part_compiler
 from siag.foundations.shape import Shape, kinds_within, shape_of, structure_of
 
 P = ParamSpec("P")
@@ -151,7 +152,7 @@ class Verb(Generic[P, R]):
             self._settled.add(kind)
             return self._choose(shape(subject))
 
-        overload(self, strict=False, jit_options=INLINED)(resolve)
+        overload(self, strict=False, jit_options=_as_part(INLINED))(resolve)
 
 
 class Compiled(Generic[P, R]):
@@ -220,7 +221,7 @@ class Compiled(Generic[P, R]):
         from numba.extending import overload
 
         plain = self.plain
-        overload(self, strict=False, jit_options=INLINED if self.inlined else BARE)(lambda *_: plain)
+        overload(self, strict=False, jit_options=_as_part(INLINED if self.inlined else BARE))(lambda *_: plain)
 
 
 class Part(Compiled[P, R]):
@@ -262,6 +263,11 @@ def _lean(function: Any, lasting: bool) -> Any:
         return numba.njit(cache=lasting, nogil=True, _nrt=False, **BARE)(function)
     except KeyError:  # a Numba that does not know the option
         return _ordinary(function, lasting)
+
+
+def _as_part(options: dict[str, Any]) -> dict[str, Any]:
+    """Options for what is compiled where compiled code calls it."""
+    return {**options, "no_cpython_wrapper": True, "pipeline_class": part_compiler()}
 
 
 def _compile_error() -> type[Exception]:

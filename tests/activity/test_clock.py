@@ -68,7 +68,13 @@ def test_a_report_of_many_gradients_takes_a_draw_for_each(gradients):
 def test_workers_may_take_unequal_numbers_of_gradients():
     clock = Clock(Fixed(1.0), slowness=[1.0, 0.5]).paced(np.array([2, 6]))
     code, _, time = history(clock, 5, n=2)
-    assert [(time[e], code[e]) for e in range(len(code)) if 0 <= code[e] < 2] == [(2, 0), (3, 1), (4, 0), (6, 0), (6, 1)]
+    assert [(time[e], code[e]) for e in range(len(code)) if 0 <= code[e] < 2] == [
+        (2, 0),
+        (3, 1),
+        (4, 0),
+        (6, 0),
+        (6, 1),
+    ]
     assert clock == Clock(Fixed(1.0), slowness=[1.0, 0.5], gradients=[2, 6])
 
 

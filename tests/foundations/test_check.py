@@ -62,7 +62,8 @@ def test_a_whole_number_for_all_or_one_for_each_becomes_plain(value):
 
 
 @pytest.mark.parametrize(
-    ("value", "place"), [(0, "n"), ([1, 0], "n[1]"), ([[1], 2], "n[0]"), ([], "n"), ("12", "n"), (np.array([1.5]), "n[0]")]
+    ("value", "place"),
+    [(0, "n"), ([1, 0], "n[1]"), ([[1], 2], "n[0]"), ([], "n"), ("12", "n"), (np.array([1.5]), "n[0]")],
 )
 def test_what_is_no_whole_number_for_all_or_each_is_refused(value, place):
     assert refusal(lambda: check.integers("n", value)).startswith(f"{place} = ")

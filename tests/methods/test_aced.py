@@ -82,7 +82,7 @@ def test_a_row_counts_exactly_as_long_as_it_is_not_too_old(reports, threshold):
 
 def test_silence_makes_rows_older_and_if_all_are_left_out_w_stays():
     run = simulate(
-        BOWL, ACED(threshold=2), Recorded([list(range(N))] + [[]] * 9), Constant(ETA), iterations=10, record=10
+        BOWL, ACED(threshold=2), Recorded([list(range(N))] + [[]] * 9), Constant(ETA), iterations=10, record=100
     )
     assert (np.diff(run.error[0]) != 0.0).tolist() == [True] * 3 + [False] * 7
 

@@ -92,7 +92,7 @@ def test_workers_may_take_unequal_numbers_of_steps():
 
 @pytest.mark.parametrize("kind", [MIFA, FedBuff, FedAsync])
 def test_a_list_of_steps_is_refused_where_all_must_take_as_many(kind):
-    with pytest.raises(siag.BadInput, match="^steps = .*must be a whole number from 1 to"):
+    with pytest.raises(siag.BadInput, match=r"^steps = .*must be a whole number from 1 to"):
         kind(**given_parameters(kind, steps=[1, 2]))
 
 

@@ -237,7 +237,6 @@ MEANT = {
 MEANT[""] += (Rennala(batch=2), Ringmaster(threshold=2), ACED(threshold=2))
 
 
-
 @pytest.mark.parametrize("ages", ["table", "arrivals"])
 @pytest.mark.parametrize(("kind", "method"), [(kind, method) for kind in MEANT for method in MEANT[kind]], ids=repr)
 def test_steps_that_look_at_ages_are_taken_only_where_there_are_such_ages(kind, method, ages):

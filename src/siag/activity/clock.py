@@ -133,7 +133,7 @@ class Clock(Timed):
 
     def paced(self, gradients: int | Integers) -> Clock:
         """A clock whose reports take so many gradients, unless it knows how many they take."""
-        return self if self.gradients is not None else replace(self, gradients=gradients)
+        return self if self.gradients is not None else replace(self, gradients=check.integers("gradients", gradients))
 
     def slownesses(self, n: int) -> Floats:
         """(n,) one for each worker."""

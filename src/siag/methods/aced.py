@@ -96,6 +96,12 @@ def leave_out(state: Engaged) -> None:
                 state.tally[OLDEST] = min(state.tally[OLDEST], state.stamp[i])
 
 
+@ready.when(Engaged)
+def anybody_is_in(state: Engaged) -> bool:
+    """Whether enough have reported, and somebody is in the mean."""
+    return bool(ready(state.table) and state.table.tally[GONE] < state.stamp.size)
+
+
 @advance.when(Engaged)
 def step_along_recent(state: Engaged, eta: float) -> None:
     """w ← w − (η/|A_t|) Σ_{i∈A_t} g_i, once enough have reported."""
@@ -103,4 +109,5 @@ def step_along_recent(state: Engaged, eta: float) -> None:
         if state.tally[STEPS] - state.tally[OLDEST] > state.threshold:
             leave_out(state)
         state.tally[STEPS] += 1
-    advance(state.table, eta)
+    if state.table.tally[GONE] < state.stamp.size:  # of rows that are all gone the sum is 0 up to rounding
+        advance(state.table, eta)

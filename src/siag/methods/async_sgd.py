@@ -59,9 +59,9 @@ class AsyncSGD(Method):
         check.truth("drop", self.drop)
         if self.threshold is not None:
             object.__setattr__(self, "threshold", check.integer("threshold", self.threshold))
-        for name, unset in (("threshold", None), ("drop", False)):
-            if not self.adaptive and getattr(self, name) != unset:
-                raise BadInput(name, getattr(self, name), f"{unset} where all ages count the same", "give adaptive=True")
+        for name, value, unset in (("threshold", self.threshold, None), ("drop", self.drop, False)):
+            if not self.adaptive and value != unset:
+                raise BadInput(name, value, f"{unset} where all ages count the same", "give adaptive=True")
         check.choice("gradients", self.gradients, GRADIENTS)
 
     def init(self, w0: Floats, n: int) -> Record:

@@ -92,7 +92,7 @@ def check_local(method: Any, each: bool = False) -> None:
 
 
 def tuned_local(method: Tunable, eta: float, gamma: float) -> tuple[Tunable, Step]:
-    """K local steps make η, K the mean, and fall as 1/t after γ iterations; the server takes where they led as it is."""
+    """K local steps make η, K on average, and fall as 1/t after γ iterations; the server takes where they led."""
     return replace(method, size=eta / float(np.mean(method.steps)), fall=gamma), Constant(1.0)
 
 
@@ -120,7 +120,7 @@ def descend(memory: Local, oracle: Record, rng: Rng, i: int, w: Floats, correcti
 
 @compute.when(Local)
 def send_progress(memory: Local, oracle: Record, rng: Rng, i: int, w: Floats, out: Floats) -> bool:
-    """w − y or y, after K_i steps; or as far as steps of `size`, or as many as the mean worker takes, would have led."""
+    """w − y or y, after K_i steps; or how far steps of `size`, or as many as the mean, would have led."""
     descend(memory, oracle, rng, i, w, memory.none)
     y, scale = memory.y, 1.0
     if memory.what == RATE:

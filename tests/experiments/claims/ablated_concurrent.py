@@ -31,7 +31,9 @@ def counted_in_arrivals(threshold, **rest):
 
 ABLATIONS = [
     Ablation("Rennala", "gradients of earlier points count", lambda: rennala(AnyAge), (0, 2)),
-    Ablation("Rennala", "the first batch waits for everybody", lambda: rennala(lambda batch, **rest: DuDe(**rest)), (1,)),
+    Ablation(
+        "Rennala", "the first batch waits for everybody", lambda: rennala(lambda batch, **rest: DuDe(**rest)), (1,)
+    ),
     Ablation(
         "Ringmaster",
         "the threshold is infinite",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -72,8 +72,8 @@ def delay_threshold(method: Maker = AsyncSGD) -> list[Claim]:
             Claim(
                 f"If gradients older than the concurrency are {how}, the rate does not depend on the largest delay",
                 KOLOSKOVA,
-                f"n = {WORKERS}, η = 1/(4nL), largest delays {', '.join(f'{age:g}' for age in oldest)}: iterations until "
-                f"the error stays below {STAYS:g} of the first grow as its power −0.1 … 0.1; with constant steps ≥ 0.7",
+                f"n = {WORKERS}, η = 1/(4nL), largest delays {_list(oldest.tolist())}: iterations until the error "
+                f"stays below {STAYS:g} of the first grow as its power −0.1 … 0.1; with constant steps ≥ 0.7",
                 f"{', '.join(map(str, iterations))}: power {slope:.2f}; with constant steps {plain:.2f}",
                 abs(slope) <= 0.1 and plain >= 0.7,
             )
@@ -105,8 +105,8 @@ def _descent(method: Maker) -> Claim:
     return Claim(
         "Every step is along gradients of the current point, however slow the workers that sent them are",
         RENNALA,
-        "on shared data with exact gradients it is gradient descent: k steps leave (1 − ηL)^{2k} of the error, k whole, "
-        f"at all times, for speeds {', '.join(SPEEDS)}",
+        "on shared data with exact gradients it is gradient descent: k steps leave (1 − ηL)^{2k} of the error, k "
+        f"whole, at all times, for speeds {', '.join(SPEEDS)}",
         f"k up to {most}, at most {furthest:.0e} from a whole number",
         furthest < 1e-6 and most > 20,
     )
@@ -150,7 +150,7 @@ def _stragglers(method: Maker, parameter: str, source: str) -> Claim:
         f"{FAST} workers of slowness 1, the others of {SLOW:g}, on a shared quadratic: E‖∇F‖² ≤ ε = {GOAL:g} takes at "
         f"most {FLAT:g} times as long with {COUNTS[-1]} workers as with {COUNTS[0]}, {parameter} ⌈σ²/ε⌉ = {size} and η "
         f"of the theorem; asynchronous SGD with η of its own at least {STEEP:g} times",
-        f"{_times(own)}; asynchronous SGD {_times(plain)}, for n = {', '.join(map(str, COUNTS))}",
+        f"{_list(own)}; asynchronous SGD {_list(plain)}, for n = {', '.join(map(str, COUNTS))}",
         max(own) <= FLAT * own[0] < math.inf and plain[-1] >= STEEP * plain[0],
     )
 
@@ -171,7 +171,7 @@ def _time_to_goal(method: Method, n: int, eta: float) -> float:
     """When E‖∇F‖² first is at the goal, in simulated seconds."""
     clock = Clock(Fixed(1.0), slowness=[1.0] * FAST + [SLOW] * (n - FAST))
     iterations, w0 = 400 * int(math.sqrt(n)), np.full(D, START)
-    often = {"iterations": iterations, "repeats": 50, "record": 10 * iterations}
+    often: dict[str, Any] = {"iterations": iterations, "repeats": 50, "record": 10 * iterations}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DivergenceWarning)
         run = simulate(_shared(n, NOISE), method, clock, Constant(eta), w0=w0, **often)
@@ -184,5 +184,5 @@ def _shared(n: int, noise: float) -> LeastSquares:
     return LeastSquares(np.full((n, D), 0.0 if noise else 0.5), P, noise)
 
 
-def _times(values: Sequence[float]) -> str:
+def _list(values: Sequence[float]) -> str:
     return ", ".join(f"{value:.3g}" for value in values)

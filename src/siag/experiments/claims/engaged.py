@@ -73,7 +73,7 @@ def _balance(method: Maker) -> Claim:
         biases.append(float(gap @ gap))
     shown = ", ".join(f"{bias:.1e}" for bias in biases)
     return Claim(
-        "The threshold balances fresh updates against the engagement of all: the lower it is, the more fast clients count",
+        "The threshold balances fresh updates against engaging all: the lower it is, the more fast clients count",
         PAPER,
         f"‖E w − w*‖² falls for thresholds {', '.join(map(str, THRESHOLDS))}, in all by a factor of 100 at least; "
         "consistent with the paper's experiments",

@@ -47,6 +47,12 @@ ABLATIONS = [
         lambda: delay_threshold(lambda adaptive, drop, gradients: AsyncSGD(gradients=gradients)),
         (0, 1),
     ),
+    Ablation(
+        "DelayThreshold",
+        "the threshold is 3, however many workers there are",
+        lambda: delay_threshold(lambda **given: AsyncSGD(**given, threshold=3)),
+        (2,),
+    ),
     Ablation("ACED", "nothing is too old", lambda: aced(lambda threshold, **rest: ACE(**rest)), (1, 2)),
     Ablation("ACED", "only what has just come counts", lambda: aced(lambda threshold, **rest: AsyncSGD(**rest)), (0,)),
     Ablation("FedNova", "ways are not divided by their numbers of steps", lambda: fednova(FedAvg), (1,)),

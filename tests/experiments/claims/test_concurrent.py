@@ -8,7 +8,7 @@ from siag.experiments.claims import CLAIMS, verdict
 from siag.experiments.claims.concurrent import time_for
 from siag.report import Basis
 
-COUNTED = {"Rennala": 3, "Ringmaster": 2, "DelayThreshold": 2, "ACED": 3, "FedNova": 2}
+COUNTED = {"Rennala": 3, "Ringmaster": 2, "DelayThreshold": 3, "ACED": 3, "FedNova": 2}
 
 
 @pytest.mark.parametrize("name", COUNTED)

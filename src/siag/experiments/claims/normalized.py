@@ -58,7 +58,7 @@ def _consistent(method: Maker) -> Claim:
     gap, bias = _square(runs[1].w[0] - surrogate), _square(surrogate - problem.optimum)
     return Claim(
         "However unequal the numbers of local steps, it minimises F; FedAvg minimises Σ K_i F_i",
-        f"{PAPER}, Theorems 1 and 2",
+        PAPER,
         f"K_i = 1 … {N}, local steps that fall as 1/t, on a convex problem: the slope of log ‖w − w*‖² over log t from "
         f"t = 4000 on is at most −1; FedAvg ends near the minimiser of Σ K_i F_i, which is {bias:.3f} from w*, to 1 %",
         f"slope {slope:.2f}, to {error[-1]:.1e}; FedAvg {gap:.1e} from there",

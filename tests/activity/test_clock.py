@@ -65,6 +65,26 @@ def test_a_report_of_many_gradients_takes_a_draw_for_each(gradients):
     assert reports.var() == pytest.approx(gradients, rel=4 * math.sqrt((2 + 6 / gradients) / 4000))
 
 
+def test_workers_may_take_unequal_numbers_of_gradients():
+    clock = Clock(Fixed(1.0), slowness=[1.0, 0.5]).paced(np.array([2, 6]))
+    code, _, time = history(clock, 5, n=2)
+    assert [(time[e], code[e]) for e in range(len(code)) if 0 <= code[e] < 2] == [
+        (2, 0),
+        (3, 1),
+        (4, 0),
+        (6, 0),
+        (6, 1),
+    ]
+    assert clock == Clock(Fixed(1.0), slowness=[1.0, 0.5], gradients=[2, 6])
+
+
+def test_numbers_of_gradients_must_fit_the_workers():
+    with refused("gradients"):
+        history(Clock(Fixed(1.0), gradients=(1, 2)), 5, n=3)
+    with refused("gradients[1]"):
+        Clock(Fixed(1.0), gradients=(1, 0))
+
+
 @quick
 @given(clocks, st.integers(0, 1000))
 def test_chunks_do_not_change_what_happens(clock, seed):

@@ -54,6 +54,21 @@ def test_what_is_no_whole_number_is_refused(value):
     assert refusal(lambda: check.integer("n", value)).startswith(f"n = {shorten(value)}: ")
 
 
+@pytest.mark.parametrize("value", [3, np.array(3), [3, 4], (3, 4), np.array([3, 4])])
+def test_a_whole_number_for_all_or_one_for_each_becomes_plain(value):
+    found = check.integers("n", value)
+    assert found in (3, (3, 4))
+    assert type(found) is int or {type(each) for each in found} == {int}
+
+
+@pytest.mark.parametrize(
+    ("value", "place"),
+    [(0, "n"), ([1, 0], "n[1]"), ([[1], 2], "n[0]"), ([], "n"), ("12", "n"), (np.array([1.5]), "n[0]")],
+)
+def test_what_is_no_whole_number_for_all_or_each_is_refused(value, place):
+    assert refusal(lambda: check.integers("n", value)).startswith(f"{place} = ")
+
+
 @pytest.mark.parametrize("value", [0, 1, 2**64 - 1])
 def test_any_64_bit_number_is_a_seed(value):
     assert check.seed(value) == value

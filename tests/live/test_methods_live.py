@@ -21,6 +21,7 @@ from siag.live.task import FromProblem, FromStream, Given, StreamEnded
 from siag.live.transports.shared_memory.server import Embedded
 from siag.live.until import Until
 from siag.methods import (
+    ACED,
     ADPSGD,
     IAG,
     LAG,
@@ -34,8 +35,11 @@ from siag.methods import (
     Averaged,
     CurvatureIAG,
     FedAvg,
+    FedNova,
     Incremental,
     Prox,
+    Rennala,
+    Ringmaster,
     Scaffnew,
     compute,
 )
@@ -58,6 +62,10 @@ METHODS = [
     (Prox(SIAG(), l1=0.05), Constant(0.02)),
     (AsyncSGD(), DelayAdaptive(0.02, ages="arrivals")),
     (Automatic(), None),
+    (Rennala(batch=2), Constant(0.1)),
+    (Ringmaster(threshold=2), Constant(0.02)),
+    (ACED(threshold=4), Constant(0.02)),
+    (FedNova(steps=(1, 3, 4), size=0.02), Constant(1.0)),
 ]
 
 

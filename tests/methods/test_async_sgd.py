@@ -9,11 +9,12 @@ from hypothesis import strategies as st
 
 import siag
 from siag.activity import Clock, EveryArrivals, Exponential, Uniform
+from siag.activity.agenda import STEP
 from siag.checks import conform
 from siag.foundations.errors import BadInput
 from siag.methods import advance, receive
 from siag.methods.async_sgd import AsyncSGD
-from siag.methods.weighted import CAPPED, EVEN, ROOT, weighted
+from siag.methods.weighted import CAPPED, DROPPED, EVEN, ROOT, weighted
 
 PROBLEM = siag.problems.LeastSquares.random(n=4, d=3, p=2, noise=0.1, seed=1)
 CLOCK = Clock(Exponential(1.0), slowness=[1.0, 2.0, 4.0, 8.0])
@@ -53,12 +54,48 @@ def test_adaptive_steps_differ_once_gradients_are_older_than_there_are_workers()
     assert not np.allclose(run(AsyncSGD(), CLOCK).w, run(AsyncSGD(adaptive=True), CLOCK).w, rtol=1e-6)
 
 
+def twin(weight, every, iterations, seed):
+    """The papers' pseudo-code: a gradient's age is the number of steps since its w was read, which weighs it."""
+    clock = Clock(Exponential(1.0), server=EveryArrivals(every), slowness=[1.0, 2.0, 4.0, 8.0])
+    w, t, read, arrived, ages = np.zeros(3), 0, {}, [], []
+    for chunk in clock.events(4, iterations, seed, 0, 3):
+        for code in chunk.code.tolist():
+            if code == STEP:
+                w, t, arrived = w - 0.02 * np.mean(arrived, axis=0), t + 1, []
+            elif code < 0:
+                read[-1 - code] = w.copy(), t
+            else:
+                x, of = read[code]
+                ages.append(t - of)
+                arrived.append(weight(t - of) * PROBLEM.p * (x - PROBLEM.centers[code]))
+    return clock, w, ages
+
+
+@pytest.mark.parametrize("every", [1, 2])
+@pytest.mark.parametrize(
+    ("given", "weight"),
+    [
+        ({}, lambda age: 1.0),
+        ({"adaptive": True}, lambda age: min(1.0, 4 / max(age, 1))),
+        ({"adaptive": True, "threshold": 2}, lambda age: 1.0 if age <= 2 else 2 / age),
+        ({"adaptive": True, "threshold": 3, "drop": True}, lambda age: float(age <= 3)),
+        ({"adaptive": True, "drop": True}, lambda age: float(age <= 4)),
+    ],
+    ids=repr,
+)
+def test_it_is_the_papers_pseudo_code_on_a_recorded_clock(given, weight, every):
+    clock, w, ages = twin(weight, every, 300, seed=3)
+    assert np.allclose(run(AsyncSGD(**given, gradients="exact"), clock, compiled=False).w[0], w, rtol=1e-9)
+    assert max(ages) > 4
+
+
 def expected_weight(kind, n, age):
-    return {EVEN: 1.0, CAPPED: min(1.0, n / max(age, 1)), ROOT: 1 / math.sqrt(1 + age)}[kind]
+    weights = {EVEN: 1.0, CAPPED: min(1.0, n / max(age, 1)), ROOT: 1 / math.sqrt(1 + age), DROPPED: float(age <= n)}
+    return weights[kind]
 
 
 @given(
-    kind=st.sampled_from([EVEN, CAPPED, ROOT]),
+    kind=st.sampled_from([EVEN, CAPPED, ROOT, DROPPED]),
     n=st.integers(1, 50),
     messages=st.lists(st.tuples(st.integers(0, 10**6), st.floats(-10, 10)), min_size=1, max_size=5),
 )
@@ -82,7 +119,23 @@ def test_an_adaptive_step_never_exceeds_the_constant_one_nor_one_over_its_age(ag
     assert 0.0 < -state.w[0] <= min(1.0 / n, 1.0 / max(age, 1)) * (1 + 1e-12)
 
 
-@pytest.mark.parametrize("wrong", [{"adaptive": 1}, {"adaptive": "yes"}, {"gradients": "noisy"}])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"adaptive": 1},
+        {"adaptive": "yes"},
+        {"gradients": "noisy"},
+        {"threshold": 0, "adaptive": True},
+        {"threshold": 2.5, "adaptive": True},
+        {"drop": 1, "adaptive": True},
+    ],
+)
 def test_nonsense_is_refused(wrong):
     with pytest.raises(BadInput, match=next(iter(wrong))):
         AsyncSGD(**wrong)
+
+
+@pytest.mark.parametrize("alone", [{"threshold": 3}, {"drop": True}])
+def test_a_threshold_means_nothing_where_all_ages_count_the_same(alone):
+    with pytest.raises(BadInput, match=f"^{next(iter(alone))} = .* give adaptive=True$"):
+        AsyncSGD(**alone)

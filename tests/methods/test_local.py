@@ -15,13 +15,14 @@ from siag.methods import compute, cost
 from siag.methods.fedasync import FedAsync
 from siag.methods.fedavg import FedAvg
 from siag.methods.fedbuff import FedBuff
+from siag.methods.fednova import FedNova
 from siag.methods.fedprox import FedProx
 from siag.methods.local import DELTA, MODEL, descend, local, walk
 from siag.methods.mifa import MIFA
 from siag.problems import Problem, sample
 
 BOWL = Bowl(np.random.default_rng(0).random((3, 4)), np.array([0.5, 1.0, 2.0, 3.0]))
-METHODS = [FedAvg, FedProx, MIFA, FedBuff, FedAsync]
+METHODS = [FedAvg, FedProx, MIFA, FedBuff, FedAsync, FedNova]
 
 
 def given_parameters(kind, **others):
@@ -48,7 +49,7 @@ def walked(gradient, w, steps, size, pull=0.0, correction=0.0):
 def test_a_worker_sends_where_its_steps_lead_or_how_far_they_went(steps, size, pull, i, start):
     w, out = np.array(start), np.empty(4)
     for what in (DELTA, MODEL):
-        memory = local(w, steps=steps, size=size, gradients="exact", pull=pull, what=what)
+        memory = local(w, 3, steps=steps, size=size, gradients="exact", pull=pull, what=what)
         assert compute(memory, BOWL.oracle(), fresh(1, 0, SAMPLES), i, w, out)
         y = walked(lambda y: BOWL.gradient(i, y), w, steps, size, pull)
         assert np.allclose(out, y if what == MODEL else w - y, rtol=1e-12, atol=1e-12)
@@ -58,7 +59,7 @@ def test_a_worker_sends_where_its_steps_lead_or_how_far_they_went(steps, size, p
 
 def test_a_correction_is_added_to_every_gradient():
     w, correction = np.arange(4.0), np.array([1.0, -1.0, 0.5, 0.0])
-    memory = local(w, steps=5, size=0.1, gradients="exact")
+    memory = local(w, 3, steps=5, size=0.1, gradients="exact")
     for how in (descend, descend.plain):
         how(memory, BOWL.oracle(), fresh(1, 0, SAMPLES), 2, w, correction)
         expected = walked(lambda y: BOWL.gradient(2, y), w, 5, 0.1, correction=correction)
@@ -67,7 +68,7 @@ def test_a_correction_is_added_to_every_gradient():
 
 def test_a_correction_that_makes_up_for_being_different_leads_to_the_optimum_of_all():
     w = BOWL.optimum
-    memory = local(w, steps=50, size=0.1, gradients="exact")
+    memory = local(w, 3, steps=50, size=0.1, gradients="exact")
     for i in range(BOWL.n):
         descend(memory, BOWL.oracle(), fresh(1, 0, SAMPLES), i, w, -BOWL.gradient(i, w))
         assert np.allclose(memory.y, w, rtol=1e-13)
@@ -75,15 +76,30 @@ def test_a_correction_that_makes_up_for_being_different_leads_to_the_optimum_of_
 
 def test_more_may_be_shown_than_the_model_and_the_number_of_steps_given():
     shown, none = np.arange(9.0), np.zeros(4)
-    memory = local(shown[:4], steps=1, size=0.1, gradients="exact")
+    memory = local(shown[:4], 3, steps=1, size=0.1, gradients="exact")
     walk(memory, BOWL.oracle(), fresh(1, 0, SAMPLES), 0, shown, none, 7)
     assert np.allclose(memory.y, walked(lambda y: BOWL.gradient(0, y), shown[:4], 7, 0.1), rtol=1e-13)
+
+
+def test_workers_may_take_unequal_numbers_of_steps():
+    w, out, steps = np.arange(4.0), np.empty(4), (1, 4, 2)
+    memory = local(w, 3, steps=steps, size=0.1, gradients="exact")
+    for i in range(3):
+        compute(memory, BOWL.oracle(), fresh(1, 0, SAMPLES), i, w, out)
+        assert np.allclose(w - out, walked(lambda y, i=i: BOWL.gradient(i, y), w, steps[i], 0.1), rtol=1e-13)
+        assert cost(memory) == steps[i]
+
+
+@pytest.mark.parametrize("kind", [MIFA, FedBuff, FedAsync])
+def test_a_list_of_steps_is_refused_where_all_must_take_as_many(kind):
+    with pytest.raises(siag.BadInput, match=r"^steps = .*must be a whole number from 1 to"):
+        kind(**given_parameters(kind, steps=[1, 2]))
 
 
 def test_every_local_step_draws_a_sample_of_its_own():
     problem = siag.problems.LeastSquares.random(n=3, d=4, p=2, noise=0.5, seed=1)
     w, out, oracle = np.arange(4.0), np.empty(4), problem.oracle()
-    compute(local(w, steps=3, size=0.05, gradients="sample"), oracle, fresh(5, 0, SAMPLES), 1, w, out)
+    compute(local(w, 3, steps=3, size=0.05, gradients="sample"), oracle, fresh(5, 0, SAMPLES), 1, w, out)
     rng, drawn = fresh(5, 0, SAMPLES), []
 
     def gradient(y):

@@ -13,6 +13,7 @@ from siag.foundations.errors import BadInput, Missing, Unsuitable
 from siag.live.task import FromStream
 from siag.methods import IAG, SAG
 from siag.methods.ace import ACE
+from siag.methods.aced import ACED
 from siag.methods.adpsgd import ADPSGD
 from siag.methods.async_sgd import AsyncSGD
 from siag.methods.averaged import Averaged
@@ -21,12 +22,15 @@ from siag.methods.dude import DuDe
 from siag.methods.fedasync import FedAsync
 from siag.methods.fedavg import FedAvg
 from siag.methods.fedbuff import FedBuff
+from siag.methods.fednova import FedNova
 from siag.methods.fedprox import FedProx
 from siag.methods.incremental import Incremental
 from siag.methods.lag import LAG
 from siag.methods.mifa import MIFA
 from siag.methods.piag import PIAG
 from siag.methods.prox import Prox
+from siag.methods.rennala import Rennala
+from siag.methods.ringmaster import Ringmaster
 from siag.methods.saga import SAGA
 from siag.methods.scaffnew import Scaffnew
 from siag.methods.scaffold import SCAFFOLD
@@ -43,6 +47,7 @@ LOCAL = {
         (FedAvg, {}),
         (FedProx, {"pull": 0.1}),
         (FedBuff, {}),
+        (FedNova, {}),
         (FedAsync, {}),
         (MIFA, {}),
         (SCAFFOLD, {}),
@@ -52,6 +57,9 @@ EXACT = (SAG(), SAGA(), IAG(), PIAG(), CurvatureIAG(), LAG(), Scaffnew(p=0.5, si
 CHOSEN = (
     *(made(gradients="exact") for made in LOCAL.values()),
     *(kind(gradients="exact") for kind in (ADPSGD, AsyncSGD, DuDe, ACE)),
+    Rennala(batch=2, gradients="exact"),
+    Ringmaster(threshold=2, gradients="exact"),
+    ACED(threshold=2, gradients="exact"),
 )
 
 
@@ -142,6 +150,11 @@ def parameters():
     yield from wrong("graph", ADPSGD, ("star", 3, [(0,)]), "'ring', 'complete' or pairs of workers")
     yield from wrong("graph", ADPSGD, ([(0, 1), (2, 2)],), r".*leave \(2, 2\) out")
     yield from wrong("adaptive", AsyncSGD, (1, None), "True or False")
+    yield from wrong("threshold", AsyncSGD, (3,), "None where .*give adaptive=True")
+    yield from wrong("drop", AsyncSGD, (True,), "False where .*give adaptive=True")
+    yield from wrong("batch", Rennala, (0, 1.5, True, NAN), "a whole number from 1")
+    for kind in (Ringmaster, ACED, functools.partial(AsyncSGD, adaptive=True)):
+        yield from wrong("threshold", kind, (0, 1.5, True, NAN), whole)
     for kind in (AsyncSGD, ADPSGD, DuDe, ACE):
         yield from wrong("gradients", kind, ("all",), word)
     for kind in (SAGA, CurvatureIAG, LAG, PIAG, DuDe, ACE):
@@ -221,6 +234,7 @@ MEANT = {
     "arrivals": (AsyncSGD(), AsyncSGD(adaptive=True), Averaged(AsyncSGD())),
     "": (siag.methods.SGD(), ADPSGD(), SAGA(), CurvatureIAG(), *(made() for made in LOCAL.values())),
 }
+MEANT[""] += (Rennala(batch=2), Ringmaster(threshold=2), ACED(threshold=2))
 
 
 @pytest.mark.parametrize("ages", ["table", "arrivals"])

@@ -101,7 +101,7 @@ def test_what_workers_read_the_result_and_readiness_are_those_of_the_method_insi
 
 
 def test_what_a_message_took_and_what_is_forgotten_are_the_inner_workers_business():
-    assert cost(Patient(local(np.zeros(D), steps=7, size=0.1, gradients="sample"))) == 7
+    assert cost(Patient(local(np.zeros(D), N, steps=7, size=0.1, gradients="sample"))) == 7
     lazy = LAG().recruit(np.zeros(D), N)
     assert isinstance(lazy, Lazy)
     lazy.ever[:] = True

@@ -37,8 +37,8 @@ class Activity(ABC):
     def moments(self, n: int) -> Moments:
         """The moments of the gaps."""
 
-    def paced(self, gradients: int) -> Activity:
-        """The same for reports that take so many gradients each: another where gradients take time."""
+    def paced(self, gradients: int | Integers) -> Activity:
+        """The same for reports that take so many gradients, one number or one for each worker: another on a clock."""
         return self
 
     def reuse(self, n: int, average: int = 1) -> Floats:

@@ -40,7 +40,7 @@ class Agenda(NamedTuple):
     slowness: Floats  # (n,)
     compute: Law
     travel: Law
-    gradients: int  # that a report takes
+    gradients: Integers  # (n,) that a report takes
     k: int  # the server steps after k arrivals; 0: by ticks
     tick: float
     barrier: bool  # whether workers wait for the step before they read again
@@ -63,7 +63,7 @@ def agenda(
     key: Rng,
     slowness: Floats,
     laws: tuple[Law, Law],
-    gradients: int,
+    gradients: Integers,
     server: tuple[int, float, bool],
     availability: tuple[float, float],
     recorded: tuple[Floats, Integers],
@@ -158,7 +158,7 @@ def takes(state: Agenda, i: int) -> float:
     rewind(state.rng, state.key, i, state.tasks[i])
     state.tasks[i] += 1
     computing = 0.0
-    for _ in range(state.gradients):
+    for _ in range(state.gradients[i]):
         computing += duration(state.rng, state.compute)
     return float(state.slowness[i] * computing + duration(state.rng, state.travel))
 

@@ -18,7 +18,7 @@ from siag.activity.times import Arrivals, Fixed, Times
 from siag.foundations import check
 from siag.foundations.errors import BadInput
 from siag.foundations.rng import CLOCK, key
-from siag.foundations.types import Floats
+from siag.foundations.types import Floats, Integers
 
 
 @dataclass(frozen=True)
@@ -76,8 +76,9 @@ class Clock(Timed):
         server: when the server steps: `EveryArrivals(k)`, `Tick(seconds)` or `WaitForAll()`.
         slowness: by how much a worker's compute times are longer; one number, or one for each worker.
         availability: `OnOff(on, off)`, or `None` if workers are always there. One that goes away finishes first.
-        gradients: how many a report takes, each a draw of `compute`; `None`: as many as the method's workers compute, K
-            for K local steps. 1 lets a report take as long as a gradient, whatever is computed.
+        gradients: how many a report takes, each a draw of `compute`; one number, or one for each worker; `None`: as
+            many as the method's workers compute, K for K local steps. 1 lets a report take as long as a gradient,
+            whatever is computed.
 
     Example:
         >>> from siag.activity import Exponential
@@ -90,7 +91,7 @@ class Clock(Timed):
     server: EveryArrivals | Tick | WaitForAll = AT_ONCE
     slowness: float | Sequence[float] = 1.0
     availability: OnOff | None = None
-    gradients: int | None = None
+    gradients: int | Sequence[int] | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.slowness, list | tuple | np.ndarray):
@@ -106,7 +107,7 @@ class Clock(Timed):
         if self.availability is not None and not isinstance(self.availability, OnOff):
             raise BadInput("availability", self.availability, "OnOff(on, off), or None")
         if self.gradients is not None:
-            object.__setattr__(self, "gradients", check.integer("gradients", self.gradients, high=2**31))
+            object.__setattr__(self, "gradients", check.integers("gradients", self.gradients, high=2**31))
         if self.compute == NO_TIME and self.travel == NO_TIME:
             raise BadInput("compute", self.compute, "of positive mean", "time would stand still")
         if isinstance(self.travel, Arrivals):
@@ -130,9 +131,9 @@ class Clock(Timed):
         if isinstance(self.compute, Arrivals):
             self.compute.by_worker(n)
 
-    def paced(self, gradients: int) -> Clock:
+    def paced(self, gradients: int | Integers) -> Clock:
         """A clock whose reports take so many gradients, unless it knows how many they take."""
-        return self if self.gradients is not None else replace(self, gradients=gradients)
+        return self if self.gradients is not None else replace(self, gradients=check.integers("gradients", gradients))
 
     def slownesses(self, n: int) -> Floats:
         """(n,) one for each worker."""
@@ -142,6 +143,13 @@ class Clock(Timed):
             raise BadInput("slowness", self.slowness, f"one number, or {n} numbers for {n} workers")
         return np.array(self.slowness)
 
+    def _taken(self, n: int) -> Integers:
+        """(n,) how many gradients each worker's reports take."""
+        each = np.array(1 if self.gradients is None else self.gradients, np.int64)
+        if each.ndim == 1 and each.size != n:
+            raise BadInput("gradients", self.gradients, f"one number, or {n} numbers for {n} workers")
+        return np.broadcast_to(each, n).copy()
+
     def begin(self, n: int, seed: int, repeat: int) -> Agenda:
         """The state at time 0, with every worker about to read."""
         server = self.server
@@ -150,7 +158,7 @@ class Clock(Timed):
             key(seed, repeat, CLOCK),
             self.slownesses(n),
             (self.compute.law(), self.travel.law()),
-            1 if self.gradients is None else self.gradients,
+            self._taken(n),
             (k, server.seconds if isinstance(server, Tick) else 0.0, isinstance(server, WaitForAll)),
             (self.availability.on, self.availability.off) if self.availability else (0.0, 0.0),
             self.compute.by_worker(n) if isinstance(self.compute, Arrivals) else NOT_RECORDED,

@@ -30,6 +30,16 @@ def integer(parameter: str, value: object, *, low: int = 1, high: int = LARGEST)
     return number
 
 
+def integers(parameter: str, value: object, *, low: int = 1, high: int = LARGEST) -> int | tuple[int, ...]:
+    """A whole number from `low` to `high` that is meant for all workers, or one for each."""
+    values = value.tolist() if isinstance(value, np.ndarray) else value
+    if not isinstance(values, list | tuple):
+        return integer(parameter, value, low=low, high=high)
+    if not values:
+        raise BadInput(parameter, value, "a whole number, or one for each worker")
+    return tuple(integer(f"{parameter}[{i}]", each, low=low, high=high) for i, each in enumerate(values))
+
+
 def seed(value: object) -> int:
     """A seed: any whole number that fits 64 bits."""
     return integer("seed", value, low=0, high=LARGEST_SEED)

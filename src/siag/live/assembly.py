@@ -9,6 +9,8 @@ from concurrent.futures import Executor
 from contextlib import ExitStack, suppress
 from typing import Any
 
+import numpy as np
+
 from siag.foundations.errors import BadFile, BadInput, DivergenceWarning, SiagError, TrainingWarning, warn
 from siag.foundations.memory import check_fits, size
 from siag.foundations.version import __version__
@@ -18,7 +20,6 @@ from siag.live.predecessor import predecessor
 from siag.live.reasons import first_of, no_progress, some
 from siag.live.session import Session
 from siag.live.spec import AnyPath, Spec
-from siag.methods import cost
 from siag.server.parameter_server import ParameterServer
 from siag.simulation import Run
 from siag.simulation.simulate import EXPLODED
@@ -212,10 +213,15 @@ class Assembly:
             about["left"] = first_of(session.has_left)
         if session.departures.failures:
             about["failed"] = some(session.departures.failures)
-        gradients = max(1, cost(spec.method.recruit(spec.w0, spec.n)))
-        run = self._curve.run(w, session.diverged_at, about, gradients)
+        run = self._curve.run(w, session.diverged_at, about, self._gradients())
         self._warn(run, wrong)
         return run
+
+    def _gradients(self) -> float:
+        """How many gradients a report took on average, workers that take more counting as often as they reported."""
+        taken = np.broadcast_to(self.spec.method.work(self.spec.n), self.spec.n)
+        reports = np.array([member.reports for member in self.server.members])
+        return float(taken @ reports / reports.sum() if reports.any() else taken.mean())
 
     def _warn(self, run: Run, wrong: list[str]) -> None:
         """Warn of what the user should know of a run that is returned all the same, and of what is wrong with it."""

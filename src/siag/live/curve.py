@@ -165,8 +165,8 @@ class Curve:
             self.trouble = self.trouble or _reason(error)
         self._cost = self._clock() - began
 
-    def run(self, w: Floats, diverged: int, about: dict[str, Any], gradients: int = 1) -> Run:
-        """The curve as a run, of reports that took `gradients` each."""
+    def run(self, w: Floats, diverged: int, about: dict[str, Any], gradients: float = 1.0) -> Run:
+        """The curve as a run, of reports that took `gradients` each, on average."""
         t, value, reports, seconds, skips, progressive, metrics = zip(*self._points, strict=True)
         found = {name: [row[k] if row else math.nan for row in metrics] for k, name in enumerate(self._evaluate)}
         if any(each is not None for each in progressive):
@@ -177,7 +177,7 @@ class Curve:
         return Run(
             np.array(t, np.int64),
             np.array([value], float),
-            gradients * accepted,
+            np.rint(gradients * accepted).astype(np.int64),
             np.array([seconds], float),
             w.copy()[None],
             np.array([diverged], np.int64),

@@ -1,6 +1,7 @@
 """Methods: Algorithm 1 and its relatives, one file each."""
 
 from siag.methods.ace import ACE
+from siag.methods.aced import ACED
 from siag.methods.adpsgd import ADPSGD
 from siag.methods.async_sgd import AsyncSGD
 from siag.methods.automatic import Automatic
@@ -10,6 +11,7 @@ from siag.methods.dude import DuDe
 from siag.methods.fedasync import FedAsync
 from siag.methods.fedavg import FedAvg
 from siag.methods.fedbuff import FedBuff
+from siag.methods.fednova import FedNova
 from siag.methods.fedprox import FedProx
 from siag.methods.fit import check_fit, step_of
 from siag.methods.iag import IAG
@@ -36,6 +38,8 @@ from siag.methods.method import (
 from siag.methods.mifa import MIFA
 from siag.methods.piag import PIAG
 from siag.methods.prox import Prox
+from siag.methods.rennala import Rennala
+from siag.methods.ringmaster import Ringmaster
 from siag.methods.sag import SAG
 from siag.methods.saga import SAGA
 from siag.methods.scaffnew import Scaffnew
@@ -47,6 +51,7 @@ from siag.methods.trial import check_parts, try_method, try_out, try_problem
 
 __all__ = [
     "ACE",
+    "ACED",
     "ADPSGD",
     "IAG",
     "LAG",
@@ -67,12 +72,15 @@ __all__ = [
     "FedAsync",
     "FedAvg",
     "FedBuff",
+    "FedNova",
     "FedProx",
     "Fresh",
     "Incremental",
     "MeanRows",
     "Method",
     "Prox",
+    "Rennala",
+    "Ringmaster",
     "Scaffnew",
     "Streaming",
     "Table",

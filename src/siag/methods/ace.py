@@ -15,8 +15,8 @@ class ACE(DuDe):
 
     Nobody is buffered and nobody left out, so that fast clients do not bias the model. The activity is `Clock(…,
     server=EveryArrivals(1))`, and the first step waits for an update of every client. With one stochastic gradient as
-    the update its iterates are those of `SIAG(wait=1)` and `DuDe`; for several local steps see MIFA. Not here: the
-    paper's ACED, which leaves updates beyond some age out of the mean, and with them clients that are always too old.
+    the update its iterates are those of `SIAG(wait=1)` and `DuDe`; for several local steps see MIFA. `ACED`
+    leaves updates beyond some age out of the mean.
 
     Args:
         resum: as in `SIAG`.

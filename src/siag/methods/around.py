@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from siag.activity import Activity
 from siag.foundations.errors import BadInput
-from siag.foundations.types import Floats, Record
+from siag.foundations.types import Floats, Integers, Record
 from siag.methods.method import Method, receive
 from siag.problems import Problem
 from siag.steps import Step
@@ -40,7 +40,7 @@ class Around(Method):
         """As much as the method's own."""
         return self.method.traffic(d, n)
 
-    def work(self, n: int) -> int:
+    def work(self, n: int) -> int | Integers:
         """As many as the method's own take."""
         return self.method.work(n)
 

@@ -88,7 +88,7 @@ class FedAsync(Method):
 
     def recruit(self, w0: Floats, n: int) -> Record:
         """Workers that send y."""
-        return local(w0, **local_of(self), pull=self.pull, what=MODEL)
+        return local(w0, n, **local_of(self), pull=self.pull, what=MODEL)
 
 
 class Mixing(NamedTuple):

@@ -51,7 +51,7 @@ class FedBuff(Method):
 
     def tuned(self, eta: float, gamma: float) -> tuple[Method, Step]:
         """The size of the local steps is chosen."""
-        return tuned_local(self, eta, gamma, self.steps)
+        return tuned_local(self, eta, gamma)
 
     def init(self, w0: Floats, n: int) -> Record:
         """An empty buffer."""
@@ -59,4 +59,4 @@ class FedBuff(Method):
 
     def recruit(self, w0: Floats, n: int) -> Record:
         """Workers that send w − y."""
-        return local(w0, **local_of(self))
+        return local(w0, n, **local_of(self))

@@ -19,12 +19,12 @@ class FedProx(FedAvg):
         w^{t+1} = w^t − (η_t/|A_t|) Σ_{i∈A_t} (w^t − y_i)
 
     ρ is the paper's μ. It bounds the drift of `FedAvg` and does not remove it. The paper lets each worker solve h_i as
-    well as it can, with an inexactness of its own; here all take K gradient steps. The server's step is η = 1,
+    well as it can, with an inexactness of its own; here each takes K gradient steps. The server's step is η = 1,
     `Constant(1.0)`, as in the paper; on a clock, or live, less, as for `FedAvg`. Local steps diverge unless
     η_l (L + ρ) < 2.
 
     Args:
-        steps: K, how many steps a worker takes before it reports.
+        steps: K, how many steps a worker takes before it reports; one number for all, or one for each worker.
         size: η_l, the size of each.
         fall: after how many iterations they are half as long, falling as 1/t from then on; `None`: they do not.
         pull: ρ; 0 is `FedAvg`.
@@ -44,4 +44,4 @@ class FedProx(FedAvg):
 
     def recruit(self, w0: Floats, n: int) -> Record:
         """Workers that send w − y."""
-        return local(w0, **local_of(self), pull=self.pull)
+        return local(w0, n, **local_of(self), pull=self.pull)

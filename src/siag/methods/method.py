@@ -14,7 +14,7 @@ import numpy as np
 from siag.activity import Activity
 from siag.foundations.dispatch import delegated_verb, optional_verb, verb
 from siag.foundations.errors import Unsuitable
-from siag.foundations.types import Floats, Record, Rng
+from siag.foundations.types import Floats, Integers, Record, Rng
 from siag.problems import Problem, exact, sample
 from siag.steps import DelayAdaptive, Harmonic, Step
 
@@ -54,8 +54,11 @@ class Method(ABC):
         """How many numbers travel for a report, and how many when a worker reads: what bytes are counted by."""
         return self.message(d, n), int(shown(self.init(np.zeros(d), n)).size)
 
-    def work(self, n: int) -> int:
-        """How many gradients a report takes, by which a clock counts its time; those of rare reports are left out."""
+    def work(self, n: int) -> int | Integers:
+        """How many gradients a report takes, by which a clock counts its time; one number, or (n,) one for each worker.
+
+        Those of rare reports are left out.
+        """
         return max(1, cost(self.recruit(np.zeros(1), n)))
 
     def quorum(self, n: int) -> int:

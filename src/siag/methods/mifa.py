@@ -56,8 +56,8 @@ class MIFA(Aggregated):
 
     def tuned(self, eta: float, gamma: float) -> tuple[Method, Step]:
         """The size of the local steps is chosen; they fall as the server's do, as in the paper."""
-        return tuned_local(self, eta, gamma, self.steps)[0], Harmonic(beta=gamma, gamma=gamma)
+        return tuned_local(self, eta, gamma)[0], Harmonic(beta=gamma, gamma=gamma)
 
     def recruit(self, w0: Floats, n: int) -> Record:
         """Workers that send (w − y) size/η_l."""
-        return local(w0, **local_of(self), what=RATE)
+        return local(w0, n, **local_of(self), what=RATE)

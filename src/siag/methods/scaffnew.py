@@ -79,7 +79,7 @@ class Scaffnew(Method):
 
     def recruit(self, w0: Floats, n: int) -> Record:
         """Workers that remember their h_i, and the x̂_i they sent."""
-        walker = local(w0, steps=1, size=self.size, gradients=self.gradients)
+        walker = local(w0, n, steps=1, size=self.size, gradients=self.gradients)
         own, sent = np.zeros((n, w0.size)), np.zeros((n, w0.size))
         ever, steps = np.zeros(n, np.bool_), np.zeros(1, np.int64)
         return Skipping(walker, own, sent, ever, np.zeros(w0.size), steps, self.p)

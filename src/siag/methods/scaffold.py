@@ -68,7 +68,7 @@ class SCAFFOLD(Method):
 
     def tuned(self, eta: float, gamma: float) -> tuple[Method, Step]:
         """The size of the local steps is chosen."""
-        return tuned_local(self, eta, gamma, self.steps)
+        return tuned_local(self, eta, gamma)
 
     def init(self, w0: Floats, n: int) -> Record:
         """No control variate yet."""
@@ -80,7 +80,7 @@ class SCAFFOLD(Method):
 
     def recruit(self, w0: Floats, n: int) -> Record:
         """Workers that remember their c_i."""
-        walker = local(w0, **local_of(self))
+        walker = local(w0, n, **local_of(self))
         return Variates(walker, np.zeros((n, w0.size)), np.zeros(w0.size), self.option)
 
 
@@ -144,7 +144,7 @@ def descend_corrected(memory: Variates, oracle: Record, rng: Rng, i: int, w: Flo
         compute(memory.local.source, oracle, rng, i, w[:d], g)
     for j in range(d):
         out[j] = w[j] - y[j]
-        own[j] = g[j] if memory.option == 1 else out[j] / (memory.local.steps * memory.local.eta[0]) - correction[j]
+        own[j] = g[j] if memory.option == 1 else out[j] / (memory.local.steps[i] * memory.local.eta[0]) - correction[j]
         out[d + j] = own[j]
     return True
 
@@ -152,7 +152,7 @@ def descend_corrected(memory: Variates, oracle: Record, rng: Rng, i: int, w: Flo
 @cost.when(Variates)
 def all_gradients(memory: Variates) -> int:
     """K, and one more for option 1."""
-    return memory.local.steps + (1 if memory.option == 1 else 0)
+    return cost(memory.local) + (1 if memory.option == 1 else 0)
 
 
 @forget.when(Variates)

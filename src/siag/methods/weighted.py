@@ -10,34 +10,37 @@ import numpy as np
 from siag.foundations.types import Floats, Integers
 from siag.methods.method import advance, ready, receive, weight
 
-EVEN, CAPPED, ROOT = 0, 1, 2  # the kinds of weight
+EVEN, CAPPED, ROOT, DROPPED = range(4)  # the kinds of weight
 
 
 class Weighted(NamedTuple):
     """What arrived in the current iteration, old messages counting for less.
 
-    A message of age τ weighs 1 (`EVEN`), min(1, n/max(τ, 1)) (`CAPPED`) or 1/√(1 + τ) (`ROOT`).
+    A message of age τ weighs 1 (`EVEN`), min(1, c/max(τ, 1)) (`CAPPED`), 1/√(1 + τ) (`ROOT`), or 1 if τ ≤ c and 0
+    otherwise (`DROPPED`), c being the threshold.
     """
 
     w: Floats  # (d,)
     total: Floats  # (d,) the weighted sum of this iteration's messages
     arrived: Integers  # (1,) their number
     weights: Floats  # (1,) the sum of their weights
-    n: int
+    threshold: int  # c; not used by `EVEN` and `ROOT`
     kind: int
 
 
-def weighted(w0: Floats, n: int, kind: int) -> Weighted:
+def weighted(w0: Floats, threshold: int, kind: int) -> Weighted:
     """Nothing received yet."""
-    return Weighted(w0.copy(), np.zeros(w0.size), np.zeros(1, np.int64), np.zeros(1), n, kind)
+    return Weighted(w0.copy(), np.zeros(w0.size), np.zeros(1, np.int64), np.zeros(1), threshold, kind)
 
 
 @receive.when(Weighted)
 def add_weighted(state: Weighted, i: int, message: Floats, age: int) -> None:
     """g ← g + v(τ) · message."""
     v = 1.0
-    if state.kind == CAPPED and age > state.n:
-        v = state.n / age
+    if state.kind == CAPPED and age > state.threshold:
+        v = state.threshold / age
+    elif state.kind == DROPPED and age > state.threshold:
+        v = 0.0
     elif state.kind == ROOT:
         v = 1.0 / math.sqrt(1.0 + age)
     for j in range(message.size):

@@ -7,10 +7,13 @@ from functools import cache
 
 from siag.experiments.claims.aggregated import averaged, delay_adaptive, iag, piag
 from siag.experiments.claims.arrivals import ace, async_sgd, dude
+from siag.experiments.claims.concurrent import delay_threshold, rennala, ringmaster
+from siag.experiments.claims.engaged import aced
 from siag.experiments.claims.federated import fedasync, fedavg, fedbuff, fedprox, mifa
 from siag.experiments.claims.finite import curvature_iag, incremental, sag, saga
 from siag.experiments.claims.gossip import adpsgd
 from siag.experiments.claims.lazy import lag
+from siag.experiments.claims.normalized import fednova
 from siag.experiments.claims.streaming import siag
 from siag.experiments.claims.variates import scaffnew, scaffold
 from siag.report import Basis, Claim
@@ -37,6 +40,11 @@ CLAIMS: Mapping[str, Callable[[], list[Claim]]] = {
     "DuDe": dude,
     "ACE": ace,
     "Averaged": averaged,
+    "Rennala": rennala,
+    "Ringmaster": ringmaster,
+    "DelayThreshold": delay_threshold,
+    "ACED": aced,
+    "FedNova": fednova,
 }
 
 

@@ -14,6 +14,7 @@ from siag.experiments.config import METHODS, written
 from siag.foundations.errors import BadInput
 from siag.methods import (
     ACE,
+    ACED,
     ADPSGD,
     IAG,
     LAG,
@@ -37,6 +38,8 @@ from siag.methods import (
     Incremental,
     Method,
     Prox,
+    Rennala,
+    Ringmaster,
     Scaffnew,
     needs,
 )
@@ -116,6 +119,10 @@ CONTENDERS: Sequence[Contender] = (
     Contender("incremental gradient", Incremental(), EXACT, home="in turn"),
     Contender("SAG", SAG(), EXACT, home="one at a time"),
     Contender("SAGA", SAGA(), EXACT, home="one at a time"),
+    Contender("ACED", ACED(threshold=20), TABLE),
+    Contender("Rennala SGD", Rennala(batch=10), FRESH),
+    Contender("Ringmaster ASGD", Ringmaster(threshold=10), FRESH),
+    Contender("async SGD with a threshold", AsyncSGD(adaptive=True, drop=True), FRESH, "DelayThreshold"),
 )
 
 

@@ -14,6 +14,7 @@ from siag.activity.times import Arrivals, Times, duration
 from siag.foundations import check
 from siag.foundations.errors import BadInput, Missing
 from siag.foundations.rng import CLOCK, fresh
+from siag.foundations.types import Integers
 from siag.live.interrupt import interruptible
 from siag.live.protocol.connections import Connections
 from siag.live.protocol.reception import Limits
@@ -151,14 +152,16 @@ class Rehearsal:
         runtime: how long things take, and what goes wrong.
         tasks: one for each worker.
         names: of the workers.
-        gradients: how many a report takes.
+        gradients: how many a report takes; one number, or one for each worker.
 
     Attributes:
         world: what happens, and when.
         entropy: given a number, that many random bytes.
     """
 
-    def __init__(self, runtime: Simulated, tasks: Sequence[Task], names: Sequence[str], gradients: int = 1) -> None:
+    def __init__(
+        self, runtime: Simulated, tasks: Sequence[Task], names: Sequence[str], gradients: int | Integers = 1
+    ) -> None:
         self._faults, self._tasks, self._names, self.world = runtime.faults, tasks, names, World()
         self._rng, self.entropy = random.Random(runtime.seed), random.Random(f"entropy {runtime.seed}").randbytes
         self._connections: Connections | None = None

@@ -169,12 +169,17 @@ def _sweep(experiment: Experiment, out: Path | None, as_json: bool) -> int:
 
     from siag.foundations.files import writable_folder
     from siag.report import write_csv
+    from siag.simulation import Incomplete
 
     folder = None if out is None else writable_folder("out", out, ("sweep.csv",))
     kept = None if folder is None else folder / "runs"
     if kept is not None:
         on_interrupt(f"what was finished is in {kept}; the same command goes on from there")
-    result = experiment.sweep(kept, progress=not as_json and sys.stderr.isatty())
+    failed: list[str] = []
+    try:
+        result = experiment.sweep(kept, progress=not as_json and sys.stderr.isatty())
+    except Incomplete as error:
+        result, failed = error.sweep, str(error).splitlines()
     table = result.table()
     if folder is not None:
         write_csv(folder / "sweep.csv", table)
@@ -182,8 +187,8 @@ def _sweep(experiment: Experiment, out: Path | None, as_json: bool) -> int:
         print_json({name: values.tolist() for name, values in table.items()})
     else:
         grid = Table("problem", "method", "activity", "step", "error at the end", "± standard error")
-        for run, step in zip(result.runs, result.steps, strict=True):
-            parts = [*(str(run.about[name]) for name in ("problem", "method", "activity")), step]
+        for run, step, label in zip(result.runs, result.steps, result.labels, strict=True):
+            parts = [*(label[name] for name in ("problem", "method", "activity")), step]
             spread = f"{run.standard_error[-1]:.1e}" if run.repeats > 1 else "–"
             grid.add_row(*parts, f"{run.mean[-1]:.4e}", spread)
         rich.print(grid)
@@ -192,7 +197,8 @@ def _sweep(experiment: Experiment, out: Path | None, as_json: bool) -> int:
     diverged = sum(bool((run.diverged >= 0).any()) for run in result.runs)
     if diverged:
         tell(f"{diverged} of {len(result.runs)} combinations diverged; see the column diverged")
-    return FAILED if diverged else 0
+    tell(*failed)
+    return FAILED if diverged or failed else 0
 
 
 @siag.command(epilog="Example: siag theory --n 20 --T 15 --beta 0.5")

@@ -9,19 +9,23 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from siag.activity import Activity
+from siag.activity import Activity, Timed
 from siag.experiments.comparison.contenders import Contender
-from siag.experiments.comparison.tuning import WANE, Tuned
 from siag.foundations.errors import Unsuitable
 from siag.foundations.files import writable_folder, write_text
+from siag.foundations.frames import as_frame
 from siag.foundations.types import Floats, Record
 from siag.problems import Problem
 from siag.report import Columns, write_csv
 from siag.simulation import Run
+from siag.simulation.tuning import WANE, Found
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 AXES = {"iterations": "t", "samples": "samples", "bytes": "bytes", "time": "time"}
 HEADINGS = {
@@ -63,9 +67,10 @@ LEGEND = (
 BARS = 3  # runs of which the jackknife has a standard error
 TWO_RUNS = "Two runs have no standard error, so offset² stands without one here; it takes three runs or more."
 TINY = 1e-25  # of offset²: rounding
+FIRST, PLACES = 4, 6  # methods and activities of a comparison that are printed
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Entry:
     """One method under one activity.
 
@@ -80,8 +85,14 @@ class Entry:
     contender: Contender
     activity: str
     reason: str
-    tuned: Tuned | None = None
+    tuned: Found | None = None
     run: Run | None = None
+
+    def __repr__(self) -> str:
+        """Who, where, and with what result."""
+        if self.tuned is None or self.run is None:
+            return f"Entry({self.contender.name}, {self.activity}: {self.reason})"
+        return f"Entry({self.contender.name}, {self.activity}: η = {self.tuned.eta:.3g}, error {self.run.mean[-1]:.3g})"
 
     def along(self, axis: str) -> Floats:
         """(points,) what had been spent, on average, at each point of the curve."""
@@ -107,7 +118,7 @@ class Entry:
         return "η at the edge of the search" if self.tuned.edge else ""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Comparison:
     """Methods and activities on one problem.
 
@@ -126,6 +137,17 @@ class Comparison:
     claims: Mapping[str, str]
     places: Mapping[str, Activity]
     axis: str = "iterations"
+
+    def __repr__(self) -> str:
+        """What was compared, and who comes first under each activity."""
+        count, places = len({entry.contender.name for entry in self.entries}), self.activities
+        lines = [f"Comparison of {count} methods at equal {self.axis}", f"  problem: {self.problem!r}"]
+        for activity in places[:PLACES]:
+            rows = best_first(map(self.row, self.ran(activity)), self.axis)
+            first = [f"{row['method']} {cell(self.axis, row)}" for row in rows[:FIRST]]
+            more = [f"… {len(rows)} in all"] if len(rows) > FIRST else []
+            lines.append(f"  {activity}: {', '.join([*first, *more]) or 'none could run'}")
+        return "\n".join([*lines, *([f"  … {len(places)} activities in all"] if len(places) > PLACES else [])])
 
     @property
     def legend(self) -> str:
@@ -169,16 +191,33 @@ class Comparison:
     def budgets(self) -> dict[str, dict[str, float]]:
         """By activity and axis: what every method had at least, so that all can be read there."""
         return {
-            activity: {
-                axis: min((float(entry.along(axis)[-1]) for entry in self.ran(activity)), default=0.0) for axis in AXES
-            }
+            activity: {axis: min(self._spent(activity, axis), default=0.0) for axis in AXES}
             for activity in self.activities
         }
+
+    def _spent(self, activity: str, axis: str) -> list[float]:
+        """By each method at the end; if some have a place along the axis, by these."""
+        ran, place = self.ran(activity), self.places[activity]
+        placed = [entry for entry in ran if not no_place(entry.contender, self.problem, place, axis)]
+        return [float(entry.along(axis)[-1]) for entry in placed or ran]
 
     def table(self) -> Columns:
         """A row for every method and activity; NaN where there is no number."""
         rows = [self.row(entry) for entry in self.entries]
         return {name: [row[name] for row in rows] for name in (*HEADINGS, *self.metrics)}
+
+    def to_frame(self) -> DataFrame:
+        """`table` as a `pandas.DataFrame`; `pandas.DataFrame(found.curves())` has the curves."""
+        return as_frame(self.table())
+
+    def unplaced(self, activity: str) -> list[str]:
+        """Who has no place along the axis under an activity, and why; a line for each reason."""
+        why: dict[str, list[str]] = {}
+        for entry in self.ran(activity):
+            if reason := no_place(entry.contender, self.problem, self.places[activity], self.axis):
+                why.setdefault(reason, []).append(entry.contender.name)
+        tail = "not ranked there, but by the error after all their iterations"
+        return [f"{', '.join(names)}: {reason}; {tail}" for reason, names in why.items()]
 
     def curves(self) -> Columns:
         """All curves, a row for every point: mean error against iterations, samples, bytes and time."""
@@ -202,7 +241,8 @@ class Comparison:
             lines += [
                 "| " + " | ".join(cell(name, row) for name in shown) + " |" for row in best_first(rows, self.axis)
             ]
-            notes = [f"- {row['method']}: {row['remark']}" for row in rows if row["remark"]]
+            notes = [f"- {note}" for note in self.unplaced(activity)]
+            notes += [f"- {row['method']}: {row['remark']}" for row in rows if row["remark"]]
             budget = self.budgets[activity]
             timed = any(entry.timed for entry in self.ran(activity))
             same = ", ".join(f"{budget[axis]:,.0f} {axis}" for axis in AXES if timed or axis != "time")
@@ -231,15 +271,26 @@ class Comparison:
         row["claims"] = self.claims.get(entry.contender.name, "")
         if entry.run is not None and entry.tuned is not None:
             row["eta"] = entry.tuned.eta if entry.tuned.tries else nan  # else it has found its steps itself
-            exact = entry.contender.exact(self.problem.n)
+            place = self.places[entry.activity]
             for axis, budget in self.budgets[entry.activity].items():
-                comparable = (axis != "samples" or not exact) and (axis != "time" or entry.timed)
+                comparable = not no_place(entry.contender, self.problem, place, axis)
                 row[axis] = error_at(entry, axis, budget) if comparable else nan
             row["bias"], row["bias_error"] = bias(entry.run.w, self.problem.optimum)
             row["uploads"] = float(entry.run.uploads[:, -1].mean())
             row |= {name: float(entry.run.table()[name][-1]) for name in self.metrics}
         row["server"], row["worker"] = memory(entry.contender, self.problem)
         return row
+
+
+def no_place(contender: Contender, problem: Problem, activity: Activity, axis: str) -> str:
+    """Why a method cannot be ranked along an axis; nothing if it can."""
+    if axis == "samples" and contender.exact(problem.n):
+        return "an exact gradient is no sample"
+    if axis == "bytes" and not any(contender.method.traffic(problem.d, problem.n)):
+        return "it sends and reads nothing"
+    if axis == "time" and not isinstance(activity, Timed):
+        return "only a clock counts time"
+    return ""
 
 
 def error_at(entry: Entry, axis: str, budget: float) -> float:

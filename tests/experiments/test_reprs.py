@@ -12,12 +12,13 @@ from siag.server import Snapshot, WorkerView
 from siag.simulation.tuning import Found
 from siag.steps import Harmonic
 from siag.storage import SavedModel
-from siag.theory import exact_error, sharp_law
-from siag.theory.lemmas import lemmas
+from siag.theory import Curve, sharp_law
+from siag.theory.lemmas import Inequality, Lemmas
 
 LINES, CHARACTERS = 12, 1200
 STEP = Harmonic(0.5, 100)
 MANY = 500  # workers, numbers, warnings
+INEQUALITY = Inequality("Lemma 1", np.ones(MANY), np.ones(MANY))
 
 
 def large_run():
@@ -59,8 +60,8 @@ RESULTS = {
     "Run": large_run,
     "Sweep": swept,
     "Found": lambda: Found(0.1, tuple((0.1 * k, 1.0) for k in range(14))),
-    "Curve": lambda: exact_error(PROBLEM, SIAG(), Uniform(4), STEP, iterations=400),
-    "Lemmas": lambda: lemmas(PROBLEM, SIAG(), Uniform(4), STEP, iterations=400),
+    "Curve": lambda: Curve(np.arange(MANY), np.ones(MANY), np.ones(MANY)),
+    "Lemmas": lambda: Lemmas(np.arange(MANY), *3 * [INEQUALITY], np.ones(MANY), np.ones(MANY)),
     "SharpLaw": lambda: sharp_law(PROBLEM, Uniform(4), STEP),
     "Trace": trace,
     "Recorded": lambda: Recorded.of(Uniform(4), 8, 2000),

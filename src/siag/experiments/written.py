@@ -62,7 +62,8 @@ def _parsed(role: str, text: str, code: str, makers: Makers, names: tuple[str, .
         return _call(ast.parse(code, mode="eval").body, makers)
     except (SyntaxError, ValueError, TypeError, KeyError, RecursionError, MemoryError):
         allowed = f"one of {', '.join(names)}" if names else '"module:name"'
-        remedy = guess(text.partition("(")[0].strip(), tuple(name for name in names if name not in text))
+        first = text.partition("(")[0].strip()
+        remedy = "" if first in names else guess(first, names)
         raise BadInput(role, text, f"{allowed}, with arguments as in Python", remedy) from None
 
 

@@ -310,7 +310,7 @@ def test_activities_with_parts_of_their_own_can_be_typed(tmp_path):
     assert typed("activity", text, tmp_path) == clock
     assert typed("activity", repr(clock), tmp_path) == clock
     assert typed("activity", "Uniform(4)", tmp_path) == Uniform(4)
-    with pytest.raises(BadInput, match="the name of a Activity"):
+    with pytest.raises(BadInput, match="the name of an Activity"):
         typed("activity", "Exponential(2.0)", tmp_path)
 
 

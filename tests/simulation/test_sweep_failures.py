@@ -36,9 +36,8 @@ def test_the_others_finish_and_one_error_names_each_that_failed(tmp_path, thread
     head, *lines = str(error).splitlines()
     assert head == f"2 of 4 combinations failed; the others are finished and kept in {tmp_path}:"
     names = [f"{PROBLEMS[0]!r} × {method!r} × {Uniform(3)!r} × {STEP!r}" for method in (SIAG(), SGD())]
-    assert lines == [f"{name}: ValueError: two are too few" for name in names]
+    assert lines == [f"{name}: evaluate['first'] raised ValueError: two are too few" for name in names]
     assert list(error.failed) == names
-    assert isinstance(error.__cause__, ValueError)
     alone = siag.simulate(PROBLEMS[1], SGD(), Uniform(3), STEP, **SIZE)
     assert np.array_equal(error.sweep.runs[1].error, alone.error)
     assert error.sweep.labels[1]["method"] == "SGD"
@@ -69,6 +68,16 @@ def test_an_error_of_ours_in_the_middle_is_told_as_it_is(monkeypatch):
     assert "the others are finished:" in str(caught.value)
     assert seen == sorted(seen)
     assert [run.w.shape[1] for run in caught.value.sweep.runs] == [3, 3]
+
+
+def test_whatever_else_is_raised_is_named_and_kept_as_the_cause(monkeypatch):
+    def failing(self, repeat, t, watch):
+        raise ZeroDivisionError("by 0")
+
+    monkeypatch.setattr(Job, "repeat", failing)
+    with pytest.raises(Incomplete, match="ZeroDivisionError: by 0") as caught:
+        grid(threads=1)
+    assert isinstance(caught.value.__cause__, ZeroDivisionError)
 
 
 def test_so_it_is_with_code_that_fails_when_it_is_first_tried(monkeypatch):
@@ -106,7 +115,7 @@ def test_if_all_fail_nothing_is_said_of_others():
     with pytest.raises(Incomplete) as caught:
         grid(evaluate={"x": broken})
     assert str(caught.value).splitlines()[0] == "4 of 4 combinations failed:"
-    assert str(caught.value).endswith(": KeyError")
+    assert str(caught.value).endswith(": evaluate['x'] raised KeyError: KeyError")
     assert caught.value.sweep.runs == []
     assert caught.value.sweep.table() == {}
     assert "0 runs" in repr(caught.value.sweep)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from siag.cli.app import AS_JSON, FILE, NOTHING_HALF, on_interrupt, siag
+from siag.cli.app import AS_JSON, FAILED, FILE, NOTHING_HALF, on_interrupt, siag
 from siag.cli.given import HERE
 from siag.cli.options import PROBLEM
 from siag.cli.printing import bar, print_json
@@ -63,11 +63,12 @@ def compare(
     details: bool,
     as_json: bool,
     **given: Any,
-) -> None:
+) -> int:
     """Compare methods on one problem, each with the best step that one rule finds for it.
 
     Writes compare.html, compare.md, compare.csv, curves.csv and the figures. A method that cannot run somewhere is
-    listed with the reason. The first time, machine code is made for every method, which takes about a minute.
+    listed with the reason; so is one of yours that fails, and then the exit status is 1. The first time, machine code
+    is made for every method, which takes about a minute.
     """
     from siag.experiments.comparison import compare as make
     from siag.experiments.config import problem_named
@@ -98,6 +99,7 @@ def compare(
         for each in found.compared.values() if details else ():
             print("\n".join(f"{name}: {text}" for name, text in each.items()), end="\n\n")
         print(f"Report: {page}")
+    return FAILED if any(entry.failed for entry in found.entries) else 0
 
 
 def _activities(texts: tuple[str, ...], problem: Problem) -> dict[str, Activity] | None:
@@ -137,11 +139,11 @@ def _print(found: Comparison) -> None:
     console = rich.get_console()
     for activity in found.activities:
         timed = any(entry.timed for entry in found.ran(activity))
-        shown = ["iterations", "samples", "bytes", *(["time"] if timed else []), "bias"]
+        shown = ["iterations", "samples", "bytes", *(["time"] if timed else []), "bias", *found.metrics]
         table = Table(title=activity, title_justify="left", box=None, pad_edge=False)
         table.add_column("method", overflow="fold")
         for name in shown:
-            table.add_column(SHOWN[name], justify="right", no_wrap=True)
+            table.add_column(SHOWN.get(name, name), justify="right", no_wrap=True)
         if found.claims:
             table.add_column("claims", no_wrap=True)
         rows = [found.row(entry) for entry in found.entries if entry.activity == activity]

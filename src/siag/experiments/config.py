@@ -280,7 +280,8 @@ def part_of(role: str, table: Mapping[str, Any], folder: Path) -> Any:
 def _checked(role: str, part: Any, parameter: str, given: object) -> Any:
     """The part, if it can play its role."""
     if not isinstance(part, BASES[role]) and not (role == "step" and isinstance(part, Tuned)):
-        raise BadInput(parameter, given, f"the name of a {BASES[role].__name__}")
+        article = "an" if role == "activity" else "a"
+        raise BadInput(parameter, given, f"the name of {article} {BASES[role].__name__}")
     return part
 
 

@@ -59,9 +59,10 @@ def _drawn(text: str) -> dict[str, Scalar]:
 
 def columns_of(rows: Sequence[Mapping[str, Scalar]]) -> dict[str, list[Any]]:
     """Parameters as columns: numbers, NaN where a row has none; or words, empty where a row has none."""
-    names = list(dict.fromkeys(name for row in rows for name in row))
+    parts = list(dict.fromkeys(name.partition(".")[0] for row in rows for name in row))
+    names = dict.fromkeys(name for row in rows for name in row)
     columns: dict[str, list[Any]] = {}
-    for name in names:
+    for name in sorted(names, key=lambda name: parts.index(name.partition(".")[0])):
         values = [row.get(name) for row in rows]
         if any(isinstance(value, str) for value in values):
             columns[name] = ["" if value is None else str(value) for value in values]

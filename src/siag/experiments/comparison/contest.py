@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +16,7 @@ from siag.experiments.comparison.result import AXES, Comparison, Entry, no_place
 from siag.experiments.comparison.tuning import Trial
 from siag.experiments.comparison.warm import warm
 from siag.foundations import check
-from siag.foundations.errors import BadInput, Unsuitable
+from siag.foundations.errors import BadInput, SiagError, Unsuitable
 from siag.foundations.parallel import Watch, run_all
 from siag.methods import Method, check_fit
 from siag.problems import Problem
@@ -117,8 +118,11 @@ def compare(
             return Entry(who, name, reasons[name, who.name])
         say(0.3 + 0.7 * k / len(pairs), f"{who.name}, {name}")
         tried = replace(trial(name, who), progress=lambda _: watch.did(0))
-        found = tried.tune(unit)
-        return Entry(who, name, "", found, tried.run(found.eta, repeats, record, threads=1))
+        try:
+            found = tried.tune(unit)
+            return Entry(who, name, "", found, tried.run(found.eta, repeats, record, threads=1))
+        except SiagError as error:  # in code of the user's: the other methods are worth their time
+            return Entry(who, name, str(error), failed=True)
 
     papers = {who.name: who.paper or type(who.method).__name__ for who in contenders} if claims else {}
     able = [(name, who) for name, _, who in pairs if not reasons[name, who.name]]
@@ -133,6 +137,9 @@ def compare(
             horizons |= _horizons({(name, who.name): trial(name, who) for name, who in able}, axis, unit)
         verdicts = {name: verdict(claims_of(paper)) for name, paper in papers.items()}
         entries = run_all(entry, len(pairs), work=1, threads=None, progress=False, title="")
+    failed = [each for each in entries if each.failed]
+    if failed and all(each.run is None for each in entries):
+        raise SiagError(f"{failed[-1].contender.name}: {failed[-1].reason}")
     return Comparison(problem, tuple(reversed(entries)), rule(iterations, unit), verdicts, places, axis)
 
 
@@ -144,9 +151,9 @@ def _check_axis(
     for name, who in able:
         if not (reason := no_place(who, problem, places[name], axis)):
             return
-        why.setdefault(reason, []).append(f"{who.name} ({name})")
+        why.setdefault(reason, []).append(who.name)
     if why:
-        said = "; ".join(f"{', '.join(who)}: {reason}" for reason, who in why.items())
+        said = "; ".join(f"{', '.join(dict.fromkeys(names))}: {reason}" for reason, names in why.items())
         raise BadInput("axis", axis, "one by which a method can be ranked", said)
 
 
@@ -158,8 +165,9 @@ def _horizons(trials: Mapping[tuple[str, str], Trial], axis: str, unit: float) -
     spent = {}
     for place, trial in trials.items():
         if not no_place(trial.contender, trial.problem, trial.activity, axis):
-            run = trial.run(unit / FAR, 1, record=PILOT, threads=1)
-            spent[place] = run.t, np.asarray(getattr(run, AXES[axis])[0], float)
+            with suppress(SiagError):  # it will fail again, and be listed with the reason
+                run = trial.run(unit / FAR, 1, record=PILOT, threads=1)
+                spent[place] = run.t, np.asarray(getattr(run, AXES[axis])[0], float)
     found = {}
     for (name, who), (t, along) in spent.items():
         budget = min(each[-1] for (other, _), (_, each) in spent.items() if other == name)

@@ -77,9 +77,10 @@ class Entry:
     Attributes:
         contender: the method.
         activity: the name of the activity.
-        reason: why it could not run; nothing if it could.
+        reason: why it could not run, or failed; nothing if it did neither.
         tuned: the search for its step.
         run: what it did.
+        failed: whether it could run, but code of the user's failed.
     """
 
     contender: Contender
@@ -87,6 +88,7 @@ class Entry:
     reason: str
     tuned: Found | None = None
     run: Run | None = None
+    failed: bool = False
 
     def __repr__(self) -> str:
         """Who, where, and with what result."""
@@ -278,7 +280,8 @@ class Comparison:
             row["bias"], row["bias_error"] = bias(entry.run.w, self.problem.optimum)
             row["uploads"] = float(entry.run.uploads[:, -1].mean())
             row |= {name: float(entry.run.table()[name][-1]) for name in self.metrics}
-        row["server"], row["worker"] = memory(entry.contender, self.problem)
+        if not entry.failed:
+            row["server"], row["worker"] = memory(entry.contender, self.problem)
         return row
 
 

@@ -15,6 +15,7 @@ from siag.activity import Nonuniform, Uniform
 from siag.cli import siag as group
 from siag.experiments.comparison import compare
 from siag.experiments.comparison.contenders import chosen
+from siag.experiments.comparison.result import best_first
 from siag.methods import SGD, Method
 from siag.report import files
 
@@ -162,7 +163,10 @@ def test_who_has_no_place_along_an_axis_is_named_with_the_reason():
     assert "\n- IAG: an exact gradient is no sample; not ranked there" in by_samples.markdown()
     by_time = compare(PROBLEM, ["sIAG", "IAG"], places, axis="time", **size)
     assert by_time.unplaced("clock") == []
-    assert by_time.unplaced("uneven")[0].startswith("sIAG, IAG: only a clock counts time; ")
+    assert by_time.unplaced("uneven")[0].startswith("all methods: only a clock counts time; ")
+    rows = best_first(map(by_time.row, by_time.ran("uneven")), "time")
+    assert [row["method"] for row in rows] == ["IAG", "sIAG"]  # by what they have
+    assert f"  uneven: IAG {rows[0]['iterations']:.1e}, sIAG " in repr(by_time)
     by_bytes = compare(PROBLEM, ["sIAG", Silent()], {"uneven": places["uneven"]}, axis="bytes", **size)
     assert by_bytes.unplaced("uneven")[0].startswith("Silent(normalization='mean'): it sends and reads nothing; ")
     assert [entry.run.t[-1] for entry in by_bytes.entries] == [60, 60]  # it takes no iterations from the others

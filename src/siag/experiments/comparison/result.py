@@ -146,7 +146,8 @@ class Comparison:
         lines = [f"Comparison of {count} methods at equal {self.axis}", f"  problem: {self.problem!r}"]
         for activity in places[:PLACES]:
             rows = best_first(map(self.row, self.ran(activity)), self.axis)
-            first = [f"{row['method']} {cell(self.axis, row)}" for row in rows[:FIRST]]
+            axis = self.axis if rows and not math.isnan(rows[0][self.axis]) else "iterations"
+            first = [f"{row['method']} {cell(axis, row)}" for row in rows[:FIRST]]
             more = [f"… {len(rows)} in all"] if len(rows) > FIRST else []
             lines.append(f"  {activity}: {', '.join([*first, *more]) or 'none could run'}")
         return "\n".join([*lines, *([f"  … {len(places)} activities in all"] if len(places) > PLACES else [])])
@@ -218,8 +219,11 @@ class Comparison:
         for entry in self.ran(activity):
             if reason := no_place(entry.contender, self.problem, self.places[activity], self.axis):
                 why.setdefault(reason, []).append(entry.contender.name)
-        tail = "not ranked there, but by the error after all their iterations"
-        return [f"{', '.join(names)}: {reason}; {tail}" for reason, names in why.items()]
+        count, tail = len(self.ran(activity)), "not ranked there, but by the error after all iterations"
+        return [
+            f"{', '.join(names) if len(names) < count else 'all methods'}: {reason}; {tail}"
+            for reason, names in why.items()
+        ]
 
     def curves(self) -> Columns:
         """All curves, a row for every point: mean error against iterations, samples, bytes and time."""
@@ -375,9 +379,10 @@ def abridged(text: str) -> str:
 
 
 def best_first(rows: Iterable[dict[str, Any]], axis: str) -> list[dict[str, Any]]:
-    """Those that ran, in the order of their errors along an axis; who has none there comes last."""
+    """Those that ran, in the order of their errors along an axis; then those who have none there, by the last ones."""
     ran = [row for row in rows if not math.isnan(row["iterations"])]
-    return sorted(ran, key=lambda row: (math.isnan(row[axis]), float(row[axis]), float(row["iterations"])))
+    placed = sorted((row for row in ran if not math.isnan(row[axis])), key=lambda row: float(row[axis]))
+    return [*placed, *sorted((row for row in ran if math.isnan(row[axis])), key=lambda row: float(row["iterations"]))]
 
 
 def cell(name: str, row: Mapping[str, Any]) -> str:

@@ -148,6 +148,7 @@ def test_the_error_at_the_end_is_drawn_against_a_parameter(cube, pyplot):
     assert ax.lines[0].get_ydata().tolist() == [cube.runs[k].mean[-1] for k in (0, 4)]
     assert legend(ax) == ["SIAG, T = 3", "SIAG, T = 5", "SGD, T = 3", "SGD, T = 5"]
     assert (ax.get_xlabel(), ax.get_xscale()) == ("problem.n", "log")
+    assert legend(cube.plot(x="problem.n"))[:2] == ["SIAG", "SGD"]
     other = cube.plot(x="activity.T", by="problem.n")
     assert legend(other) == ["n = 4", "n = 40", "SIAG", "SGD"]
 

@@ -38,7 +38,8 @@ def draw_sweep(sweep: Sweep, ax: Axes | None, x: str, by: str | Sequence[str] | 
     """See `Sweep.plot`."""
     if not sweep.runs:
         raise Unsuitable("this sweep has no run that could be drawn")
-    names, along = _compared(sweep, by), _along(sweep, x)
+    along = _along(sweep, x)
+    names = _compared(sweep, by, [x] if along else [])
     lines = _lines(sweep, names, x if along else "")
     new = ax is None
     if ax is None:
@@ -64,10 +65,10 @@ def column(sweep: Sweep, name: str) -> list[Any]:
     return [label[name] for label in sweep.labels] if name in ROLES else [row.get(name) for row in sweep.parameters]
 
 
-def _compared(sweep: Sweep, by: str | Sequence[str] | None) -> list[str]:
-    """What colours are for."""
+def _compared(sweep: Sweep, by: str | Sequence[str] | None, taken: list[str]) -> list[str]:
+    """What colours are for; by default nothing that is told by what is taken."""
     if by is None:
-        varying = sweep.varying
+        varying = [role for role in sweep.varying if not _told(sweep, taken, role)]
         return ["method"] if "method" in varying else varying[:1]
     names = [by] if isinstance(by, str) else list(by)
     known = dict.fromkeys([*ROLES, *(name for row in sweep.parameters for name in row)])

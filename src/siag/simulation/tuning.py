@@ -45,8 +45,8 @@ class Tuned:
         >>> problem = siag.problems.LeastSquares.random(n=5, d=3, p=2, noise=0.1)
         >>> methods = [siag.methods.SIAG(), siag.methods.SGD()]
         >>> result = siag.sweep(problem, methods, siag.activity.Uniform(3), siag.Tuned(), iterations=200, record=3)
-        >>> [sorted(set(result.table()[name].tolist())) for name in ("tuned.eta", "step.gamma")]
-        [[0.0625, 0.125], [20.0]]
+        >>> result.parameters[0]["tuned.eta"], result.steps[0]
+        (0.0625, 'Harmonic(beta=1.25, gamma=20.0)')
     """
 
     eta: float | None = None

@@ -15,10 +15,10 @@ import numpy as np
 
 from siag.activity import Activity, Timed
 from siag.experiments.comparison.contenders import Contender
-from siag.foundations.errors import Unsuitable
+from siag.experiments.comparison.memory import memory
 from siag.foundations.files import writable_folder, write_text
 from siag.foundations.frames import as_frame
-from siag.foundations.types import Floats, Record
+from siag.foundations.types import Floats
 from siag.problems import Problem
 from siag.report import Columns, write_csv
 from siag.simulation import Run
@@ -324,41 +324,6 @@ def bias(w: Floats, optimum: Floats) -> tuple[float, float]:
         return square(w), float("nan")
     left_out = np.array([square(np.delete(w, k, axis=0)) for k in range(repeats)])
     return square(w), 2.0 * float(np.sqrt((repeats - 1) * left_out.var()))
-
-
-def memory(contender: Contender, problem: Problem) -> tuple[int, int]:
-    """Bytes the server keeps, those of its step included, and a worker: its own, and what all have alike."""
-    w0, n = np.zeros(problem.d), problem.n
-    method, step = contender.tuned(1.0, 1.0)
-    rule = step.rule(n)
-    server = _bytes(method.init(w0, n)) + (0 if rule is None else _bytes(rule))
-    team = _bytes(method.recruit(w0, n))
-    try:
-        each = _bytes(method.recruit(w0, n + 1)) - team
-    except Unsuitable:  # it is made for n
-        each = team // n
-    return server, team - (n - 1) * each
-
-
-def _bytes(record: Record) -> int:
-    return sum(array.nbytes for array in _arrays(record))
-
-
-def _arrays(record: Record) -> list[np.ndarray[Any, Any]]:
-    """The arrays of a record, those of records within it too, each once; a view counts as what it is a view of."""
-    found: dict[int, np.ndarray[Any, Any]] = {}
-    for array in _within(record):
-        whole = array if array.base is None else array.base
-        found.setdefault(id(whole), whole if isinstance(whole, np.ndarray) else array)
-    return list(found.values())
-
-
-def _within(record: Iterable[Any]) -> Iterable[np.ndarray[Any, Any]]:
-    for value in record:
-        if isinstance(value, np.ndarray):
-            yield value
-        elif isinstance(value, tuple):
-            yield from _within(value)
 
 
 def _printed(entries: list[Entry]) -> str:

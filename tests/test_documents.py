@@ -112,6 +112,13 @@ def test_the_rehearsal_of_the_live_page_runs(run_here):
     assert run_here(program).startswith("w = [2.] after 1.3 hours")
 
 
+def test_the_sweep_of_the_page_on_experiments_runs(run_here):
+    (program,) = blocks("docs/experiments.md")
+    assert run_here(f"import matplotlib\n\nmatplotlib.use('Agg')\n{program}").startswith(
+        "Sweep of 6 runs, 4 repeats each"
+    )
+
+
 @pytest.mark.parametrize(("page", "name"), [("experiments", "live"), ("live", "rehearsal")])
 def test_a_page_shows_a_file_for_a_live_run_to_the_letter(page, name):
     (shown,) = blocks(f"docs/{page}.md", "toml")

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from siag.foundations import rng
     from siag.foundations.dispatch import compiled
     from siag.runtimes import Simulated, Until, serve, train, work
-    from siag.simulation import Run, Sweep, load, simulate, sweep
+    from siag.simulation import Run, Sweep, Tuned, load, simulate, sweep
 
 # All but errors is imported when it is first asked for, so that the command line answers signals from the start.
 PARTS = (
@@ -31,7 +31,7 @@ PARTS = (
 )
 MODULES = {name: f"siag.{name}" for name in PARTS} | {"rng": "siag.foundations.rng"}
 NAMES = {
-    **dict.fromkeys(("Run", "Sweep", "load", "simulate", "sweep"), "siag.simulation"),
+    **dict.fromkeys(("Run", "Sweep", "Tuned", "load", "simulate", "sweep"), "siag.simulation"),
     **dict.fromkeys(("Simulated", "Until", "serve", "train", "work"), "siag.runtimes"),
     "compare": "siag.experiments.comparison",
     "compiled": "siag.foundations.dispatch",
@@ -49,6 +49,7 @@ __all__ = [
     "Simulated",
     "Sweep",
     "TrainingWarning",
+    "Tuned",
     "Unsuitable",
     "Until",
     "__version__",

@@ -2,6 +2,7 @@
 
 import heapq
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -24,7 +25,7 @@ clocks = st.builds(
     travel=st.sampled_from([Fixed(0.0), Exponential(0.3)]),
     server=st.sampled_from([EveryArrivals(), EveryArrivals(3), Tick(0.4), Tick(5.0), WaitForAll()]),
     slowness=st.sampled_from([1.0, (1.0, 2.0, 3.0, 10.0, 0.5)]),
-    availability=st.sampled_from([None, OnOff(2.0, 1.0), OnOff(0.1, 5.0)]),
+    availability=st.sampled_from([None, OnOff(2.0, 1.0), OnOff(0.1, 5.0), OnOff([1.0] * 5, [0.0, 3.0, 0.1, 9.0, 0.0])]),
 )
 N = 5
 
@@ -184,6 +185,29 @@ def test_a_worker_that_is_often_away_reports_in_proportion_to_the_time_it_is_the
     assert abs(share - 0.75) < 5 * math.sqrt(0.75 * 0.25 * 2 * 0.75 / (20 * 4000))
 
 
+def test_workers_may_differ_in_how_often_they_are_there():
+    """Ten of each kind; 5 standard errors of the share of each, so below 1e-6 by chance. Who is never away is exact."""
+    kinds = {(3.0, 1.0): 0.75, (1.0, 3.0): 0.25, (1.0, 0.0): 1.0}
+    on, off = (np.repeat([kind[k] for kind in kinds], 10).tolist() for k in range(2))
+    clock = Clock(compute=Fixed(0.01), server=Tick(1.0), availability=OnOff(on, off))
+    code, _, _ = history(clock, 2000, n=30, cost=1)
+    reports = np.bincount(code[(code >= 0) & (code != STEP)], minlength=30).reshape(3, 10)
+    for own, share, (there, away) in zip(reports, kinds.values(), kinds, strict=True):
+        cycle = 2.0 * there * away / (there + away)  # twice the time by which absences are correlated
+        spread = math.sqrt(share * (1 - share) * cycle / (10 * 2000))
+        assert abs(own.mean() / 200_000 - share) <= 5 * spread + 1e-5
+
+
+def test_the_same_for_all_is_the_same_for_each():
+    alike, each = OnOff(2.0, 1.0), OnOff([2.0] * N, 1.0)
+    clock = Clock(compute=LogNormal(1.0), slowness=(1.0, 2.0, 3.0, 10.0, 0.5), availability=alike)
+    for one, two in zip(history(clock, 200), history(replace(clock, availability=each), 200), strict=True):
+        assert np.array_equal(one, two)
+    never = history(replace(clock, availability=OnOff(2.0, 0.0)), 200)
+    for one, two in zip(never, history(replace(clock, availability=None), 200), strict=True):
+        assert np.array_equal(one, two)
+
+
 @pytest.mark.parametrize(
     ("make", "words"),
     [
@@ -195,6 +219,16 @@ def test_a_worker_that_is_often_away_reports_in_proportion_to_the_time_it_is_the
         (lambda: Tick(0.0), "seconds = 0.0"),
         (lambda: EveryArrivals(0), "k = 0"),
         (lambda: OnOff(0.0, 1.0), "on = 0.0"),
+        (lambda: OnOff(1.0, -1.0), "off = -1.0: must be a finite number at least 0"),
+        (lambda: OnOff([1.0, 0.0], 1.0), r"on = \[1.0, 0.0\]: must be numbers above 0"),
+        (lambda: OnOff(1.0, [1.0, -2.0]), "off = .*numbers of at least 0"),
+        (lambda: OnOff([], 1.0), "on = "),
+        (lambda: Clock(compute=Fixed(1.0), availability=OnOff([1.0, 2.0], 1.0)).bound(3), "on = .*3 numbers for 3"),
+        (lambda: Clock(compute=Fixed(1.0), availability=OnOff(1.0, (1.0, 2.0))).bound(3), "off = .*3 numbers for 3"),
+        (
+            lambda: Clock(compute=Fixed(1.0), availability=[OnOff(1.0, 1.0)]),
+            r"availability = .*OnOff\(on=\[…\], off=\[",
+        ),
         (lambda: Clock(compute=Fixed(0.0)), "compute = .*time would stand still"),
         (lambda: Clock(compute=1.0), "compute = 1.0"),
         (lambda: Clock(compute=Fixed(1.0), server="fast"), "server = 'fast'"),

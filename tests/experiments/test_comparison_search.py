@@ -12,8 +12,9 @@ import siag
 from siag.activity import Everyone, Uniform
 from siag.experiments.comparison import CONTENDERS, Contender, compare
 from siag.experiments.comparison.contenders import chosen
-from siag.experiments.comparison.tuning import BESIDE, BEYOND, COARSE, FINE, FIRST, RUNS, SEEDS, Trial, quiet
+from siag.experiments.comparison.tuning import Trial
 from siag.methods import SIAG, Automatic, FedAvg
+from siag.simulation.tuning import BESIDE, BEYOND, COARSE, FINE, FIRST, RUNS, SEEDS, quiet
 from siag.steps import Constant, DelayAdaptive, Harmonic
 
 pytestmark = pytest.mark.usefixtures("compiled_here")

@@ -22,7 +22,8 @@ from siag.experiments.comparison.chapter import Offset, methods, unbiased
 from siag.experiments.comparison.contenders import chosen
 from siag.experiments.comparison.contest import activities_of
 from siag.experiments.comparison.figures import _apart
-from siag.experiments.comparison.result import bias, memory
+from siag.experiments.comparison.memory import memory
+from siag.experiments.comparison.result import bias
 from siag.experiments.setting import Scale
 from siag.methods import LAG, PIAG, SCAFFOLD, SIAG, Method
 from siag.report import Claim, files

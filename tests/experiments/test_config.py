@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import siag
-from siag.experiments.config import KINDS, build, own, read, read_problem, written
+from siag.experiments.config import KINDS, build, problem_named, read, read_problem, typed, written
 from siag.foundations.errors import BadInput
 
 GOOD = {
@@ -61,7 +61,9 @@ def test_a_file_runs_what_it_says_as_if_written_in_python():
         ({"run": {"repeats": 3}}, ["run.iterations", "add iterations = … to [run]"]),
         ({"method": None}, ["method", "add the table [method]"]),
         ({"metod": {"kind": "SIAG"}}, ["metod", "did you mean method?"]),
-        ({"method": "SIAG"}, ["method = 'SIAG'", "a table, written [method]"]),
+        ({"method": 3}, ["method = 3", "a table, written [method]"]),
+        ({"method": "SIAGG()"}, ["method = 'SIAGG()'", "did you mean SIAG?"]),
+        ({"step": "Harmonic(beta=-1.0, gamma=5)"}, ["step.beta = -1.0", "above 0"]),
         ({"method": {"kind": "SGD", "normalization": "median"}}, ["method.normalization = 'median'", "'mean', 'sum'"]),
         ({"method": {"kind": "no_such_module:Method"}}, ["method.kind", "no_such_module"]),
         ({"method": {"kind": "..:x"}}, ["method.kind = '..:x'", "importing it raised"]),
@@ -277,16 +279,75 @@ def test_a_part_of_ones_own_is_written_with_its_module(tmp_path):
     (tmp_path / "mine_written.py").write_text(
         "from siag.methods import SGD\n\ndef Mine(kind='mean'):\n    return SGD(normalization=kind)\n"
     )
-    assert own("method", "mine_written:Mine", tmp_path) == siag.methods.SGD()
-    assert own("method", "mine_written:Mine(kind='sum')", tmp_path) == siag.methods.SGD(normalization="sum")
+    summing = siag.methods.SGD(normalization="sum")
+    assert typed("method", "mine_written:Mine", tmp_path) == siag.methods.SGD()
+    assert typed("method", "mine_written:Mine(kind='sum')", tmp_path) == summing
+    assert typed("method", "Averaged(mine_written:Mine(kind='sum'), start=3)", tmp_path) == siag.methods.Averaged(
+        summing, start=3
+    )
+    assert typed("method", " SIAG ", tmp_path) == siag.methods.SIAG()
     for text, words in (
         ("mine_written:Mine(kind=open)", 'must be "module:name", with arguments as in Python'),
-        ("mine_written:Mine(SIAG())", 'must be "module:name"'),
-        ("mine_written:Yours", "method.kind = 'mine_written:Yours'"),
+        ("mine_written:Mine(kind=3)", r"^method.normalization = 3: must be one of"),
+        ("mine_written:Mine(kind='a:b')", r"^method.normalization = 'a:b': must be one of"),
+        ("mine_written:Mine(sort='sum')", r"^method.sort = 'sum': must be one of kind"),
+        ("mine_written:Yours", "^method = 'mine_written:Yours'.*importing it raised"),
+        ("./mine_written.py:Mine()", 'the name of a module, not of its file; write "mine_written:Mine"'),
+        ("mine_written:SGD.__name__", "cannot be called"),
         ("siag.steps:Constant(1.0)", "must be the name of a Method"),
+        ("Averaged(mine_written:Mine", "must be one of ACE, .*with arguments as in Python"),
     ):
-        with pytest.raises(BadInput, match=words):
-            own("method", text, tmp_path)
+        with pytest.raises(BadInput, match=words) as caught:
+            typed("method", text, tmp_path)
+        assert "\n" not in str(caught.value)
+
+
+def test_activities_with_parts_of_their_own_can_be_typed(tmp_path):
+    from siag.activity import Clock, EveryArrivals, Exponential, OnOff, Uniform
+
+    text = "Clock(Exponential(2.0), server=EveryArrivals(k=3), slowness=[1, 2], availability=OnOff(5, [1, 0]))"
+    clock = Clock(Exponential(2.0), server=EveryArrivals(3), slowness=[1, 2], availability=OnOff(5.0, [1.0, 0.0]))
+    assert typed("activity", text, tmp_path) == clock
+    assert typed("activity", repr(clock), tmp_path) == clock
+    assert typed("activity", "Uniform(4)", tmp_path) == Uniform(4)
+    with pytest.raises(BadInput, match="the name of an Activity"):
+        typed("activity", "Exponential(2.0)", tmp_path)
+
+
+def test_a_problem_can_be_typed_too(tmp_path):
+    (tmp_path / "mine_problem.py").write_text(
+        "import siag\n\ndef make(n=3):\n    return siag.problems.LeastSquares.random(n=n, d=2, p=2, noise=0.1)\n"
+    )
+    for text, n in (
+        ("LeastSquares(n=4, d=2, p=2, noise=0.1)", 4),
+        ("LeastSquares.random(n=5, d=2, p=2, noise=0.1)", 5),
+        ("mine_problem:make(n=6)", 6),
+        ("mine_problem:make", 3),
+    ):
+        found, seed = problem_named(text, tmp_path)
+        assert (found.n, seed) == (n, 0)
+    with pytest.raises(siag.BadFile, match=r"problem.toml: no such file"):
+        problem_named("problem.toml", tmp_path)
+
+
+def test_a_file_may_have_texts_in_place_of_tables(tmp_path):
+    tables = changed(
+        method=["SIAG(wait=1.0)", {"kind": "SGD"}], activity="Uniform(T=3)", step=["Tuned(eta=0.5)", "Constant(0.1)"]
+    )
+    experiment = build(tables, tmp_path)
+    assert experiment.method == [siag.methods.SIAG(wait=1.0), siag.methods.SGD()]
+    assert experiment.activity == [siag.activity.Uniform(3)]
+    assert experiment.step == [siag.Tuned(eta=0.5), siag.steps.Constant(0.1)]
+
+
+def test_a_step_that_is_to_be_found_makes_a_sweep_of_one_combination():
+    experiment = build(changed(step={"kind": "Tuned"}))
+    assert not experiment.single
+    (row,) = experiment.sweep(None).parameters
+    assert row["step.kind"] == "Harmonic"
+    assert row["tuned.eta"] > 0
+    with pytest.raises(BadInput, match=r"step.eta = -1"):
+        build(changed(step={"kind": "Tuned", "eta": -1.0}))
 
 
 def test_lists_and_repeated_tables_make_a_grid():

@@ -1,16 +1,19 @@
 """`replay`: a live run again from its trace alone, and nothing in a trace that is ever run as code."""
 
 import json
+import re
 import subprocess
 import sys
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 import siag
 from plain import as_python
 from siag.activity import EveryArrivals, Tick
+from siag.cli import siag as group
 from siag.experiments.replay import made_again, replay
 from siag.foundations.errors import BadFile, BadInput
 from siag.foundations.rng import SAMPLES, blank, key, rewind
@@ -234,6 +237,31 @@ def test_from_the_shell_it_is_the_same_bit_for_bit(tmp_path):
     assert told["problem"] == repr(LEAST_SQUARES)
     assert told["t"][-1] == made.version
     assert np.array_equal(siag.load(tmp_path / "out" / "run.npz").w[0], made.w)
+
+
+def test_from_the_shell_it_is_another_method_on_the_same_reports(tmp_path, monkeypatch):
+    live(tmp_path / "t", LEAST_SQUARES)
+    (tmp_path / "mine_replayed.py").write_text(
+        "from siag.methods import SGD\n\ndef Mine(kind='mean'):\n    return SGD(normalization=kind)\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    words = ["replay", "t", "--method", "mine_replayed:Mine(kind='sum')", "--step", "Constant(0.01)", "--json"]
+    result = CliRunner().invoke(group, words)
+    assert result.exit_code == 0, result.output
+    told = json.loads(result.stdout)
+    other = replay(tmp_path / "t", method=siag.methods.SGD(normalization="sum"), step=siag.steps.Constant(0.01))
+    assert told["method"] == other.about["method"]
+    assert told["error"] == other.mean.tolist()
+    for option, text, why in (
+        ("--method", "mine_replayed:Yours", "^method = 'mine_replayed:Yours'"),
+        ("--method", "SIAGG", "did you mean SIAG"),
+        ("--step", "Constant(-1)", r"^step.eta = -1"),
+        ("--step", "Tuned()", "is not a Step"),
+        ("--problem", "LeastSquares(n=9, d=3, p=2, noise=0.1)", "one of 5 workers, as the trace"),
+    ):
+        failed = CliRunner().invoke(group, ["replay", "t", option, text])
+        assert re.search(why, str(failed.exception)), failed.exception
+        assert isinstance(failed.exception, siag.SiagError)
 
 
 def test_from_the_shell_an_error_is_one_line_and_a_status(tmp_path):

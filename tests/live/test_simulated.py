@@ -61,8 +61,9 @@ def test_it_takes_the_steps_that_the_simulator_takes(method, runtime):
     assert np.allclose(np.diff(live.time[0, 1:]), np.diff(simulated.time[0, 1:]))  # from the first report, and from 0
 
 
-def test_so_it_does_with_workers_that_come_and_go():
-    runtime = Simulated(availability=OnOff(on=3.0, off=5.0), slowness=[1, 1, 2, 4], seed=5)
+@pytest.mark.parametrize("there", [OnOff(on=3.0, off=5.0), OnOff(on=[3.0, 1.0, 9.0, 2.0], off=[5.0, 0.0, 1.0, 4.0])])
+def test_so_it_does_with_workers_that_come_and_go(there):
+    runtime = Simulated(availability=there, slowness=[1, 1, 2, 4], seed=5)
     live = train_problem(runtime, until=200, seed=5)
     assert same(live, siag.simulate(PROBLEM, SIAG(), runtime.activity(), STEP, iterations=200, seed=5))
 

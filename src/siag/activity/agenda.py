@@ -46,8 +46,8 @@ class Agenda(NamedTuple):
     barrier: bool  # whether workers wait for the step before they read again
     recorded: Floats  # the times of worker i's reports are recorded[offset[i]:offset[i+1]]; empty: they are drawn
     offset: Integers  # (n + 1,)
-    on: float  # mean time there; 0: always
-    off: float
+    on: Floats  # (n,) mean time there; 0: always
+    off: Floats  # (n,)
     when: Floats  # (n,) heap: the time of what is next
     who: Integers  # (n,) heap: whose it is
     away: Booleans  # (n,) whether worker i is on its way, about to report, or about to read
@@ -65,7 +65,7 @@ def agenda(
     laws: tuple[Law, Law],
     gradients: Integers,
     server: tuple[int, float, bool],
-    availability: tuple[float, float],
+    availability: tuple[Floats, Floats],
     recorded: tuple[Floats, Integers],
 ) -> Agenda:
     """At time 0 everyone is about to read."""
@@ -140,14 +140,15 @@ def pop(state: Agenda) -> int:
 @compiled
 def returns(state: Agenda, i: int, time: float) -> float:
     """When worker i, which would read at `time`, is there to do so."""
-    if state.on > 0.0:
+    on, off = state.on[i], state.off[i]
+    if on > 0.0:
         while state.leaves[i] <= time:
             rewind(state.rng, state.key, i, -1 - state.absences[i])
             state.absences[i] += 1
             back = state.leaves[i]
-            if state.absences[i] > 1 or uniform(state.rng) * (state.on + state.off) >= state.on:
-                back += duration(state.rng, Law(EXPONENTIAL, state.off, 0.0))
-            state.leaves[i] = back + duration(state.rng, Law(EXPONENTIAL, state.on, 0.0))
+            if state.absences[i] > 1 or uniform(state.rng) * (on + off) >= on:
+                back += duration(state.rng, Law(EXPONENTIAL, off, 0.0))
+            state.leaves[i] = back + duration(state.rng, Law(EXPONENTIAL, on, 0.0))
             time = max(time, back)
     return time
 

@@ -48,17 +48,51 @@ class WaitForAll:
 
 @dataclass(frozen=True)
 class OnOff:
-    """A worker is there for a while and then away for a while; both are exponential, in seconds."""
+    """A worker is there for a while and then away for a while; both are exponential, in seconds.
 
-    on: float
-    off: float
+    Args:
+        on: the mean time there; one number, or one for each worker.
+        off: the mean time away; one number, or one for each worker. A worker whose mean is 0 is always there.
+
+    Example:
+        >>> OnOff(on=300.0, off=[60.0, 0.0]).means(2)
+        (array([300.,   0.]), array([60.,  0.]))
+    """
+
+    on: float | Sequence[float]
+    off: float | Sequence[float]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "on", check.real("on", self.on, above=0))
-        object.__setattr__(self, "off", check.real("off", self.off, above=0))
+        object.__setattr__(self, "on", _per_worker("on", self.on))
+        object.__setattr__(self, "off", _per_worker("off", self.off, zero=True))
+
+    def means(self, n: int) -> tuple[Floats, Floats]:
+        """(n,) and (n,) the mean times there and away; both 0 for a worker that is always there."""
+        on, off = _for_all("on", self.on, n), _for_all("off", self.off, n)
+        return np.where(off > 0.0, on, 0.0), off
+
+
+def _per_worker(name: str, value: object, zero: bool = False) -> float | tuple[float, ...]:
+    """A number above 0, or one for each worker; 0 itself only where it has a meaning."""
+    if not isinstance(value, list | tuple | np.ndarray):
+        return check.real(name, value, low=0) if zero else check.real(name, value, above=0)
+    values = check.floats(name, value, (None,))
+    if values.min() < 0 or (values.min() == 0 and not zero):
+        raise BadInput(name, value, "numbers of at least 0" if zero else "numbers above 0")
+    return tuple(map(float, values))
+
+
+def _for_all(name: str, value: float | Sequence[float], n: int) -> Floats:
+    """(n,) one for each worker."""
+    if isinstance(value, float):
+        return np.full(n, value)
+    if len(value) != n:
+        raise BadInput(name, value, f"one number, or {n} numbers for {n} workers")
+    return np.array(value)
 
 
 NO_TIME, AT_ONCE = Fixed(0.0), EveryArrivals()
+DIFFERENT = "where workers differ, OnOff(on=[…], off=[…]) has a number for each"
 NOT_RECORDED = (np.empty(0), np.zeros(1, np.int64))
 
 
@@ -67,15 +101,16 @@ class Clock(Timed):
     """Workers and a server in simulated time.
 
     Worker i reads w, computes and travels for slowness_i · compute + travel seconds, reports, and reads again; where a
-    report takes K gradients, `compute` is drawn K times. Its k-th
-    time is a function of (seed, repeat, i, k) alone, so that different servers see the same workers.
+    report takes K gradients, `compute` is drawn K times. Its k-th time is a function of (seed, repeat, i, k) alone, so
+    that different servers see the same workers.
 
     Args:
         compute: how long a gradient takes: a distribution, or recorded `Arrivals`.
         travel: how long the ways there and back take together.
         server: when the server steps: `EveryArrivals(k)`, `Tick(seconds)` or `WaitForAll()`.
         slowness: by how much a worker's compute times are longer; one number, or one for each worker.
-        availability: `OnOff(on, off)`, or `None` if workers are always there. One that goes away finishes first.
+        availability: `OnOff(on, off)`, for all workers or with a number for each, or `None` if they are always there.
+            One that goes away finishes first.
         gradients: how many a report takes, each a draw of `compute`; one number, or one for each worker; `None`: as
             many as the method's workers compute, K for K local steps. 1 lets a report take as long as a gradient,
             whatever is computed.
@@ -94,18 +129,12 @@ class Clock(Timed):
     gradients: int | Sequence[int] | None = None
 
     def __post_init__(self) -> None:
-        if isinstance(self.slowness, list | tuple | np.ndarray):
-            values = check.floats("slowness", self.slowness, (None,))
-            if values.min() <= 0:
-                raise BadInput("slowness", self.slowness, "numbers above 0")
-            object.__setattr__(self, "slowness", tuple(map(float, values)))
-        else:
-            object.__setattr__(self, "slowness", check.real("slowness", self.slowness, above=0))
+        object.__setattr__(self, "slowness", _per_worker("slowness", self.slowness))
         for name, kinds in (("compute", Times), ("travel", Times), ("server", EveryArrivals | Tick | WaitForAll)):
             if not isinstance(getattr(self, name), kinds):
                 raise BadInput(name, getattr(self, name), f"one of {kinds}".replace("siag.activity.", ""))
         if self.availability is not None and not isinstance(self.availability, OnOff):
-            raise BadInput("availability", self.availability, "OnOff(on, off), or None")
+            raise BadInput("availability", self.availability, "OnOff(on, off), or None", DIFFERENT)
         if self.gradients is not None:
             object.__setattr__(self, "gradients", check.integers("gradients", self.gradients, high=2**31))
         if self.compute == NO_TIME and self.travel == NO_TIME:
@@ -128,6 +157,8 @@ class Clock(Timed):
     def bound(self, n: int) -> None:
         """None: a worker may be away for any time."""
         self.slownesses(n)
+        if self.availability is not None:
+            self.availability.means(n)
         if isinstance(self.compute, Arrivals):
             self.compute.by_worker(n)
 
@@ -137,11 +168,7 @@ class Clock(Timed):
 
     def slownesses(self, n: int) -> Floats:
         """(n,) one for each worker."""
-        if isinstance(self.slowness, float):
-            return np.full(n, self.slowness)
-        if len(self.slowness) != n:
-            raise BadInput("slowness", self.slowness, f"one number, or {n} numbers for {n} workers")
-        return np.array(self.slowness)
+        return _for_all("slowness", self.slowness, n)
 
     def _taken(self, n: int) -> Integers:
         """(n,) how many gradients each worker's reports take."""
@@ -160,7 +187,7 @@ class Clock(Timed):
             (self.compute.law(), self.travel.law()),
             self._taken(n),
             (k, server.seconds if isinstance(server, Tick) else 0.0, isinstance(server, WaitForAll)),
-            (self.availability.on, self.availability.off) if self.availability else (0.0, 0.0),
+            (np.zeros(n), np.zeros(n)) if self.availability is None else self.availability.means(n),
             self.compute.by_worker(n) if isinstance(self.compute, Arrivals) else NOT_RECORDED,
         )
 

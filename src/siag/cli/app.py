@@ -18,6 +18,7 @@ from siag.foundations.version import __version__
 
 if TYPE_CHECKING:
     from siag.experiments.config import Experiment
+    from siag.simulation import Sweep
 
 FAILED, WRONG, TERMINATED = 1, 2, 143
 NOTHING_HALF = "no half-written file was left behind"
@@ -164,35 +165,51 @@ def run(file: Path, out: Path | None, as_json: bool) -> int:
 
 def _sweep(experiment: Experiment, out: Path | None, as_json: bool) -> int:
     """Run a grid; print, and with a folder keep, one tidy table."""
-    import rich
-    from rich.table import Table
-
     from siag.foundations.files import writable_folder
     from siag.report import write_csv
+    from siag.simulation import Incomplete
 
     folder = None if out is None else writable_folder("out", out, ("sweep.csv",))
     kept = None if folder is None else folder / "runs"
     if kept is not None:
         on_interrupt(f"what was finished is in {kept}; the same command goes on from there")
-    result = experiment.sweep(kept, progress=not as_json and sys.stderr.isatty())
+    failed: list[str] = []
+    try:
+        result = experiment.sweep(kept, progress=not as_json and sys.stderr.isatty())
+    except Incomplete as error:
+        result, failed = error.sweep, str(error).splitlines()
     table = result.table()
     if folder is not None:
         write_csv(folder / "sweep.csv", table)
     if as_json:
         print_json({name: values.tolist() for name, values in table.items()})
     else:
-        grid = Table("problem", "method", "activity", "step", "error at the end", "± standard error")
-        for run, step in zip(result.runs, result.steps, strict=True):
-            parts = [*(str(run.about[name]) for name in ("problem", "method", "activity")), step]
-            spread = f"{run.standard_error[-1]:.1e}" if run.repeats > 1 else "–"
-            grid.add_row(*parts, f"{run.mean[-1]:.4e}", spread)
-        rich.print(grid)
+        _print_sweep(result)
         if folder is not None:
             print(f"Written: {folder / 'sweep.csv'}; every run is in {kept}")
     diverged = sum(bool((run.diverged >= 0).any()) for run in result.runs)
     if diverged:
         tell(f"{diverged} of {len(result.runs)} combinations diverged; see the column diverged")
-    return FAILED if diverged else 0
+    tell(*failed)
+    return FAILED if diverged or failed else 0
+
+
+def _print_sweep(result: Sweep) -> None:
+    """What all combinations have in common, then a row for each with what differs."""
+    import rich
+    from rich.table import Table
+
+    from siag.simulation.swept import ROLES
+
+    differ = [role for role in ROLES if role in result.varying or (role == "step" and len(set(result.steps)) > 1)]
+    for role in ROLES:
+        if role not in differ and result.runs:
+            print(f"{role:<9} {result.steps[0] if role == 'step' else result.runs[0].about[role]}")
+    grid = Table(*differ, "error at the end", "± standard error")
+    for run, step, label in zip(result.runs, result.steps, result.labels, strict=True):
+        spread = f"{run.standard_error[-1]:.1e}" if run.repeats > 1 else "–"
+        grid.add_row(*(step if role == "step" else label[role] for role in differ), f"{run.mean[-1]:.4e}", spread)
+    rich.print(grid)
 
 
 @siag.command(epilog="Example: siag theory --n 20 --T 15 --beta 0.5")

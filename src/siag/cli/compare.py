@@ -8,22 +8,31 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from siag.cli.app import AS_JSON, FILE, NOTHING_HALF, on_interrupt, siag
+from siag.cli.app import AS_JSON, FAILED, FILE, NOTHING_HALF, on_interrupt, siag
 from siag.cli.given import HERE
+from siag.cli.options import PROBLEM
 from siag.cli.printing import bar, print_json
 from siag.foundations.errors import BadInput
 
 if TYPE_CHECKING:
+    from siag.activity import Activity
     from siag.experiments.comparison import Comparison
+    from siag.problems import Problem
 
 
 @siag.command(epilog='Example: siag compare --methods "sIAG, PIAG, FedAvg(steps=3, size=1.0)" --out compared')
-@click.option("--problem", help="A TOML file with a table [problem], or module:attribute; the paper's by default.")
+@click.option("--problem", help=f"{PROBLEM}; the paper's by default.")
 @click.option(
-    "--methods", multiple=True, help="By name, or as Python prints them, separated by commas; may be repeated."
+    "--methods",
+    "--method",
+    multiple=True,
+    help="By name, as Python writes them, or yours as module:name(key=1.0); between commas, or repeated.",
 )
 @click.option(
-    "--activities", help="uniform, non-uniform, clock, everyone, in turn, one at a time; separated by commas."
+    "--activities",
+    "--activity",
+    multiple=True,
+    help="uniform, non-uniform, clock, everyone, in turn, one at a time; or as methods are given.",
 )
 @click.option("--n", type=int, default=40, show_default=True, help="Workers of the paper's problem, without --problem.")
 @click.option("--iterations", type=int, default=10_000, show_default=True, help="Iterations of every run.")
@@ -39,29 +48,31 @@ if TYPE_CHECKING:
     show_default=True,
     help="Rank methods at equal …, with steps found for that.",
 )
+@click.option("--evaluate", multiple=True, help="NAME=module:function: a metric of w of your own; may be repeated.")
 @click.option("--out", type=FILE, default="out", show_default=True, help="Folder for the result.")
 @click.option("--details", is_flag=True, help="Print every method and activity with its parameters and steps, too.")
 @AS_JSON
 def compare(
     problem: str | None,
     methods: tuple[str, ...],
-    activities: str | None,
+    activities: tuple[str, ...],
     n: int,
     seed: int,
+    evaluate: tuple[str, ...],
     out: Path,
     details: bool,
     as_json: bool,
     **given: Any,
-) -> None:
+) -> int:
     """Compare methods on one problem, each with the best step that one rule finds for it.
 
     Writes compare.html, compare.md, compare.csv, curves.csv and the figures. A method that cannot run somewhere is
-    listed with the reason. The first time, machine code is made for every method, which takes about a minute.
+    listed with the reason; so is one of yours that fails, and then the exit status is 1. The first time, machine code
+    is made for every method, which takes about a minute.
     """
     from siag.experiments.comparison import compare as make
-    from siag.experiments.comparison.contenders import HOMES
-    from siag.experiments.comparison.contest import activities_of
-    from siag.experiments.references import problem_named
+    from siag.experiments.config import problem_named
+    from siag.experiments.references import metrics_named
     from siag.experiments.setting import NOISE, D, P
     from siag.foundations.files import writable_folder
     from siag.problems import LeastSquares
@@ -70,20 +81,15 @@ def compare(
     writable_folder("out", out)
     chosen = None if problem is None else problem_named(problem, HERE)[0]
     chosen = chosen or LeastSquares.random(n=n, d=D, p=P, noise=NOISE, seed=seed)
-    known = activities_of(chosen) | HOMES
-    names = [] if activities is None else _split(activities)
-    for name in names:
-        if name not in known:
-            raise BadInput("activities", name, f"one of {', '.join(known)}")
-    with bar(not as_json and sys.stderr.isatty()) as show:
-        found = make(
-            chosen,
-            [name for text in methods for name in _split(text)] if methods else None,
-            {name: known[name] for name in names} or None,
-            seed=seed,
-            **given,
-            progress=show,
-        )
+    places, metrics = _activities(activities, chosen), metrics_named(list(evaluate), HERE)
+    names = [name for text in methods for name in _split(text)] if methods else None
+    try:
+        with bar(not as_json and sys.stderr.isatty()) as show:
+            found = make(chosen, names, places, seed=seed, evaluate=metrics, **given, progress=show)
+    except BadInput as error:
+        if error.parameter != "axis":
+            raise
+        raise BadInput("by", error.value, error.allowed, error.remedy) from None
     page = found.write(out)
     if as_json:
         rows = [found.row(entry) for entry in found.entries]
@@ -93,6 +99,23 @@ def compare(
         for each in found.compared.values() if details else ():
             print("\n".join(f"{name}: {text}" for name, text in each.items()), end="\n\n")
         print(f"Report: {page}")
+    return FAILED if any(entry.failed for entry in found.entries) else 0
+
+
+def _activities(texts: tuple[str, ...], problem: Problem) -> dict[str, Activity] | None:
+    """Those asked for: by the name that a comparison has for them, as Python writes them, or the user's own."""
+    from siag.experiments.comparison.contenders import HOMES
+    from siag.experiments.comparison.contest import activities_of
+    from siag.experiments.config import KINDS, typed
+
+    known = activities_of(problem) | HOMES
+    found: dict[str, Activity] = {}
+    for name in (name for text in texts for name in _split(text)):
+        if name not in known and name not in KINDS["activity"] and not {"(", ":"} & set(name):
+            remedy = "or as Python writes it, Uniform(15); or yours as module:name(key=1.0)"
+            raise BadInput("activities", name, f"one of {', '.join(known)}", remedy)
+        found[name] = known[name] if name in known else typed("activity", name, HERE)
+    return found or None
 
 
 def _split(text: str) -> list[str]:
@@ -116,11 +139,11 @@ def _print(found: Comparison) -> None:
     console = rich.get_console()
     for activity in found.activities:
         timed = any(entry.timed for entry in found.ran(activity))
-        shown = ["iterations", "samples", "bytes", *(["time"] if timed else []), "bias"]
+        shown = ["iterations", "samples", "bytes", *(["time"] if timed else []), "bias", *found.metrics]
         table = Table(title=activity, title_justify="left", box=None, pad_edge=False)
         table.add_column("method", overflow="fold")
         for name in shown:
-            table.add_column(SHOWN[name], justify="right", no_wrap=True)
+            table.add_column(SHOWN.get(name, name), justify="right", no_wrap=True)
         if found.claims:
             table.add_column("claims", no_wrap=True)
         rows = [found.row(entry) for entry in found.entries if entry.activity == activity]
@@ -128,6 +151,8 @@ def _print(found: Comparison) -> None:
             verdict = [row["claims"].partition(" ")[0]] if found.claims else []
             table.add_row(row["method"], *(cell(name, row) for name in shown), *verdict)
         console.print(table)
+        for note in found.unplaced(activity):
+            console.print(note, style="dim", soft_wrap=True)
         for row in rows:
             if row["remark"]:
                 console.print(f"{row['method']}: {row['remark']}", style="dim", soft_wrap=True)

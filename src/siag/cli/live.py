@@ -116,7 +116,8 @@ def work(
     --give-up says; 2 if there is a mistake on the command line, or the server does not want this worker; 130 if it is
     interrupted with Ctrl-C, and 143 with SIGTERM. In either case it tells the server that it leaves.
     """
-    from siag.experiments.references import problem_named, reference
+    from siag.experiments.config import problem_named
+    from siag.experiments.references import reference
     from siag.live.protocol.worker import GaveUp
     from siag.live.spec import renamed
     from siag.live.task import last_words
@@ -146,21 +147,36 @@ def work(
         stop(f"{last_words(error)}{''.join(f', {note}' for note in notes)}", FAILED)
 
 
-@siag.command(epilog="Example: siag replay run.trace.gz --out out")
+@siag.command(epilog='Example: siag replay run.trace.gz --method "mine:Momentum(b1=0.5)" --out out')
 @click.argument("trace", type=FILE)
 @click.option("--problem", help=f"{PROBLEM}, if the trace does not say enough of it.")
+@click.option("--method", help="As Python writes it, or yours as module:name(key=1.0).  [default: as the trace says]")
+@click.option("--step", help="As Python writes it, or yours as module:name(key=1.0).  [default: as the trace says]")
 @click.option("--seed", type=int, help="Seed of the samples.  [default: as the trace says]")
 @click.option("--out", type=FILE, help="Folder for run.npz, run.csv, run.png and run.svg.")
 @AS_JSON
-def replay(trace: Path, problem: str | None, seed: int | None, out: Path | None, as_json: bool) -> int:
-    """Run a live run again from its TRACE: bit for bit, for problems whose samples are seeded."""
-    from siag.experiments.references import problem_named
+def replay(
+    trace: Path,
+    problem: str | None,
+    method: str | None,
+    step: str | None,
+    seed: int | None,
+    out: Path | None,
+    as_json: bool,
+) -> int:
+    """Run a live run again from its TRACE: bit for bit, for problems whose samples are seeded.
+
+    With another --method or --step: what that would have done with the same reports, of the same ages.
+    """
+    from siag.experiments.config import problem_named, typed
     from siag.experiments.replay import replay as run_again
 
     on_interrupt(NOTHING_HALF)
     folder = folder_for(out)
-    given = None if problem is None else problem_named(problem, HERE)[0]
-    result = run_again(trace, given, seed=seed)
+    parts = {role: typed(role, text, HERE) for role, text in (("method", method), ("step", step)) if text is not None}
+    if problem is not None:
+        parts["problem"] = problem_named(problem, HERE)[0]
+    result = run_again(trace, **parts, seed=seed)
     lost = deliver(result, folder, as_json)
     tell(*lost)
     return FAILED if lost or (result.diverged >= 0).any() else 0

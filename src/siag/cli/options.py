@@ -9,7 +9,7 @@ import click
 
 from siag.cli.app import FILE
 
-PROBLEM = "A TOML file with a table [problem], or module:attribute"
+PROBLEM = "A TOML file with a table [problem], or as Python writes it, or module:attribute"
 REPEATED = {
     "streams": "--stream",
     "names": "--name",

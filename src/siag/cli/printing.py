@@ -7,6 +7,7 @@ import math
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from enum import Enum
 from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
@@ -35,6 +36,8 @@ def _without_nan(value: Any) -> Any:
         return {name: _without_nan(each) for name, each in value.items()}
     if isinstance(value, list):
         return [_without_nan(each) for each in value]
+    if isinstance(value, Enum):
+        return value.value
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 

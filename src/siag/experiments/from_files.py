@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from siag import losses
-from siag.experiments.config import guess, make_part, written
+from siag.experiments.config import written
+from siag.experiments.making import guess, make_part
 from siag.experiments.references import reference
 from siag.foundations import check
 from siag.foundations.errors import BadFile, BadInput, Missing

@@ -23,24 +23,15 @@ from typing import Any
 import numpy as np
 
 from siag.activity import EveryArrivals, Tick
-from siag.experiments.config import (
-    KINDS,
-    check_names,
-    constants_of,
-    make_part,
-    own,
-    part_of,
-    piece,
-    read_tables,
-    written,
-)
+from siag.experiments.config import constants_of, part_of, piece, problem_named, read_tables, typed
 from siag.experiments.from_files import KEYS, Named, is_ready_made, stream_named
-from siag.experiments.references import Loss, look_in, problem_named, reference
+from siag.experiments.making import check_names, make_part
+from siag.experiments.references import Loss, look_in, metrics_named, reference
 from siag.foundations import check
 from siag.foundations.errors import BadFile, BadInput, Missing, reason_of
 from siag.foundations.types import Floats
 from siag.live.serve import NETWORK
-from siag.live.spec import fields_of, renamed
+from siag.live.spec import fields_of
 from siag.runtimes import Faults, Limits, Ray, Runtime, Simulated, Until
 from siag.server import DROP, KEEP, Departed, Guard
 from siag.storage.urls import is_url
@@ -123,29 +114,13 @@ def _step(value: Any, problem: Any, folder: Path) -> Any:
 
 def _part(role: str, value: Any, folder: Path) -> Any:
     """A table; or a text: a name alone, as Python prints it, or the user's own as module:attribute."""
-    if not isinstance(value, str):
-        return part_of(role, _table(role, value), folder)
-    if ":" in value.partition("(")[0]:
-        with renamed({f"{role}.kind": role}):
-            return own(role, value, folder)
-    return written(role, f"{value}()" if value in KINDS[role] else value)
+    return typed(role, value, folder) if isinstance(value, str) else part_of(role, _table(role, value), folder)
 
 
 def _streams(value: Any, folder: Path) -> list[Any]:
     if not isinstance(value, list):
         raise BadInput("streams", value, 'a list such as ["job:north", "job:south"]')
     return [stream_named(f"streams[{k}]", text, folder) for k, text in enumerate(value)]
-
-
-def _evaluate(value: Any, folder: Path) -> dict[str, Any]:
-    """The user's own metrics: a table, or texts NAME=module:function."""
-    if isinstance(value, list):
-        pairs = [str(each).partition("=") for each in value]
-        for name, equals, _ in pairs:
-            if not name or not equals:
-                raise BadInput("evaluate", value, "NAME=module:function")
-        value = {name: text for name, _, text in pairs}
-    return {name: reference("evaluate", text, folder) for name, text in _table("evaluate", value).items()}
 
 
 def _loss(value: Any, folder: Path) -> Any:
@@ -255,7 +230,7 @@ MAKERS: dict[str, Callable[[Any, Path], Any]] = {
     "guard": lambda value, folder: make_part("guard", "Guard", Guard, _table("guard", value)),
     "departed": _departed,
     "loss": _loss,
-    "evaluate": _evaluate,
+    "evaluate": metrics_named,
     "folder": lambda value, folder: _place("folder", value, folder),
     "trace": lambda value, folder: _place("trace", value, folder),
 }

@@ -1,4 +1,4 @@
-"""What "module:attribute" names: gradients, streams, losses and problems of the user's own."""
+"""What "module:attribute" names: gradients, streams, losses, problems and methods of the user's own."""
 
 from __future__ import annotations
 
@@ -10,9 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from siag.experiments import config
 from siag.foundations.errors import BadInput
-from siag.problems import Problem
 
 
 def look_in(folder: Path) -> None:
@@ -40,21 +38,17 @@ def reference(parameter: str, text: object, folder: Path) -> Any:
     return found
 
 
-def problem_named(text: str, folder: Path) -> tuple[Problem, int]:
-    """The problem of a TOML file, or "module:attribute", which may be a function that makes it; and the file's seed."""
-    path = folder / text
-    if os.path.exists(path) or ":" not in text:
-        return config.read_problem(path)
-    found = reference("problem", text, folder)
-    if not isinstance(found, Problem) and callable(found):
-        try:
-            found = found()
-        except Exception as error:  # whatever the user's code raises
-            remedy = f"it raised {type(error).__name__}: {error}"
-            raise BadInput("problem", text, "a Problem, or a function that makes it", remedy) from error
-    if not isinstance(found, Problem):
-        raise BadInput("problem", text, "a Problem, or a function that makes it")
-    return found, 0
+def metrics_named(value: Any, folder: Path) -> dict[str, Any]:
+    """The user's own metrics: a table, or texts NAME=module:function."""
+    if isinstance(value, list):
+        pairs = [str(each).partition("=") for each in value]
+        for name, equals, _ in pairs:
+            if not name or not equals:
+                raise BadInput("evaluate", value, "NAME=module:function")
+        value = {name: text for name, _, text in pairs}
+    if not isinstance(value, dict):
+        raise BadInput("evaluate", value, "a table, written [evaluate]")
+    return {name: reference("evaluate", text, folder) for name, text in value.items()}
 
 
 @dataclass(frozen=True)

@@ -93,7 +93,7 @@ def _start(about: Mapping[str, Any], trace: str | os.PathLike[str]) -> Floats | 
 def made_again(role: str, about: Mapping[str, Any], trace: str | os.PathLike[str]) -> Any:
     """A part from how it prints: a name and arguments, nothing that is run."""
     text = str(about.get(role, ""))
-    remedy = f"give it: siag.replay(trace, {role}=…)" + (" or --problem" if role == "problem" else "")
+    remedy = f"give it: siag.replay(trace, {role}=…) or --{role}"
     try:
         return written(role, text)
     except (ValueError, TypeError, RecursionError, MemoryError, SiagError):

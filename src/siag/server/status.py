@@ -49,7 +49,7 @@ class Snapshot:
     seconds: float  # since the start
     rate: float  # updates per second, recently
     ages: tuple[int, ...]  # histogram of the ages of accepted reports, in bins 0, 1, 2-3, 4-7 and so on
-    workers: tuple[WorkerView, ...]
+    workers: tuple[WorkerView, ...] = field(repr=False)
     target: int | None = None  # iterations asked for; None: open end
     loss: float | None = None
     progressive: float | None = None  # the mean of the workers' recent losses; None: they tell none

@@ -2,6 +2,8 @@
 
 from siag.simulation.run import Run, load
 from siag.simulation.simulate import MOST, simulate
-from siag.simulation.sweep import Sweep, sweep
+from siag.simulation.sweep import sweep
+from siag.simulation.swept import Incomplete, Sweep
+from siag.simulation.tuning import Tuned
 
-__all__ = ["MOST", "Run", "Sweep", "load", "simulate", "sweep"]
+__all__ = ["MOST", "Incomplete", "Run", "Sweep", "Tuned", "load", "simulate", "sweep"]

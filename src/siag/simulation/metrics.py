@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from siag.foundations.errors import BadInput, SiagError, shorten
+from siag.foundations.errors import BadInput, SiagError, reason_of, shorten
 from siag.foundations.types import Floats
 
 PROGRESSIVE = "progressive loss"  # the name of what workers tell with their gradients
@@ -52,6 +52,15 @@ def as_curve(values: Sequence[Any]) -> Floats:
 def evaluated(evaluate: Evaluate, iterates: Floats) -> dict[str, Floats]:
     """Each metric at each of the iterates, (points, d); those that were not reached are NaN."""
     return {
-        name: as_curve([checked_metric(name, function(w)) if np.isfinite(w).all() else None for w in iterates])
+        name: as_curve([_measured(name, function, w) if np.isfinite(w).all() else None for w in iterates])
         for name, function in evaluate.items()
     }
+
+
+def _measured(name: str, function: Callable[[Floats], Any], w: Floats) -> float | list[float]:
+    """What a metric says of w; what it raises becomes one line."""
+    try:
+        value = function(w)
+    except Exception as error:  # whatever the user's code raises
+        raise SiagError(f"evaluate[{name!r}] raised {type(error).__name__}: {reason_of(error)}") from error
+    return checked_metric(name, value)

@@ -48,8 +48,8 @@ def draw(run: Run, ax: Axes | None = None, x: str | None = None, **style: Any) -
 def label(run: Run, ax: Axes, x: str | None = None) -> None:
     """Say on both axes what `draw` shows, and in the title what was run."""
     along, up = _shown(run, x)
-    ax.set_xlabel(_name(run, along))
-    ax.set_ylabel(_name(run, up))
+    ax.set_xlabel(name_of(run, along))
+    ax.set_ylabel(name_of(run, up))
     facts = [str(run.about[key]) for key in ("method", "activity") if key in run.about]
     ax.set_title(("\n" if len(" · ".join(facts)) > WIDE else " · ").join(facts))
 
@@ -62,7 +62,7 @@ def _shown(run: Run, x: str | None) -> tuple[str, str]:
     return along, "t" if along in ("samples", "bytes") else "samples"
 
 
-def _name(run: Run, column: str) -> str:
+def name_of(run: Run, column: str) -> str:
     """What a column is; a live run's time is in seconds."""
     if column == "error":
         return run.measure + (", mean over repeats" if run.repeats > 1 else "")
@@ -79,10 +79,17 @@ def _draw_error(run: Run, ax: Axes, x: str, style: dict[str, Any]) -> None:
     (line,) = ax.plot(t, mean, **_visible(t, style))
     if not t.size:
         _note(ax, NO_STEP if run.t[-1] == run.t[0] else NO_NUMBER)
-    elif run.repeats > 1:
-        half = 2.0 * run.standard_error[shown]
-        low = mean - half if negative else np.maximum(mean - half, mean * 1e-3)  # a logarithmic axis has no zero
-        ax.fill_between(t, low, mean + half, color=line.get_color(), alpha=0.25, linewidth=0)
+    else:
+        band(ax, t, mean, run.standard_error[shown], line.get_color())
+
+
+def band(ax: Axes, x: Floats | Integers, mean: Floats, standard_error: Floats, color: Any) -> None:
+    """Two standard errors around a mean; nothing where there are none, as of a single run."""
+    if not np.isfinite(standard_error).any():
+        return
+    half = 2.0 * standard_error
+    low = mean - half if (mean < 0).any() else np.maximum(mean - half, mean * 1e-3)  # a logarithmic axis has no zero
+    ax.fill_between(x, low, mean + half, color=color, alpha=0.25, linewidth=0)
 
 
 def _draw_pace(run: Run, ax: Axes, x: str | None, style: dict[str, Any]) -> None:

@@ -14,10 +14,12 @@ import numpy as np
 
 from siag.foundations.errors import BadFile
 from siag.foundations.files import write_atomically
+from siag.foundations.frames import as_frame
 from siag.foundations.types import Floats, Integers
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from pandas import DataFrame
 
 FORMAT = "siag-run-1"
 UNREADABLE = (OSError, ValueError, KeyError, EOFError, TypeError, RuntimeError, zipfile.BadZipFile, zlib.error)
@@ -25,6 +27,7 @@ DISTANCE = "‖wᵗ − w*‖²"
 ARRAYS = ("t", "error", "samples", "time", "w", "diverged", "reads", "uploads")
 METRIC = "metric: "  # before the names of metrics in a file
 ADDED = ("reads", "uploads")  # since the first version of the format: as many as samples, where they are missing
+LINES, WIDE = 10, 200  # of a run as it prints
 SHOWN = ("problem", "method", "step", "activity", "ended")  # of what was run
 
 
@@ -76,7 +79,11 @@ class Run:
         return list(self.about.get("warnings", ()))
 
     def __repr__(self) -> str:
-        return "\n".join(["Run", *(f"  {name}: {value}" for name, value in self.summary().items())])
+        lines = [f"  {name}: {value}" for name, value in self.summary().items()]
+        more = [f"  … {len(lines) - LINES} more in summary()"] if len(lines) > LINES else []
+        return "\n".join(
+            line if len(line) <= WIDE else f"{line[: WIDE - 1]}…" for line in ["Run", *lines[:LINES], *more]
+        )
 
     def summary(self) -> dict[str, str]:
         """What was run and how it ended, in words, by name; what a shell and a notebook show."""
@@ -160,6 +167,10 @@ class Run:
             "time": np.asarray(self.time.mean(axis=0)),
             **own,
         }
+
+    def to_frame(self) -> DataFrame:
+        """`table` as a `pandas.DataFrame`."""
+        return as_frame(self.table())
 
 
 def _means(values: Floats) -> Floats:

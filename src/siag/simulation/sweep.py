@@ -7,64 +7,43 @@ import itertools
 import json
 import os
 import threading
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 
 from siag.activity import Activity
 from siag.foundations import check
-from siag.foundations.errors import BadFile, BadInput, Unsuitable
-from siag.foundations.files import writable_folder
-from siag.foundations.parallel import Progress, Watch, cores, run_all
+from siag.foundations.errors import BadFile, BadInput, SiagError, Unsuitable, reason_of
+from siag.foundations.files import writable_folder, write_text
+from siag.foundations.parallel import Cancelled, Progress, Watch, cores, run_all
 from siag.foundations.schedule import points
 from siag.foundations.types import Floats, Integers
 from siag.methods import Method, check_fit, step_of
 from siag.problems import Problem
 from siag.simulation.iterate import Track
 from siag.simulation.metrics import Evaluate, check_evaluate
+from siag.simulation.parameters import Scalar, labels_of, parameters_of
 from siag.simulation.run import Run, load
 from siag.simulation.simulate import MOST, Job, assemble
+from siag.simulation.swept import ROLES, Incomplete, Sweep
+from siag.simulation.tuning import WANE, Found, Tuned, find_step, quiet, unit_of
 from siag.steps import Step
 
 OWN = "its own"  # the step of a method that finds its steps itself
-
-
-@dataclass(frozen=True, eq=False)
-class Sweep:
-    """What a sweep has shown: a run for every combination, in the order of the grid.
-
-    Attributes:
-        runs: the runs.
-        steps: the step of each, as it prints; "its own" of a method that found its steps itself.
-    """
-
-    runs: Sequence[Run]
-    steps: Sequence[str]
-
-    def table(self) -> dict[str, np.ndarray[Any, Any]]:
-        """One tidy table: a row for every combination and recorded point."""
-        columns: dict[str, list[Any]] = {}
-        for run, step in zip(self.runs, self.steps, strict=True):
-            curve: Mapping[str, Floats | Integers] = run.table()
-            for name in ("problem", "method", "activity"):
-                columns.setdefault(name, []).extend([run.about[name]] * len(run.t))
-            columns.setdefault("step", []).extend([step] * len(run.t))
-            for name in ("repeats", "seed"):
-                columns.setdefault(name, []).extend([run.about[name]] * len(run.t))
-            columns.setdefault("diverged", []).extend([int((run.diverged >= 0).sum())] * len(run.t))
-            for name, values in curve.items():
-                columns.setdefault(name, []).extend(values.tolist())
-        return {name: np.array(values) for name, values in columns.items()}
+SEARCH = 0.7  # of the progress shown: the share of the search for steps, if there is one
+Combination: TypeAlias = tuple[Any, Any, Any, Any]
+"""A problem, a method, an activity and a step; `Tuned` for one to be found, `None` for the method's own."""
 
 
 def sweep(
     problem: Problem | Sequence[Problem],
     method: Method | Sequence[Method],
     activity: Activity | Sequence[Activity],
-    step: Step | Sequence[Step | None] | None = None,
+    step: Step | Tuned | Sequence[Step | Tuned | None] | None = None,
     *,
     iterations: int,
     repeats: int = 1,
@@ -81,7 +60,11 @@ def sweep(
     those of the combinations. Each result is the one `simulate` gives.
 
     A method that finds its steps itself, such as `Automatic`, runs once, with its own steps: the steps given are for
-    the other methods. If there is no other, they are for it, as in `simulate`.
+    the other methods. If there is no other, they are for it, as in `simulate`. `siag.Tuned()` in place of a step is
+    the best one that a search finds for each problem, method and activity.
+
+    A combination that fails while it runs, in code of the user's, costs no other: those finish, and then `Incomplete`
+    names the ones that failed, each with its reason, and has the others as `sweep`.
 
     Args:
         problem: one, or several.
@@ -92,8 +75,8 @@ def sweep(
         repeats: as in `simulate`.
         seed: as in `simulate`.
         record: as in `simulate`.
-        folder: where each finished combination is kept. A sweep that is started again finds them there and
-            goes on with the rest; what was changed since is run anew.
+        folder: where each finished combination, and each step found, is kept. A sweep that is started again finds them
+            there and goes on with the rest; what was changed since is run anew.
         threads: as in `simulate`.
         progress: as in `simulate`; one bar for all.
         evaluate: as in `simulate`. Functions of the same name count as the same when a sweep goes on.
@@ -103,8 +86,9 @@ def sweep(
         >>> problems = [siag.problems.LeastSquares.random(n=n, d=3, p=2, noise=0.1) for n in (5, 10)]
         >>> methods, activity = [siag.methods.SIAG(), siag.methods.SGD()], siag.activity.Uniform(3)
         >>> result = sweep(problems, methods, activity, siag.steps.Harmonic(1.0, 100), iterations=200, record=5)
-        >>> len(result.runs), len(result.table()["error"])
-        (4, 20)
+        >>> table = result.table()
+        >>> len(result.runs), len(table["error"]), sorted(set(table["problem.n"].tolist()))
+        (4, 20, [5, 10])
     """
     iterations, seed = check.integer("iterations", iterations), check.seed(seed)
     repeats, record = check.integer("repeats", repeats, high=MOST), check.integer("record", record, high=MOST)
@@ -113,28 +97,36 @@ def sweep(
     count = len(combinations) * repeats
     threads = min(cores() if threads is None else check.integer("threads", threads), count)
     metrics = check_evaluate(evaluate)
-    jobs = [_job(combination, iterations, seed, threads, metrics) for combination in combinations]
+    failed: dict[int, Exception] = {}
+    jobs = [_job(combination, iterations, seed, metrics) for combination in combinations]
+    for k, job in enumerate(jobs):
+        _check(job, threads, combinations[k], failed, k)
     place = None if folder is None else writable_folder("folder", folder)
-    runs = _kept(jobs, repeats, record, place)
-    missing = [index for index, run in enumerate(runs) if run is None]
-    t = points(iterations, record)
-    shelf = _Shelf(jobs, t, repeats, record, place)
+    wanted = {k: step for k, (*_, step) in enumerate(combinations) if isinstance(step, Tuned)}
+    share = SEARCH if wanted else 0.0
+    found = _search(jobs, wanted, failed, place, threads, _part(progress, 0.0, share))
+    jobs = [_with(job, found[k].eta) if k in found else job for k, job in enumerate(jobs)]
+    runs = _run(jobs, points(iterations, record), repeats, record, place, threads, _part(progress, share, 1.0), failed)
+    done = [k for k in range(len(jobs)) if k in runs]
+    labels = _labels(axes, combinations)
+    whole = Sweep(
+        [runs[k] for k in done],
+        [OWN if combinations[k][-1] is None else repr(jobs[k].step) for k in done],
+        [_parameters(jobs[k], found.get(k), combinations[k][-1] is None) for k in done],
+        [labels[k] for k in done],
+    )
+    if failed:
+        where = "" if place is None else f" and kept in {place}"
+        reasons = {_name_of(combinations[k]): _reason(error) for k, error in sorted(failed.items())}
+        raise Incomplete(reasons, whole, where) from next(iter(failed.values()))
+    return whole
 
-    def one(index: int, watch: Watch) -> None:
-        which, repeat = missing[index // repeats], index % repeats
-        shelf.put(which, repeat, jobs[which].repeat(repeat, t, watch))
 
-    if missing:
-        run_all(
-            one,
-            len(missing) * repeats,
-            work=iterations,
-            threads=threads,
-            progress=progress,
-            title=f"{len(missing)} runs",
-        )
-    whole = [run if run is not None else shelf.done[index] for index, run in enumerate(runs)]
-    return Sweep(whole, [OWN if step is None else repr(step) for *_, step in combinations])
+def _part(progress: Progress, low: float, high: float) -> Progress:
+    """The progress of a part of the work, from `low` to `high` of the whole."""
+    if not callable(progress):
+        return progress
+    return lambda fraction: progress(low + (high - low) * fraction)
 
 
 def _axis(name: str, values: Any) -> list[Any]:
@@ -153,9 +145,12 @@ def _axis(name: str, values: Any) -> list[Any]:
 
 def _combinations(
     problems: list[Any], methods: list[Any], activities: list[Any], steps: list[Any]
-) -> list[tuple[Any, ...]]:
-    """The grid; methods that find their steps themselves, among others that do not, take none of those given."""
-    alone = all(map(_finds_steps, methods))
+) -> list[Combination]:
+    """The grid; methods that find their steps themselves, among others that do not, take none of those given.
+
+    Nor is there anything to search for.
+    """
+    alone = all(map(_finds_steps, methods)) and not any(isinstance(step, Tuned) for step in steps)
     return [
         (problem, method, activity, step)
         for problem, method, activity in itertools.product(problems, methods, activities)
@@ -167,17 +162,153 @@ def _finds_steps(method: object) -> bool:
     return isinstance(method, Method) and method.default_step is not None
 
 
-def _job(combination: tuple[Any, ...], iterations: int, seed: int, threads: int, evaluate: Evaluate) -> Job:
-    """One combination, if its parts fit together, and into memory as often as there are threads."""
+def _job(combination: Combination, iterations: int, seed: int, evaluate: Evaluate) -> Job:
+    """One combination, if its parts fit together; where the step is to be found, with what the search begins from."""
     problem, method, activity, step = combination
-    step = step_of(method, step)
     try:
+        if isinstance(step, Tuned) and isinstance(method, Method) and isinstance(problem, Problem):
+            method, step = method.tuned(unit_of(problem, step.eta), iterations / WANE)
+        step = step_of(method, step)
         check_fit(problem, method, activity, step, iterations)
-        job = Job(problem, method, activity, step, iterations, seed, np.zeros(problem.d), True, evaluate)
+        return Job(problem, method, activity, step, iterations, seed, np.zeros(problem.d), True, evaluate)
+    except (BadInput, Unsuitable) as error:
+        raise Unsuitable(f"{_name_of(combination)}: {error}") from None
+
+
+def _check(job: Job, threads: int, combination: Combination, failed: dict[int, Exception], k: int) -> None:
+    """Refuse what does not fit into memory as often as there are threads; code of the user's that fails is noted."""
+    try:
         job.check(threads)
     except (BadInput, Unsuitable) as error:
-        raise Unsuitable(f"{problem!r} × {method!r} × {activity!r} × {step!r}: {error}") from None
-    return job
+        raise Unsuitable(f"{_name_of(combination)}: {error}") from None
+    except SiagError as error:
+        failed[k] = error
+
+
+def _name_of(combination: Combination) -> str:
+    """A combination in one line."""
+    problem, method, activity, step = combination
+    return " × ".join(map(repr, (problem, method, activity, OWN if step is None else step)))
+
+
+def _reason(error: Exception) -> str:
+    """Why a combination failed, in one line; what the user's code raised is named."""
+    said = reason_of(error)
+    return said if isinstance(error, SiagError) or said == type(error).__name__ else f"{type(error).__name__}: {said}"
+
+
+def _with(job: Job, eta: float) -> Job:
+    """The same with the η that was found."""
+    method, step = job.method.tuned(eta, job.iterations / WANE)
+    return replace(job, method=method, step=step)
+
+
+def _parameters(job: Job, found: Found | None, own: bool) -> dict[str, Scalar]:
+    """The parameters of a combination as it ran, each after the part it is of."""
+    parts = {role: getattr(job, role) for role in ROLES if role != "step" or not own}
+    rows = {f"{role}.{name}": value for role, part in parts.items() for name, value in parameters_of(part).items()}
+    return rows if found is None else rows | {"tuned.eta": found.eta, "tuned.edge": found.edge}
+
+
+def _labels(axes: Sequence[list[Any]], combinations: Sequence[Combination]) -> list[dict[str, str]]:
+    """Short names for the parts that were asked for."""
+    names = [
+        {id(part): label for part, label in zip(axis, labels_of(axis), strict=True) if part is not None}
+        for axis in axes
+    ]
+    return [
+        {role: named.get(id(part), OWN) for role, named, part in zip(ROLES, names, combination, strict=True)}
+        for combination in combinations
+    ]
+
+
+def _search(
+    jobs: Sequence[Job],
+    wanted: dict[int, Tuned],
+    failed: dict[int, Exception],
+    place: Path | None,
+    threads: int,
+    progress: Progress,
+) -> dict[int, Found]:
+    """The steps that are to be found, each for its combination; those in the folder are not searched for again."""
+    found = {k: kept for k in wanted if (kept := _kept_step(place, _step_name(jobs[k], wanted[k]))) is not None}
+    missing = [k for k in wanted if k not in found and k not in failed]
+
+    def one(index: int, watch: Watch) -> None:
+        k = missing[index]
+        job = jobs[k]
+        try:
+            found[k] = find_step(
+                job.method.tuned,
+                job.problem,
+                job.activity,
+                job.iterations,
+                unit=unit_of(job.problem, wanted[k].eta),
+                seed=job.seed,
+                progress=lambda _: watch.did(0),
+            )
+        except (Cancelled, OSError, MemoryError):
+            raise
+        except Exception as error:  # whatever the user's code raises: the other combinations are worth their time
+            failed[k] = error
+        else:
+            if place is not None:
+                write_text(place / _step_name(job, wanted[k]), json.dumps([found[k].eta, found[k].tries]))
+        watch.did(1)
+
+    if missing:
+        with quiet():
+            run_all(one, len(missing), work=1, threads=threads, progress=progress, title=f"{len(missing)} searches")
+    return found
+
+
+def _step_name(job: Job, step: Tuned) -> str:
+    """The name under which a step that was found is kept: another for anything that could change it."""
+    marks = [_mark(part) for part in (job.problem, job.method, job.activity, step)]
+    text = json.dumps([job.about(), marks])
+    return hashlib.sha256(text.encode()).hexdigest()[:20] + ".json"
+
+
+def _kept_step(place: Path | None, name: str) -> Found | None:
+    """A step that an earlier sweep has found; a damaged file counts as not there."""
+    try:
+        eta, tries = json.loads(b"null" if place is None else (place / name).read_bytes())
+        return Found(float(eta), tuple((float(one), float(error)) for one, error in tries))
+    except (OSError, ValueError, TypeError):
+        return None
+
+
+def _run(
+    jobs: Sequence[Job],
+    t: Integers,
+    repeats: int,
+    record: int,
+    place: Path | None,
+    threads: int,
+    progress: Progress,
+    failed: dict[int, Exception],
+) -> dict[int, Run]:
+    """The runs of all jobs but those that fail, which are added to `failed`."""
+    runs = _kept(jobs, repeats, record, place)
+    missing = [k for k in range(len(jobs)) if k not in runs and k not in failed]
+    shelf = _Shelf(jobs, t, repeats, record, place)
+
+    def one(index: int, watch: Watch) -> None:
+        which, repeat = missing[index // repeats], index % repeats
+        if which in failed:
+            watch.did(jobs[which].iterations)
+            return
+        try:
+            shelf.put(which, repeat, jobs[which].repeat(repeat, t, watch))
+        except (Cancelled, OSError, MemoryError, BadFile):  # not the combination's own fault
+            raise
+        except Exception as error:  # whatever the user's code raises
+            failed.setdefault(which, error)
+
+    if missing:
+        count, title = len(missing) * repeats, f"{len(missing)} runs"
+        run_all(one, count, work=jobs[0].iterations, threads=threads, progress=progress, title=title)
+    return runs | shelf.done
 
 
 def _mark(part: Any) -> str:
@@ -200,14 +331,12 @@ def _name(job: Job, repeats: int, record: int) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:20] + ".npz"
 
 
-def _kept(jobs: Sequence[Job], repeats: int, record: int, place: Path | None) -> list[Run | None]:
+def _kept(jobs: Sequence[Job], repeats: int, record: int, place: Path | None) -> dict[int, Run]:
     """What an earlier sweep has finished; a damaged file counts as not there."""
-    runs: list[Run | None] = []
-    for job in jobs:
-        try:
-            runs.append(None if place is None else load(place / _name(job, repeats, record)))
-        except BadFile:
-            runs.append(None)
+    runs: dict[int, Run] = {}
+    for k, job in enumerate(jobs if place is not None else ()):
+        with suppress(BadFile):
+            runs[k] = load(cast(Path, place) / _name(job, repeats, record))
     return runs
 
 

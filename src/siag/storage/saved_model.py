@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -41,19 +41,19 @@ class SavedModel:
         remarks: what was damaged, and what was used instead, one line each.
     """
 
-    w: Floats
+    w: Floats = field(repr=False)
     version: int
     reports: int
     seconds: float
-    workers: dict[str, int]
-    samples: dict[str, int]
-    passes: dict[str, int]
+    workers: dict[str, int] = field(repr=False)
+    samples: dict[str, int] = field(repr=False)
+    passes: dict[str, int] = field(repr=False)
     left: tuple[str, ...]
     step: str
-    about: dict[str, Any]
+    about: dict[str, Any] = field(repr=False)
     written: float
     logged: int
-    newest: bytes
+    newest: bytes = field(repr=False)
     remarks: tuple[str, ...]
 
 

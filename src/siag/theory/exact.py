@@ -20,7 +20,7 @@ from siag.steps import Step, shifted
 from siag.theory.moments import Source, fresh_moments, mean_row_moments, move, renew, table_moments
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Curve:
     """An exact error curve.
 
@@ -39,6 +39,11 @@ class Curve:
     def error(self) -> Floats:
         """E‖w^t − w*‖²."""
         return self.bias + self.variance
+
+    def __repr__(self) -> str:
+        """Where it begins and ends."""
+        error = self.error
+        return f"Curve(<{len(self.t)} points to t = {self.t[-1]:,}: error {error[0]:.4g} → {error[-1]:.4g}>)"
 
 
 def exact_error(

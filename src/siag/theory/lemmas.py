@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -20,7 +20,7 @@ from siag.theory.exact import moments_at_start
 from siag.theory.moments import TableMoments, move, renew
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Inequality:
     """left ≤ right, at every recorded iteration."""
 
@@ -38,6 +38,10 @@ class Inequality:
         """The largest left/right: 1 would be tight. Meaningful where both sides are positive."""
         return float((self.left / self.right).max())
 
+    def __repr__(self) -> str:
+        """Whether it holds."""
+        return f"Inequality({self.name!r}: {'holds' if self.holds else 'fails'} at {len(self.left)} points)"
+
 
 @dataclass(frozen=True, eq=False)
 class Lemmas:
@@ -52,12 +56,12 @@ class Lemmas:
         error: (points,) E_t.
     """
 
-    t: Integers
+    t: Integers = field(repr=False)
     first: Inequality
     second: Inequality
     third: Inequality
-    inner: Floats
-    error: Floats
+    inner: Floats = field(repr=False)
+    error: Floats = field(repr=False)
 
 
 def lemmas(

@@ -6,11 +6,12 @@ import inspect
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 
 from siag.activity import Activity, Cyclic, Everyone, Sequential
-from siag.experiments.config import METHODS, written
+from siag.experiments.config import METHODS, typed
 from siag.foundations.errors import BadInput
 from siag.methods import (
     ACE,
@@ -133,7 +134,7 @@ def _with_eta(one: str, half: str) -> str:
 
 
 def chosen(methods: Sequence[Method | Contender | str] | None) -> list[Contender]:
-    """Those a user has asked for: by name, as Python prints them, as they are, or all."""
+    """Those a user has asked for: by name, as Python prints them, as their own modules' name, as they are, or all."""
     if methods is None:
         return list(CONTENDERS)
     if isinstance(methods, str | Method | Contender):
@@ -155,12 +156,12 @@ def _contender(given: object) -> Contender:
     known |= {type(contender.method).__name__.lower(): contender for contender in reversed(CONTENDERS)}
     if isinstance(given, str) and given.lower() in known:
         return known[given.lower()]
-    if isinstance(given, str) and "(" in given:
-        return _like(given, _written(given))
+    if isinstance(given, str) and {"(", ":"} & set(given):
+        return _like(given, _typed(given))
     kinds = {name.lower(): kind for name, kind in METHODS.items()}
     if not isinstance(given, str) or given.lower() not in kinds:
         names = ", ".join(contender.name for contender in CONTENDERS)
-        remedy = "or as Python prints it: FedAvg(steps=3, size=1.0)"
+        remedy = "or as Python prints it, FedAvg(steps=3, size=1.0); or yours as module:name(key=1.0)"
         raise BadInput("methods", given, f"a method, or one of: {names}", remedy)
     kind = kinds[given.lower()]
     parameters = inspect.signature(kind).parameters.values()
@@ -170,10 +171,10 @@ def _contender(given: object) -> Contender:
     return _like(kind.__name__, kind())
 
 
-def _written(text: str) -> Method:
-    """A method from how Python prints it."""
+def _typed(text: str) -> Method:
+    """A method as Python prints it, or the user's own with its module."""
     try:
-        return written("method", text)  # type: ignore[no-any-return]  # it is a Method
+        return typed("method", text, Path())  # type: ignore[no-any-return]  # it is a Method
     except BadInput as error:
         if error.parameter != "method":
             raise

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -11,15 +12,16 @@ import numpy as np
 from siag.activity import Activity, Clock, EveryArrivals, Exponential, Nonuniform, Recorded, Uniform
 from siag.experiments.claims import claims_of, verdict
 from siag.experiments.comparison.contenders import HOMES, Contender, chosen
-from siag.experiments.comparison.result import AXES, Comparison, Entry
-from siag.experiments.comparison.tuning import Trial, quiet, rule, unit_of
+from siag.experiments.comparison.result import AXES, Comparison, Entry, no_place
+from siag.experiments.comparison.tuning import Trial
 from siag.experiments.comparison.warm import warm
 from siag.foundations import check
-from siag.foundations.errors import BadInput, Unsuitable
+from siag.foundations.errors import BadInput, SiagError, Unsuitable
 from siag.foundations.parallel import Watch, run_all
 from siag.methods import Method, check_fit
 from siag.problems import Problem
 from siag.simulation.metrics import Evaluate, check_evaluate
+from siag.simulation.tuning import quiet, rule, unit_of
 
 Told = Callable[[float, str], None]
 FAR, PILOT = 256.0, 100  # the step of runs that show what is spent, below the unit, and their points
@@ -116,11 +118,16 @@ def compare(
             return Entry(who, name, reasons[name, who.name])
         say(0.3 + 0.7 * k / len(pairs), f"{who.name}, {name}")
         tried = replace(trial(name, who), progress=lambda _: watch.did(0))
-        found = tried.tune(unit)
-        return Entry(who, name, "", found, tried.run(found.eta, repeats, record, threads=1))
+        try:
+            found = tried.tune(unit)
+            return Entry(who, name, "", found, tried.run(found.eta, repeats, record, threads=1))
+        except SiagError as error:  # in code of the user's: the other methods are worth their time
+            return Entry(who, name, str(error), failed=True)
 
     papers = {who.name: who.paper or type(who.method).__name__ for who in contenders} if claims else {}
     able = [(name, who) for name, _, who in pairs if not reasons[name, who.name]]
+    places = {name: activity for name, activity, _ in pairs}
+    _check_axis(axis, problem, able, places)
     horizons: dict[tuple[str, str], int] = {}  # iterations, where not all have as many
     suited = [trial(name, who) for name, who in able]
     with quiet():
@@ -130,20 +137,37 @@ def compare(
             horizons |= _horizons({(name, who.name): trial(name, who) for name, who in able}, axis, unit)
         verdicts = {name: verdict(claims_of(paper)) for name, paper in papers.items()}
         entries = run_all(entry, len(pairs), work=1, threads=None, progress=False, title="")
-    places = {name: activity for name, activity, _ in pairs}
+    failed = [each for each in entries if each.failed]
+    if failed and all(each.run is None for each in entries):
+        raise SiagError(f"{failed[-1].contender.name}: {failed[-1].reason}")
     return Comparison(problem, tuple(reversed(entries)), rule(iterations, unit), verdicts, places, axis)
+
+
+def _check_axis(
+    axis: str, problem: Problem, able: Sequence[tuple[str, Contender]], places: Mapping[str, Activity]
+) -> None:
+    """Refuse an axis along which no method could be ranked, saying who and why."""
+    why: dict[str, list[str]] = {}
+    for name, who in able:
+        if not (reason := no_place(who, problem, places[name], axis)):
+            return
+        why.setdefault(reason, []).append(who.name)
+    if why:
+        said = "; ".join(f"{', '.join(dict.fromkeys(names))}: {reason}" for reason, names in why.items())
+        raise BadInput("axis", axis, "one by which a method can be ranked", said)
 
 
 def _horizons(trials: Mapping[tuple[str, str], Trial], axis: str, unit: float) -> dict[tuple[str, str], int]:
     """How many iterations each has for what the thriftiest under the same activity spends in all of them.
 
-    Exact gradients are no samples: who computes those has all iterations. What is spent hardly depends on the step.
+    Who has no place along the axis has all iterations. What is spent hardly depends on the step.
     """
     spent = {}
     for place, trial in trials.items():
-        if axis != "samples" or not trial.contender.exact(trial.problem.n):
-            run = trial.run(unit / FAR, 1, record=PILOT, threads=1)
-            spent[place] = run.t, np.asarray(getattr(run, AXES[axis])[0], float)
+        if not no_place(trial.contender, trial.problem, trial.activity, axis):
+            with suppress(SiagError):  # it will fail again, and be listed with the reason
+                run = trial.run(unit / FAR, 1, record=PILOT, threads=1)
+                spent[place] = run.t, np.asarray(getattr(run, AXES[axis])[0], float)
     found = {}
     for (name, who), (t, along) in spent.items():
         budget = min(each[-1] for (other, _), (_, each) in spent.items() if other == name)

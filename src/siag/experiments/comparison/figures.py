@@ -222,7 +222,8 @@ def html_table(comparison: Comparison, activity: str) -> str:
         "<tr>" + "".join(f"<td>{escape(cell(name, row))}</td>" for name in shown) + "</tr>"
         for row in best_first(rows, comparison.axis)
     )
-    notes = "".join(f"<li>{escape(row['method'])}: {escape(row['remark'])}</li>" for row in rows if row["remark"])
+    said = [*comparison.unplaced(activity), *(f"{row['method']}: {row['remark']}" for row in rows if row["remark"])]
+    notes = "".join(f"<li>{escape(each)}</li>" for each in said)
     table = f"<div class='wide'><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
     return f"<b>{escape(activity)}</b></p>{table}<ul class='notes'>{notes}</ul><p>"
 

@@ -9,19 +9,23 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from siag.activity import Activity
+from siag.activity import Activity, Timed
 from siag.experiments.comparison.contenders import Contender
-from siag.experiments.comparison.tuning import WANE, Tuned
-from siag.foundations.errors import Unsuitable
+from siag.experiments.comparison.memory import memory
 from siag.foundations.files import writable_folder, write_text
-from siag.foundations.types import Floats, Record
+from siag.foundations.frames import as_frame
+from siag.foundations.types import Floats
 from siag.problems import Problem
 from siag.report import Columns, write_csv
 from siag.simulation import Run
+from siag.simulation.tuning import WANE, Found
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 AXES = {"iterations": "t", "samples": "samples", "bytes": "bytes", "time": "time"}
 HEADINGS = {
@@ -63,25 +67,34 @@ LEGEND = (
 BARS = 3  # runs of which the jackknife has a standard error
 TWO_RUNS = "Two runs have no standard error, so offset² stands without one here; it takes three runs or more."
 TINY = 1e-25  # of offset²: rounding
+FIRST, PLACES = 4, 6  # methods and activities of a comparison that are printed
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Entry:
     """One method under one activity.
 
     Attributes:
         contender: the method.
         activity: the name of the activity.
-        reason: why it could not run; nothing if it could.
+        reason: why it could not run, or failed; nothing if it did neither.
         tuned: the search for its step.
         run: what it did.
+        failed: whether it could run, but code of the user's failed.
     """
 
     contender: Contender
     activity: str
     reason: str
-    tuned: Tuned | None = None
+    tuned: Found | None = None
     run: Run | None = None
+    failed: bool = False
+
+    def __repr__(self) -> str:
+        """Who, where, and with what result."""
+        if self.tuned is None or self.run is None:
+            return f"Entry({self.contender.name}, {self.activity}: {self.reason})"
+        return f"Entry({self.contender.name}, {self.activity}: η = {self.tuned.eta:.3g}, error {self.run.mean[-1]:.3g})"
 
     def along(self, axis: str) -> Floats:
         """(points,) what had been spent, on average, at each point of the curve."""
@@ -107,7 +120,7 @@ class Entry:
         return "η at the edge of the search" if self.tuned.edge else ""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Comparison:
     """Methods and activities on one problem.
 
@@ -126,6 +139,18 @@ class Comparison:
     claims: Mapping[str, str]
     places: Mapping[str, Activity]
     axis: str = "iterations"
+
+    def __repr__(self) -> str:
+        """What was compared, and who comes first under each activity."""
+        count, places = len({entry.contender.name for entry in self.entries}), self.activities
+        lines = [f"Comparison of {count} methods at equal {self.axis}", f"  problem: {self.problem!r}"]
+        for activity in places[:PLACES]:
+            rows = best_first(map(self.row, self.ran(activity)), self.axis)
+            axis = self.axis if rows and not math.isnan(rows[0][self.axis]) else "iterations"
+            first = [f"{row['method']} {cell(axis, row)}" for row in rows[:FIRST]]
+            more = [f"… {len(rows)} in all"] if len(rows) > FIRST else []
+            lines.append(f"  {activity}: {', '.join([*first, *more]) or 'none could run'}")
+        return "\n".join([*lines, *([f"  … {len(places)} activities in all"] if len(places) > PLACES else [])])
 
     @property
     def legend(self) -> str:
@@ -169,16 +194,36 @@ class Comparison:
     def budgets(self) -> dict[str, dict[str, float]]:
         """By activity and axis: what every method had at least, so that all can be read there."""
         return {
-            activity: {
-                axis: min((float(entry.along(axis)[-1]) for entry in self.ran(activity)), default=0.0) for axis in AXES
-            }
+            activity: {axis: min(self._spent(activity, axis), default=0.0) for axis in AXES}
             for activity in self.activities
         }
+
+    def _spent(self, activity: str, axis: str) -> list[float]:
+        """By each method at the end; if some have a place along the axis, by these."""
+        ran, place = self.ran(activity), self.places[activity]
+        placed = [entry for entry in ran if not no_place(entry.contender, self.problem, place, axis)]
+        return [float(entry.along(axis)[-1]) for entry in placed or ran]
 
     def table(self) -> Columns:
         """A row for every method and activity; NaN where there is no number."""
         rows = [self.row(entry) for entry in self.entries]
         return {name: [row[name] for row in rows] for name in (*HEADINGS, *self.metrics)}
+
+    def to_frame(self) -> DataFrame:
+        """`table` as a `pandas.DataFrame`; `pandas.DataFrame(found.curves())` has the curves."""
+        return as_frame(self.table())
+
+    def unplaced(self, activity: str) -> list[str]:
+        """Who has no place along the axis under an activity, and why; a line for each reason."""
+        why: dict[str, list[str]] = {}
+        for entry in self.ran(activity):
+            if reason := no_place(entry.contender, self.problem, self.places[activity], self.axis):
+                why.setdefault(reason, []).append(entry.contender.name)
+        count, tail = len(self.ran(activity)), "not ranked there, but by the error after all iterations"
+        return [
+            f"{', '.join(names) if len(names) < count else 'all methods'}: {reason}; {tail}"
+            for reason, names in why.items()
+        ]
 
     def curves(self) -> Columns:
         """All curves, a row for every point: mean error against iterations, samples, bytes and time."""
@@ -202,7 +247,8 @@ class Comparison:
             lines += [
                 "| " + " | ".join(cell(name, row) for name in shown) + " |" for row in best_first(rows, self.axis)
             ]
-            notes = [f"- {row['method']}: {row['remark']}" for row in rows if row["remark"]]
+            notes = [f"- {note}" for note in self.unplaced(activity)]
+            notes += [f"- {row['method']}: {row['remark']}" for row in rows if row["remark"]]
             budget = self.budgets[activity]
             timed = any(entry.timed for entry in self.ran(activity))
             same = ", ".join(f"{budget[axis]:,.0f} {axis}" for axis in AXES if timed or axis != "time")
@@ -231,15 +277,27 @@ class Comparison:
         row["claims"] = self.claims.get(entry.contender.name, "")
         if entry.run is not None and entry.tuned is not None:
             row["eta"] = entry.tuned.eta if entry.tuned.tries else nan  # else it has found its steps itself
-            exact = entry.contender.exact(self.problem.n)
+            place = self.places[entry.activity]
             for axis, budget in self.budgets[entry.activity].items():
-                comparable = (axis != "samples" or not exact) and (axis != "time" or entry.timed)
+                comparable = not no_place(entry.contender, self.problem, place, axis)
                 row[axis] = error_at(entry, axis, budget) if comparable else nan
             row["bias"], row["bias_error"] = bias(entry.run.w, self.problem.optimum)
             row["uploads"] = float(entry.run.uploads[:, -1].mean())
             row |= {name: float(entry.run.table()[name][-1]) for name in self.metrics}
-        row["server"], row["worker"] = memory(entry.contender, self.problem)
+        if not entry.failed:
+            row["server"], row["worker"] = memory(entry.contender, self.problem)
         return row
+
+
+def no_place(contender: Contender, problem: Problem, activity: Activity, axis: str) -> str:
+    """Why a method cannot be ranked along an axis; nothing if it can."""
+    if axis == "samples" and contender.exact(problem.n):
+        return "an exact gradient is no sample"
+    if axis == "bytes" and not any(contender.method.traffic(problem.d, problem.n)):
+        return "it sends and reads nothing"
+    if axis == "time" and not isinstance(activity, Timed):
+        return "only a clock counts time"
+    return ""
 
 
 def error_at(entry: Entry, axis: str, budget: float) -> float:
@@ -268,41 +326,6 @@ def bias(w: Floats, optimum: Floats) -> tuple[float, float]:
     return square(w), 2.0 * float(np.sqrt((repeats - 1) * left_out.var()))
 
 
-def memory(contender: Contender, problem: Problem) -> tuple[int, int]:
-    """Bytes the server keeps, those of its step included, and a worker: its own, and what all have alike."""
-    w0, n = np.zeros(problem.d), problem.n
-    method, step = contender.tuned(1.0, 1.0)
-    rule = step.rule(n)
-    server = _bytes(method.init(w0, n)) + (0 if rule is None else _bytes(rule))
-    team = _bytes(method.recruit(w0, n))
-    try:
-        each = _bytes(method.recruit(w0, n + 1)) - team
-    except Unsuitable:  # it is made for n
-        each = team // n
-    return server, team - (n - 1) * each
-
-
-def _bytes(record: Record) -> int:
-    return sum(array.nbytes for array in _arrays(record))
-
-
-def _arrays(record: Record) -> list[np.ndarray[Any, Any]]:
-    """The arrays of a record, those of records within it too, each once; a view counts as what it is a view of."""
-    found: dict[int, np.ndarray[Any, Any]] = {}
-    for array in _within(record):
-        whole = array if array.base is None else array.base
-        found.setdefault(id(whole), whole if isinstance(whole, np.ndarray) else array)
-    return list(found.values())
-
-
-def _within(record: Iterable[Any]) -> Iterable[np.ndarray[Any, Any]]:
-    for value in record:
-        if isinstance(value, np.ndarray):
-            yield value
-        elif isinstance(value, tuple):
-            yield from _within(value)
-
-
 def _printed(entries: list[Entry]) -> str:
     """A method as Python prints it, its step, and the η of all activities."""
     contender, ran = entries[0].contender, [entry for entry in entries if entry.tuned is not None]
@@ -321,9 +344,10 @@ def abridged(text: str) -> str:
 
 
 def best_first(rows: Iterable[dict[str, Any]], axis: str) -> list[dict[str, Any]]:
-    """Those that ran, in the order of their errors along an axis; who has none there comes last."""
+    """Those that ran, in the order of their errors along an axis; then those who have none there, by the last ones."""
     ran = [row for row in rows if not math.isnan(row["iterations"])]
-    return sorted(ran, key=lambda row: (math.isnan(row[axis]), float(row[axis]), float(row["iterations"])))
+    placed = sorted((row for row in ran if not math.isnan(row[axis])), key=lambda row: float(row[axis]))
+    return [*placed, *sorted((row for row in ran if math.isnan(row[axis])), key=lambda row: float(row["iterations"]))]
 
 
 def cell(name: str, row: Mapping[str, Any]) -> str:

@@ -19,6 +19,7 @@ import numpy as np
 
 from siag.experiments.claims import claims_of
 from siag.experiments.comparison.tuning import Trial
+from siag.foundations.errors import SiagError
 from siag.foundations.parallel import cores
 
 Work: TypeAlias = Trial | str
@@ -43,7 +44,8 @@ def warm(work: Sequence[Work], processes: int | None = None) -> int:
 
 def _do(piece: Work) -> None:
     if isinstance(piece, Trial):
-        piece.run(1e-6, 1, threads=1)
+        with suppress(SiagError):  # it will fail again, and be told, where it is needed
+            piece.run(1e-6, 1, threads=1)
     else:
         claims_of(piece)
 

@@ -77,7 +77,8 @@ class Simulated(Runtime):
         times: how long a gradient takes.
         travel: how long the ways there and back take together.
         slowness: by how much a worker's times are longer; one number, or one for each worker.
-        availability: `OnOff(on, off)`, or `None` if workers are always there. One that goes away finishes first.
+        availability: `OnOff(on, off)`, for all workers or with a number for each, or `None` if they are always there.
+            One that goes away finishes first.
         seed: of all times and faults.
         faults: what goes wrong.
 

@@ -228,7 +228,7 @@ class Client:
     def _compute(self) -> None:
         """The worker reads w and computes, if it is there; what comes of it arrives later."""
         now = self._world.now
-        back = now if self._agenda.on == 0.0 else float(returns(self._agenda, self._row, now))
+        back = now if self._agenda.on[self._row] == 0.0 else float(returns(self._agenda, self._row, now))
         if back > now:
             self._hang_up()
             self.worker.put_off()

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from siag.experiments.agreement import LAWS, agreement
 from siag.experiments.bound import bound
+from siag.experiments.choosing import DIFFERENCES, SPEEDS, choosing
 from siag.experiments.comparison.chapter import methods
 from siag.experiments.convergence import METHODS, nonuniform, uniform
 from siag.experiments.cyclic import cyclic
@@ -79,6 +80,7 @@ def _parts(scale: Scale) -> list[tuple[str, Callable[[Scale, Tick], Chapter], in
         ("exact gradients", relatives, len(RELATIVES)),
         ("virtual clock", waiting, len(SERVERS) * len(TIMES)),
         ("other methods", methods, 1),
+        ("when not to use it", choosing, len(scale.crowds) * len(DIFFERENCES) * len(SPEEDS)),
         ("agreement", agreement, len(METHODS) + len(LAWS)),
         ("real processes", live, 2 * len(PROCESSES)),
     ]

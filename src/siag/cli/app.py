@@ -194,7 +194,7 @@ def _sweep(experiment: Experiment, out: Path | None, as_json: bool) -> int:
 def _print_sweep(result: Sweep) -> None:
     """What all combinations have in common, then a row for each with what differs."""
     import rich
-    from rich.table import Table
+    from rich.table import Column, Table
 
     from siag.simulation.swept import ROLES
 
@@ -202,7 +202,7 @@ def _print_sweep(result: Sweep) -> None:
     for role in ROLES:
         if role not in differ and result.runs:
             print(f"{role:<9} {result.steps[0] if role == 'step' else result.runs[0].about[role]}")
-    grid = Table(*differ, "error at the end", "± standard error")
+    grid = Table(*(Column(role, overflow="fold") for role in differ), "error at the end", "± standard error")
     for run, step, label in zip(result.runs, result.steps, result.labels, strict=True):
         spread = f"{run.standard_error[-1]:.1e}" if run.repeats > 1 else "–"
         grid.add_row(*(step if role == "step" else label[role] for role in differ), f"{run.mean[-1]:.4e}", spread)

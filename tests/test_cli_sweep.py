@@ -44,6 +44,9 @@ def test_parts_are_texts_and_the_table_has_their_parameters(command, tmp_path):
     assert [(row["problem.d"], row["method.kind"], row["step.beta"]) for row in rows] == [
         (d, kind, "0.5") for d in "23" for kind in ("SIAG", "SGD")
     ]
+    assert (tmp_path / "out" / "sweep.png").stat().st_size > 10_000
+    assert (tmp_path / "out" / "sweep.svg").read_text().startswith("<?xml")
+    assert "sweep.csv, sweep.png, sweep.svg; every run is in" in result.stdout.replace("\n", "")
     lines = result.stdout.splitlines()
     assert lines[:2] == ["activity  Uniform(T=3)", "step      Harmonic(beta=0.5, gamma=50.0)"]
     assert "d=2" in result.stdout

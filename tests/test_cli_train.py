@@ -694,7 +694,7 @@ def test_a_contradiction_is_the_same_line_in_python_in_the_shell_and_in_a_file(c
         (f"{TRAIN} --method FedAvg", "method.steps is missing; write FedAvg(steps=…, size=…)"),
         (f"{TRAIN} --method Prox", "method.method is missing; write Prox(method=…)"),
         (f"{TRAIN} --method Prox(SIAG(),l1=-1)", "method.l1 = -1: must be a finite number at least 0"),
-        (f"{TRAIN} --method job:nothing", "method = 'job:nothing': must be one of"),
+        (f"{TRAIN} --method job:nothing", "method = 'job:nothing': must be something that can be imported"),
         (f"{TRAIN} --method job:problem", "method = 'job:problem': must be the name of a Method"),
         (f"{TRAIN} --step Constant(1)", "step = 'Constant(1)': must be given alone; leave out step, or eta"),
         (f"train {DATA} --beta 1", "gamma is missing; give --beta and --gamma for the step β/(t+γ), or --eta"),

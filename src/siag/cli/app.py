@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from siag.cli.early import INTERRUPTED, NOT_BEGUN, NotBegun, Terminated
-from siag.cli.files import deliver, folder_for
+from siag.cli.files import SWEEP_FILES, deliver, deliver_sweep, folder_for
 from siag.cli.printing import bar, print_json, stop, tell
 from siag.foundations.errors import DivergenceWarning, SiagError
 from siag.foundations.version import __version__
@@ -139,7 +139,7 @@ def reproduce(out: Path, as_json: bool) -> int:
 
 @siag.command(epilog="Example: siag run examples/nonuniform.toml --out out")
 @click.argument("file", type=FILE)
-@click.option("--out", type=FILE, help="Folder for run.npz, run.csv, run.png and run.svg.")
+@click.option("--out", type=FILE, help="Folder for run.npz, run.csv, run.png and run.svg; of a sweep sweep.csv, ….")
 @AS_JSON
 def run(file: Path, out: Path | None, as_json: bool) -> int:
     """Run the experiment that the TOML file FILE describes (see docs/experiments.md).
@@ -166,10 +166,9 @@ def run(file: Path, out: Path | None, as_json: bool) -> int:
 def _sweep(experiment: Experiment, out: Path | None, as_json: bool) -> int:
     """Run a grid; print, and with a folder keep, one tidy table."""
     from siag.foundations.files import writable_folder
-    from siag.report import write_csv
     from siag.simulation import Incomplete
 
-    folder = None if out is None else writable_folder("out", out, ("sweep.csv",))
+    folder = None if out is None else writable_folder("out", out, SWEEP_FILES)
     kept = None if folder is None else folder / "runs"
     if kept is not None:
         on_interrupt(f"what was finished is in {kept}; the same command goes on from there")
@@ -178,26 +177,24 @@ def _sweep(experiment: Experiment, out: Path | None, as_json: bool) -> int:
         result = experiment.sweep(kept, progress=not as_json and sys.stderr.isatty())
     except Incomplete as error:
         result, failed = error.sweep, str(error).splitlines()
-    table = result.table()
-    if folder is not None:
-        write_csv(folder / "sweep.csv", table)
+    written, lost = ([], []) if folder is None else deliver_sweep(result, folder)
     if as_json:
-        print_json({name: values.tolist() for name, values in table.items()})
+        print_json({name: values.tolist() for name, values in result.table().items()})
     else:
         _print_sweep(result)
-        if folder is not None:
-            print(f"Written: {folder / 'sweep.csv'}; every run is in {kept}")
+        if folder is not None and written:
+            print(f"Written: {', '.join([str(folder / written[0]), *written[1:]])}; every run is in {kept}")
     diverged = sum(bool((run.diverged >= 0).any()) for run in result.runs)
     if diverged:
         tell(f"{diverged} of {len(result.runs)} combinations diverged; see the column diverged")
-    tell(*failed)
-    return FAILED if diverged or failed else 0
+    tell(*failed, *lost)
+    return FAILED if diverged or failed or lost else 0
 
 
 def _print_sweep(result: Sweep) -> None:
     """What all combinations have in common, then a row for each with what differs."""
     import rich
-    from rich.table import Table
+    from rich.table import Column, Table
 
     from siag.simulation.swept import ROLES
 
@@ -205,7 +202,7 @@ def _print_sweep(result: Sweep) -> None:
     for role in ROLES:
         if role not in differ and result.runs:
             print(f"{role:<9} {result.steps[0] if role == 'step' else result.runs[0].about[role]}")
-    grid = Table(*differ, "error at the end", "± standard error")
+    grid = Table(*(Column(role, overflow="fold") for role in differ), "error at the end", "± standard error")
     for run, step, label in zip(result.runs, result.steps, result.labels, strict=True):
         spread = f"{run.standard_error[-1]:.1e}" if run.repeats > 1 else "–"
         grid.add_row(*(step if role == "step" else label[role] for role in differ), f"{run.mean[-1]:.4e}", spread)

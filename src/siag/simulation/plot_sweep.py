@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from siag.foundations.errors import BadInput, Unsuitable
+from siag.foundations.errors import BadInput, SiagError, Unsuitable
 from siag.simulation.parameters import shown
 from siag.simulation.plot import LABELS, band, name_of
 from siag.simulation.swept import ROLES
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
     from siag.simulation.swept import Sweep
@@ -36,16 +37,34 @@ class Line(NamedTuple):
 
 def draw_sweep(sweep: Sweep, ax: Axes | None, x: str, by: str | Sequence[str] | None, style: dict[str, Any]) -> Axes:
     """See `Sweep.plot`."""
+    if ax is not None:
+        return _draw(sweep, ax, x, by, style, new=False)
+    from matplotlib import pyplot
+
+    figure, ax = pyplot.subplots(figsize=SIZE, layout="constrained")
+    try:
+        return _draw(sweep, ax, x, by, style, new=True)
+    except SiagError:
+        pyplot.close(figure)
+        raise
+
+
+def figure_of(sweep: Sweep) -> Figure:
+    """The curves as a figure of their own, for a file."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=SIZE, layout="constrained")
+    _draw(sweep, figure.subplots(), "t", None, {}, new=True)
+    return figure
+
+
+def _draw(sweep: Sweep, ax: Axes, x: str, by: str | Sequence[str] | None, style: dict[str, Any], *, new: bool) -> Axes:
+    """Draw on axes, which are labelled if they are new."""
     if not sweep.runs:
         raise Unsuitable("this sweep has no run that could be drawn")
     along = _along(sweep, x)
     names = _compared(sweep, by, [x] if along else [])
     lines = _lines(sweep, names, x if along else "")
-    new = ax is None
-    if ax is None:
-        from matplotlib import pyplot
-
-        ax = pyplot.subplots(figsize=SIZE, layout="constrained")[1]
     colors, styles = _colors([line.color for line in lines]), _styles([line.rest for line in lines])
     for line in lines:
         look = {"color": colors[line.color], **styles[line.rest], **style}

@@ -13,6 +13,7 @@ from siag.foundations.errors import BadInput, Unsuitable
 from siag.live.sharding.slices import bounds, check_split
 from siag.methods import (
     ACE,
+    EF21,
     IAG,
     LAG,
     MIFA,
@@ -20,9 +21,11 @@ from siag.methods import (
     SCAFFOLD,
     SGD,
     SIAG,
+    STORM,
     AsyncSGD,
     Automatic,
     Averaged,
+    Clipped,
     CurvatureIAG,
     DuDe,
     FedAsync,
@@ -30,7 +33,9 @@ from siag.methods import (
     FedBuff,
     FedProx,
     Method,
+    Momentum,
     Prox,
+    Yogi,
     answer,
     shown,
 )
@@ -58,8 +63,12 @@ SPLIT = [
     Averaged(SIAG(), start=2),
     Prox(SGD(), l1=0.2, high=1.0),
     Averaged(Prox(SIAG(wait=0.5), l1=0.2)),
+    STORM(),
+    Prox(Momentum(SGD()), l1=0.2),
+    Averaged(Yogi(MIFA(**LOCAL))),
 ]
 WHOLE = [Automatic(), SCAFFOLD(**LOCAL), LAG(), CurvatureIAG(), Averaged(SCAFFOLD(**LOCAL)), Averaged(LAG())]
+WHOLE += [EF21(k=2), Momentum(Clipped(SIAG(), norm=1.0))]
 
 EVENTS = st.lists(
     st.tuples(

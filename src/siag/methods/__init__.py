@@ -1,12 +1,15 @@
 """Methods: Algorithm 1 and its relatives, one file each."""
 
 from siag.methods.ace import ACE
+from siag.methods.adaptive import Adagrad, Adam, Yogi
 from siag.methods.adpsgd import ADPSGD
 from siag.methods.async_sgd import AsyncSGD
 from siag.methods.automatic import Automatic
 from siag.methods.averaged import Averaged
+from siag.methods.clipped import Clipped
 from siag.methods.curvature import CurvatureIAG
 from siag.methods.dude import DuDe
+from siag.methods.ef21 import EF21
 from siag.methods.fedasync import FedAsync
 from siag.methods.fedavg import FedAvg
 from siag.methods.fedbuff import FedBuff
@@ -34,6 +37,7 @@ from siag.methods.method import (
     weight,
 )
 from siag.methods.mifa import MIFA
+from siag.methods.momentum import Momentum
 from siag.methods.piag import PIAG
 from siag.methods.prox import Prox
 from siag.methods.sag import SAG
@@ -42,12 +46,14 @@ from siag.methods.scaffnew import Scaffnew
 from siag.methods.scaffold import SCAFFOLD
 from siag.methods.sgd import NORMALIZATIONS, SGD, Fresh
 from siag.methods.siag import SIAG, MeanRows
+from siag.methods.storm import STORM
 from siag.methods.table import Table, rows_left, table
 from siag.methods.trial import check_parts, try_method, try_out, try_problem
 
 __all__ = [
     "ACE",
     "ADPSGD",
+    "EF21",
     "IAG",
     "LAG",
     "MIFA",
@@ -58,9 +64,13 @@ __all__ = [
     "SCAFFOLD",
     "SGD",
     "SIAG",
+    "STORM",
+    "Adagrad",
+    "Adam",
     "AsyncSGD",
     "Automatic",
     "Averaged",
+    "Clipped",
     "CurvatureIAG",
     "DuDe",
     "Exact",
@@ -72,10 +82,12 @@ __all__ = [
     "Incremental",
     "MeanRows",
     "Method",
+    "Momentum",
     "Prox",
     "Scaffnew",
     "Streaming",
     "Table",
+    "Yogi",
     "advance",
     "answer",
     "arrive",

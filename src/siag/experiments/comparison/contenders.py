@@ -15,6 +15,7 @@ from siag.foundations.errors import BadInput
 from siag.methods import (
     ACE,
     ADPSGD,
+    EF21,
     IAG,
     LAG,
     MIFA,
@@ -24,6 +25,8 @@ from siag.methods import (
     SCAFFOLD,
     SGD,
     SIAG,
+    STORM,
+    Adam,
     AsyncSGD,
     Automatic,
     Averaged,
@@ -36,6 +39,7 @@ from siag.methods import (
     FedProx,
     Incremental,
     Method,
+    Momentum,
     Prox,
     Scaffnew,
     needs,
@@ -75,7 +79,7 @@ class Contender:
 
     def exact(self, n: int) -> bool:
         """Whether its workers compute exact gradients, of which none is a sample."""
-        return needs(self.method.recruit(np.zeros(1), n), Exact)
+        return needs(self.method.recruit(np.zeros(self.method.least), n), Exact)
 
     @property
     def elsewhere(self) -> bool:
@@ -116,6 +120,10 @@ CONTENDERS: Sequence[Contender] = (
     Contender("incremental gradient", Incremental(), EXACT, home="in turn"),
     Contender("SAG", SAG(), EXACT, home="one at a time"),
     Contender("SAGA", SAGA(), EXACT, home="one at a time"),
+    Contender("sIAG with momentum", Momentum(SIAG()), TABLE),
+    Contender("FedAdam", Adam(FedAvg(steps=K, size=1.0)), FRESH),
+    Contender("EF21-M", EF21(k=2, momentum=0.1), TABLE),
+    Contender("STORM", STORM(), TABLE),
 )
 
 

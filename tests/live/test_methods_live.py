@@ -219,7 +219,9 @@ def test_a_worker_whose_connection_breaks_forgets_and_the_trace_knows(tmp_path):
     assert np.array_equal(run.w[0], w)
 
 
-@pytest.mark.parametrize("method", [Averaged(Prox(Momentum(SIAG(wait=0.5)), l1=0.1), start=3), LAG(depth=3), EF21(k=2), VARIATES], ids=repr)
+@pytest.mark.parametrize(
+    "method", [Averaged(Prox(Momentum(SIAG(wait=0.5)), l1=0.1), start=3), LAG(depth=3), EF21(k=2), VARIATES], ids=repr
+)
 def test_a_worker_makes_the_method_its_server_describes(method):
     assert make_method(described(method)) == method
 

@@ -95,8 +95,8 @@ def test_around_siag_it_is_a_heavy_ball(step):
 
 def test_within_prox_its_moves_are_those_of_the_iterates_that_result():
     step = Constant(0.05)
-    w = ends(Prox(Momentum(SIAG(), beta=0.5), l1=0.3), step)
-    np.testing.assert_allclose(w, heavy_ball(RIDGE, step, 0.5, soft=0.3), atol=1e-9)
+    w = ends(Prox(Momentum(SIAG(), beta=0.5), l1=1.0), step)
+    np.testing.assert_allclose(w, heavy_ball(RIDGE, step, 0.5, soft=1.0), atol=1e-9)
     assert not w.all()  # some coordinates are 0, exactly
 
 

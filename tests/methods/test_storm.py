@@ -53,7 +53,8 @@ def test_it_conforms():
 
 def test_with_a_share_of_one_it_is_siag_bit_for_bit():
     one, two = (
-        simulate(PROBLEMS[0], method, Recorded(TRACE), Constant(0.05), iterations=T).w for method in (STORM(a=1.0), SIAG())
+        simulate(PROBLEMS[0], method, Recorded(TRACE), Constant(0.05), iterations=T).w
+        for method in (STORM(a=1.0), SIAG())
     )
     assert np.array_equal(one, two)
 
@@ -115,13 +116,21 @@ def test_live_on_streams_it_learns():
         return w - item
 
     run = siag.train(
-        pull, [[1.0, 1.0], [3.0, 3.0]], np.zeros(2), STORM(), Constant(0.2), until=400, progress=False,
+        pull,
+        [[1.0, 1.0], [3.0, 3.0]],
+        np.zeros(2),
+        STORM(),
+        Constant(0.2),
+        until=400,
+        progress=False,
         runtime=siag.Simulated(seed=1),
     )
     assert np.allclose(run.w, 2.0, atol=0.01)
 
 
-@pytest.mark.parametrize(("parameter", "value"), [("a", 0.0), ("a", 1.1), ("a", float("nan")), ("fall", 0.0), ("wait", 2)])
+@pytest.mark.parametrize(
+    ("parameter", "value"), [("a", 0.0), ("a", 1.1), ("a", float("nan")), ("fall", 0.0), ("wait", 2)]
+)
 def test_parameters_without_a_meaning_are_refused(parameter, value):
     with refused(parameter):
         STORM(**{parameter: value})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -35,7 +35,7 @@ class Adaptive(Around):
 
     NO_PROX = "its steps have another size in every coordinate; use Prox(Momentum(…), …)"
     NO_MOMENTUM = "one momentum is enough: Momentum has its beta, Adam and its relatives their b1"
-    RULE: ClassVar[int]
+    RULE = ADAGRAD
 
     _: KW_ONLY
     b1: float = 0.9

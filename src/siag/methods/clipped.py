@@ -26,8 +26,8 @@ class Clipped(Around):
     at most η c/n, or η c where it counts alone. The price is a bias: with noise, or with workers that differ, the mean
     of clipped gradients is 0 elsewhere than at w*, in the worst case by about min{σ, σ²/c}.
 
-    It stands innermost, `Averaged(Prox(Momentum(Clipped(SIAG(), norm=1.0)), l1=0.1))`, and around methods whose messages
-    are a gradient or an update and nothing else. Since it needs the whole norm, it cannot be split over shards.
+    It stands innermost, `Averaged(Prox(Momentum(Clipped(SIAG(), norm=1.0)), l1=0.1))`, and around methods whose
+    messages are a gradient or an update and nothing else. Since it needs the whole norm, it is not split over shards.
 
     Args:
         method: whose messages.

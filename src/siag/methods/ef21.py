@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -136,9 +137,9 @@ def send_largest(memory: Feedback, oracle: Record, rng: Rng, i: int, w: Floats, 
     compute(memory.source, oracle, rng, i, w, gradient)
     share = memory.eta if memory.ever[i] else 1.0
     for j in range(w.size):
-        v[j] += share * (gradient[j] - v[j])
+        v[j] = (1.0 - share) * v[j] + share * gradient[j]
         gap = abs(v[j] - own[j])
-        sizes[j] = gap if gap == gap else np.inf  # what is not a number is to be noticed
+        sizes[j] = np.inf if math.isnan(gap) else gap  # which is to be noticed
         gradient[j] = sizes[j]
     least, sent = threshold(sizes, k), 0
     for both in range(2):  # first the larger ones, then as many of those equal to the k-th as there is room for

@@ -20,9 +20,9 @@ class Momentum(Around):
         w^{t+1} = S_t(w^t) + β (w^t − w^{t−1}),    S_t(w) where the method's own step leads from w
 
     With Δ_t = w^t − S_t(w^t) that is v ← β v + Δ_t, w ← w − v. So `Momentum(FedAvg(…))` with the server's step
-    `Constant(1.0)` is FedAvgM, and `Momentum(IAG())` with everyone active is Polyak's heavy ball. In the long run a step
-    counts 1/(1 − β) times: give (1 − β) of the step that the method would have alone. Iterations in which the method
-    does not step, since it waits for workers or nobody reported, do not move w, and do not use up the velocity.
+    `Constant(1.0)` is FedAvgM, and `Momentum(IAG())` with everyone active is Polyak's heavy ball. In the long run a
+    step counts 1/(1 − β) times: give (1 − β) of the step that the method would have alone. Iterations in which the
+    method does not step, since it waits for workers or nobody reported, do not move w, nor use up the velocity.
 
     Workers see no difference, and what a worker's crash means is up to the method. `Prox(Momentum(…), …)` is the
     inertial proximal step; `Averaged` goes around all. `Clipped` goes inside.
@@ -37,8 +37,8 @@ class Momentum(Around):
         Momentum(method=SGD(normalization='mean'), beta=0.5)
 
     References:
-        B. Polyak, "Some methods of speeding up the convergence of iteration methods", USSR Computational Mathematics and
-        Mathematical Physics 1964. T.-M. H. Hsu, H. Qi, M. Brown, "Measuring the effects of non-identical data
+        B. Polyak, "Some methods of speeding up the convergence of iteration methods", USSR Computational Mathematics
+        and Mathematical Physics 1964. T.-M. H. Hsu, H. Qi, M. Brown, "Measuring the effects of non-identical data
         distribution for federated visual classification", arXiv 1909.06335, 2019 (FedAvgM).
     """
 

@@ -53,10 +53,10 @@ ABLATIONS = [
     Ablation("Adam", "the squares v: every coordinate moves as it would", lambda: adam(alone), (0,)),
     Ablation("Yogi", "the squares v: every coordinate moves as it would", lambda: yogi(alone), (0, 1)),
     Ablation("Yogi", "its own rule: v falls as Adam's does", lambda: yogi(adam_instead), (1,)),
-    Ablation("Adagrad", "the squares v: every coordinate moves as it would", lambda: adagrad(alone), (0, 1)),
+    Ablation("Adagrad", "the squares v: every coordinate moves as it would", lambda: adagrad(alone), (0,)),
     Ablation("Adagrad", "the sum: v forgets, as Adam's does", lambda: adagrad(adam_instead), (1,)),
     Ablation("Clipped", "the threshold", lambda: clipped(alone), (0, 1)),
-    Ablation("EF21", "the memory g_i: gradients are compressed, not differences", lambda: ef21(Forgetful), (0, 1, 2)),
+    Ablation("EF21", "the memory g_i: gradients are compressed, not differences", lambda: ef21(Forgetful), (0, 1)),
     Ablation("EF21", "the momentum", lambda: ef21(without_momentum), (1, 2)),
     Ablation("STORM", "the second gradient: a moving average is left", lambda: storm(moving_average), (0, 1)),
 ]

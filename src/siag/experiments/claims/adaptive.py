@@ -46,7 +46,7 @@ def adagrad(method: Maker = Adagrad) -> list[Claim]:
 
 def _scales(method: Maker, name: str) -> Claim:
     """Each with the best of a grid of steps, after the same number of rounds."""
-    problem = Ridge.random(n=6, d=6, m=30, condition=1e4, spread=0.0, seed=1)
+    problem = Ridge.random(n=6, d=6, m=30, condition=1e4, spread=0.0, noise=0.0, seed=1)
     largest = float(problem.smoothness.max())
     plain = [_end(problem, _local(size / largest), 1.0) for size in SIZES]
     adapted = [_end(problem, method(_local(1.0 / largest), b1=0.0, epsilon=1e-8), eta) for eta in MOVES]
@@ -92,9 +92,9 @@ def _by_itself(method: Maker) -> Claim:
     return Claim(
         "With a constant η and stochastic gradients FedAdagrad converges, ‖∇F‖² at a rate of T^(−1/2)",
         f"{PAPER}, Theorem 1 and Corollary 1, on non-convex problems; here on a quadratic, by ‖w − w*‖²",
-        f"the slope of log error over log t from t = {most // 100} to {most:,} is −0.5, to 0.15; 20 runs",
+        f"the slope of log error over log t from t = {most // 100} to {most:,} is at most −0.5, to 0.1; 20 runs",
         f"{slope:.2f}",
-        abs(slope + 0.5) <= 0.15,
+        slope <= -0.4,
     )
 
 

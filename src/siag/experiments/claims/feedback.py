@@ -12,6 +12,7 @@ import numpy as np
 from siag.activity import Everyone
 from siag.experiments.claims.atoms import Atoms
 from siag.foundations.errors import DivergenceWarning
+from siag.foundations.types import Floats
 from siag.methods import EF21, Method
 from siag.problems import Ridge
 from siag.report import Claim
@@ -22,9 +23,17 @@ Maker: TypeAlias = Callable[..., Method]
 
 EF21_PAPER, MOMENTUM_PAPER = "Richtárik et al. 2021", "Fatkhullin et al. 2023"
 DEEP = 1e-12  # an error relative to the start that a biased method does not get to
-TILTED = math.sqrt(0.3) * np.array([[2.0, 0.0], [0.0, 1.0], [-2.0, -1.0]])  # σ² = 1; of the largest the mean is not 0
-ETA, MOMENTUM, ITERATIONS = 0.01, 0.1, 6000
+ETA, MOMENTUM, ITERATIONS = 0.01, 0.05, 4000
 COUNTS = (1, 4, 16)
+
+
+def _skewed() -> Floats:
+    """Four vectors of mean 0 and mean square 1: one with large positive numbers, three with small negative ones."""
+    vectors = np.outer([3.0, -1.0, -1.0, -1.0], np.linspace(1.0, 1.2, 5))
+    return np.asarray(vectors / math.sqrt(float((vectors**2).sum(axis=1).mean())))
+
+
+SKEWED = _skewed()
 
 
 def ef21(method: Maker = EF21) -> list[Claim]:
@@ -55,27 +64,30 @@ def _linear(method: Maker) -> Claim:
     return Claim(
         f"With {k} of {d} coordinates a report EF21 converges linearly to w*, whatever the workers' data",
         f"{EF21_PAPER}, Theorem 2: F − F* and the error of the g_i fall as (1 − γμ)^t under the PŁ condition",
-        f"with its step γ the error is below {DEEP:g} of the start after {most:,} iterations, and falls at least as fast "
-        f"as {1 - gamma * mu:.5f}^t",
+        f"with its step γ the error is below {DEEP:g} of the start after {most:,} iterations, and falls at least as "
+        f"fast as {1 - gamma * mu:.5f}^t",
         f"{error[-1]:.1e}, as {math.exp(slope):.5f}^t",
         error[-1] < DEEP and slope <= math.log1p(-gamma * mu),
     )
 
 
 def _noise(method: Maker) -> list[Claim]:
-    """The paper's example of noise, whose largest coordinate alone has another mean than 0."""
+    """Noise that is seldom large and then positive: of its largest coordinate alone the mean is not 0.
+
+    The paper's own example is for an ideal EF21 that knows ∇F; EF21 itself has hardly any bias there.
+    """
     plain = [_rest(n, method(k=1, momentum=None, gradients="sample")) for n in COUNTS]
     smooth = [_rest(n, method(k=1, momentum=MOMENTUM, gradients="sample")) for n in COUNTS]
     slope = float(np.polyfit(np.log(COUNTS), np.log(smooth), 1)[0])
     label = ", ".join(map(str, COUNTS))
     return [
         Claim(
-            "With stochastic gradients EF21 alone does not converge, however many workers there are; with momentum it does",
-            f"{MOMENTUM_PAPER}, Theorem 1, its example; Theorem 3",
-            f"E‖∇F‖² after {ITERATIONS:,} steps of {ETA:g} for n = {label}: at least σ²/60 without, below a fifth of that "
-            f"with η = {MOMENTUM:g}",
+            "With momentum EF21 bears stochastic gradients; without it does not converge, however many workers",
+            f"{MOMENTUM_PAPER}, Theorem 3; Theorem 1, for an ideal EF21 and another noise",
+            f"E‖∇F‖² after {ITERATIONS:,} steps of {ETA:g} for n = {label}: at least σ²/60 without, and with η = "
+            f"{MOMENTUM:g} at most that of SGD, γσ²/2n, to 50 %",
             f"{', '.join(f'{value:.4f}' for value in plain)} and {', '.join(f'{value:.5f}' for value in smooth)} σ²",
-            min(plain) >= 1.0 / 60.0 and max(smooth) < 1.0 / 300.0,
+            min(plain) >= 1.0 / 60.0 and all(have <= 0.75 * ETA / n for have, n in zip(smooth, COUNTS, strict=True)),
         ),
         Claim(
             "With momentum the error that noise leaves falls as 1/n: linear speedup",
@@ -88,17 +100,16 @@ def _noise(method: Maker) -> list[Claim]:
 
 
 def _rest(n: int, method: Method) -> float:
-    """E‖∇F‖² at the end, a mean over runs from the paper's starting point."""
+    """E‖∇F‖² in the second half of the iterations, a mean over runs."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DivergenceWarning)
         run = simulate(
-            Atoms(n, TILTED),
+            Atoms(n, SKEWED),
             method,
             Everyone(),
             Constant(ETA),
             iterations=ITERATIONS,
             repeats=200 // n + 20,
             record=60,
-            w0=np.array([0.0, -1.0]),
         )
     return float(run.mean[run.t >= ITERATIONS / 2].mean())

@@ -63,8 +63,8 @@ def _share(method: Maker) -> Claim:
     return Claim(
         "The error of the estimates, and with it what is left of ‖∇F‖² at a constant step, is proportional to a",
         f"{PAPER}, Lemma 2, on non-convex problems; here on a quadratic with additive noise",
-        f"with η = {ETA:g} and a = {', '.join(f'{a:g}' for a in SHARES)} it is aσ²/2, to 30 %, and falls as a^1, to 0.15 in "
-        "the exponent; 20 runs",
+        f"with η = {ETA:g} and a = {', '.join(f'{a:g}' for a in SHARES)} it is aσ²/2, to 30 %, and falls as a^1, to "
+        "0.15 in the exponent; 20 runs",
         f"{', '.join(f'{level:.2e}' for level in levels)} σ², as a^{slope:.2f}",
         abs(slope - 1.0) <= 0.15 and all(0.7 < 2.0 * have / a < 1.3 for have, a in zip(levels, SHARES, strict=True)),
     )
@@ -80,8 +80,8 @@ def _rate(method: Maker) -> Claim:
     return Claim(
         "E‖∇F‖ falls as T^(−1/3), where SGD's falls as T^(−1/4) on non-convex problems",
         f"{PAPER}, Theorem 1; here on a quadratic",
-        f"with η_t of the order of t^(−1/3) and a_t of η_t², ‖∇F‖² falls as t^(−2/3) from t = {LONG // 100} on, to 0.1 in "
-        "the exponent; 40 runs",
+        f"with η_t of the order of t^(−1/3) and a_t of η_t², ‖∇F‖² falls as t^(−2/3) from t = {LONG // 100} on, to 0.1 "
+        "in the exponent; 40 runs",
         f"as t^{slope:.2f}",
         abs(slope + 2.0 / 3.0) <= 0.1,
     )

@@ -32,16 +32,13 @@ def _live_with(parent: Any) -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-def work(
-    memory: Memory, row: int, sizes: tuple[int, int], task: Task, bell: Connection, answers: Connection
-) -> None:
+def work(memory: Memory, row: int, sizes: tuple[int, int], task: Task, bell: Connection, answers: Connection) -> None:
     """The life of a worker process; `sizes` are d, and how many numbers of a message are a gradient."""
-    d, measured = sizes
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's affair
     if isinstance(sys.stdout, TextIOWrapper):  # SIGTERM ends this process, and what waits to be printed is lost
         sys.stdout.reconfigure(line_buffering=True)
     _live_with(parent_process())
-    ring, answer = bell.fileno(), answers.fileno()
+    ring, answer, (d, measured) = bell.fileno(), answers.fileno(), sizes
     w, out, notes, figures = memory.w[row], memory.sent[row], memory.notes[row], memory.figures[row]
     w.setflags(write=False)
     codes = {kind: (kind | row).to_bytes(4, sys.byteorder) for kind in Ring.ALL}

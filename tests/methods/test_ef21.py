@@ -82,7 +82,7 @@ def test_if_all_coordinates_are_sent_it_conforms_in_everything_and_is_iag():
     np.testing.assert_allclose(*both, rtol=1e-12)
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=100)
 @given(
     st.lists(st.sampled_from([0.0, 0.5, 1.0, 1.5, 2.0, np.inf]) | st.floats(0, 10), min_size=1, max_size=30), st.data()
 )
@@ -181,8 +181,8 @@ def test_a_row_that_was_dropped_comes_back_with_the_next_report():
 
 def test_on_a_clock_both_ends_have_the_same_picture():
     clock = Clock(Exponential(1.0), slowness=[1.0, 2.0, 3.0, 4.0, 5.0], server=EveryArrivals(2))
-    run = simulate(RIDGE, EF21(k=2, gradients="exact"), clock, Constant(0.1), iterations=500)
-    assert run.error[0, -1] < 1e-3 * run.error[0, 0]
+    run = simulate(RIDGE, EF21(k=2, gradients="exact"), clock, Constant(0.1), iterations=300)
+    assert run.error[0, -1] < 1e-2 * run.error[0, 0]
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import pytest
 
 import siag
 from drawn import Drawn, some_reports
-from plain import simulate
+from plain import as_python, simulate
 from refusals import refused
 from siag.activity import Clock, Everyone, Exponential, Recorded
 from siag.checks import conform
@@ -115,16 +115,9 @@ def test_live_on_streams_it_learns():
     def pull(w, item):
         return w - item
 
-    run = siag.train(
-        pull,
-        [[1.0, 1.0], [3.0, 3.0]],
-        np.zeros(2),
-        STORM(),
-        Constant(0.2),
-        until=400,
-        progress=False,
-        runtime=siag.Simulated(seed=1),
-    )
+    given = {"until": 400, "progress": False, "runtime": siag.Simulated(seed=1)}
+    with as_python():
+        run = siag.train(pull, [[1.0, 1.0], [3.0, 3.0]], np.zeros(2), STORM(), Constant(0.2), **given)
     assert np.allclose(run.w, 2.0, atol=0.01)
 
 

@@ -55,7 +55,7 @@ class Momentum(Around):
 
     def tuned(self, eta: float, gamma: float) -> tuple[Method, Step]:
         """The method's own steps are (1 − β) as long, so that η is what they come to."""
-        inner, step = self.method.tuned((1.0 - self.beta) * eta, gamma)
+        inner, step = self.method.tuned(round(1.0 - self.beta, 12) * eta, gamma)  # 0.1 for 0.9, not 0.09999999999999998
         return replace(self, method=inner), step
 
     def init(self, w0: Floats, n: int) -> Record:

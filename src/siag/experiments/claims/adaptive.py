@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from siag.activity import Activity, Everyone, Recorded
+from siag.activity import Everyone, Recorded
 from siag.foundations.errors import DivergenceWarning
 from siag.methods import SGD, Adagrad, Adam, FedAvg, Method, Yogi
 from siag.problems import Ridge
@@ -67,7 +67,8 @@ def _slowly(method: Maker) -> Claim:
     b2, burst, long, calm = 0.99, 50, 100.0, 500
     pull = Ridge(np.ones((2, 1, 1)), np.array([[long], [1.0]]), regularization=0.0)  # ∇F_i(0) is −long, and −1
     trace = Recorded([[0]] * burst + [[1]] * calm)
-    run = _run(pull, method(SGD(), b1=0.0, epsilon=1e-6, b2=b2), trace, 1e-9, burst + calm, record=10**4)
+    made = method(SGD(), b1=0.0, epsilon=1e-6, b2=b2)
+    run = simulate(pull, made, trace, Constant(1e-9), iterations=burst + calm, record=10**4, compiled=False)
     moved = math.sqrt(run.error[0, -2]) - math.sqrt(run.error[0, -1])
     v = 0.0
     for move in [long] * burst + [1.0] * calm:
@@ -86,7 +87,7 @@ def _by_itself(method: Maker) -> Claim:
     """A constant η and stochastic gradients."""
     problem, most = Ridge.random(n=6, d=4, m=30, noise=1.0, spread=0.3, seed=1), 20_000
     local = FedAvg(steps=STEPS, size=0.02 / float(problem.smoothness.max()))
-    run = _run(problem, method(local, b1=0.0, epsilon=1e-3), Everyone(), 0.1, most, repeats=20, record=60)
+    run = _run(problem, method(local, b1=0.0, epsilon=1e-3), 0.1, most, repeats=20, record=60)
     late = run.t >= most / 100
     slope = float(np.polyfit(np.log(run.t[late]), np.log(run.mean[late]), 1)[0]) if late.any() else math.inf
     return Claim(
@@ -104,16 +105,14 @@ def _local(size: float) -> Method:
 
 def _end(problem: Ridge, method: Method, eta: float) -> float:
     """The error at the end, of that at the start; infinite if it diverges."""
-    run = _run(problem, method, Everyone(), eta, ROUNDS)
+    run = _run(problem, method, eta, ROUNDS)
     last = float(run.error[0, -1] / run.error[0, 0])
     return last if math.isfinite(last) else math.inf
 
 
-def _run(
-    problem: Ridge, method: Method, activity: Activity, eta: float, iterations: int, repeats: int = 1, record: int = 2
-) -> Run:
+def _run(problem: Ridge, method: Method, eta: float, iterations: int, repeats: int = 1, record: int = 2) -> Run:
     """A run with a constant step; one that diverges has not kept its promise, and needs no warning."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DivergenceWarning)
         step = Constant(eta)
-        return simulate(problem, method, activity, step, iterations=iterations, repeats=repeats, record=record)
+        return simulate(problem, method, Everyone(), step, iterations=iterations, repeats=repeats, record=record)

@@ -210,8 +210,9 @@ def test_scaffold_over_tcp_is_its_replay_bit_for_bit(tmp_path):
     assert run.w.any()
 
 
-def test_a_worker_whose_connection_breaks_forgets_and_the_trace_knows(tmp_path):
-    method, step = LAG(weight=0.01), Constant(0.1)
+@pytest.mark.parametrize("method", [LAG(weight=0.01), EF21(k=1, momentum=0.5)], ids=repr)
+def test_a_worker_whose_connection_breaks_forgets_and_the_trace_knows(tmp_path, method):
+    step = Constant(0.1)
 
     def cut(random, data):
         return None if random.random() < 0.02 else data

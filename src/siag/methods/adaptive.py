@@ -30,7 +30,8 @@ class Adaptive(Around):
         w ← w + η m/(√v + τ)
 
     coordinate by coordinate, from m = 0 and v = τ². There is no correction for the start, as in the paper. Iterations
-    in which the method does not step change nothing. Workers see no difference.
+    in which the method does not step change nothing. Workers see no difference. Δ is found as a difference of two w, so
+    τ should be well above the rounding of w.
     """
 
     NO_PROX = "its steps have another size in every coordinate; use Prox(Momentum(…), …)"

@@ -230,7 +230,9 @@ def test_a_part_can_be_written_as_it_prints():
     assert written("step", "Harmonic(beta=1, gamma=2.5)") == siag.steps.Harmonic(1, 2.5)
     with pytest.raises(BadInput, match=r"^method.wait = 3: must be"):
         written("method", "SIAG(wait=3)")
-    with pytest.raises(BadInput, match=r"^method = 'SIAG\(rows=open\)': must be one of ACE, ACED, ADPSGD, AsyncSGD, "):
+    with pytest.raises(
+        BadInput, match=r"^method = 'SIAG\(rows=open\)': must be one of ACE, ACED, Adagrad, Adam, "
+    ):
         written("method", "SIAG(rows=open)")
 
 

@@ -10,6 +10,7 @@ from peers import Served, Working, in_thread, wait_until
 from proxy import Proxy
 
 import siag
+from plain import as_python
 from siag.activity import EveryArrivals
 from siag.foundations.errors import Unsuitable
 from siag.foundations.rng import SAMPLES, blank, key, rewind
@@ -23,6 +24,7 @@ from siag.live.until import Until
 from siag.methods import (
     ACED,
     ADPSGD,
+    EF21,
     IAG,
     LAG,
     MIFA,
@@ -30,13 +32,17 @@ from siag.methods import (
     SCAFFOLD,
     SGD,
     SIAG,
+    STORM,
+    Adam,
     AsyncSGD,
     Automatic,
     Averaged,
+    Clipped,
     CurvatureIAG,
     FedAvg,
     FedNova,
     Incremental,
+    Momentum,
     Prox,
     Rennala,
     Ringmaster,
@@ -66,7 +72,9 @@ METHODS = [
     (Ringmaster(threshold=2), Constant(0.02)),
     (ACED(threshold=4), Constant(0.02)),
     (FedNova(steps=(1, 3, 4), size=0.02), Constant(1.0)),
+    (EF21(k=1, momentum=0.5), Constant(0.02)),
 ]
+AROUND = [Momentum(Clipped(SIAG(), norm=1.0), beta=0.5), Adam(FedAvg(steps=3, size=0.02)), STORM(a=0.5, fall=50.0)]
 
 
 @pytest.mark.parametrize(("method", "step"), METHODS, ids=repr)
@@ -81,6 +89,17 @@ def test_a_live_run_of_each_method_is_its_replay_bit_for_bit(tmp_path, method, s
     assert (run.uploads[0, -1], run.reads[0, -1]) == (again.uploads[0, -1], 300)
     assert (run.uploads[0, -1] < 300) == isinstance(method, LAG)
     assert run.bytes[0, -1] <= again.bytes[0, -1]  # a worker that has not reported yet has read
+
+
+@pytest.mark.parametrize("method", AROUND, ids=repr)
+def test_so_is_a_rehearsal_as_plain_python_of_some_more(tmp_path, method):
+    path, runtime = tmp_path / "run.trace", siag.Simulated(seed=1)
+    given = {"method": method, "step": Constant(0.02), "until": Until(reports=200), "trace": path, "runtime": runtime}
+    with as_python():
+        run = siag.train(problem=RIDGE, **given, progress=False)
+    again = siag.replay(path, RIDGE, method, Constant(0.02), compiled=False)
+    assert np.array_equal(run.w, again.w)
+    assert run.w.any()
 
 
 @pytest.mark.parametrize(
@@ -199,8 +218,9 @@ def test_scaffold_over_tcp_is_its_replay_bit_for_bit(tmp_path):
     assert run.w.any()
 
 
-def test_a_worker_whose_connection_breaks_forgets_and_the_trace_knows(tmp_path):
-    method, step = LAG(weight=0.01), Constant(0.1)
+@pytest.mark.parametrize("method", [LAG(weight=0.01), EF21(k=1, momentum=0.5)], ids=repr)
+def test_a_worker_whose_connection_breaks_forgets_and_the_trace_knows(tmp_path, method):
+    step = Constant(0.1)
 
     def cut(random, data):
         return None if random.random() < 0.02 else data
@@ -218,7 +238,9 @@ def test_a_worker_whose_connection_breaks_forgets_and_the_trace_knows(tmp_path):
     assert np.array_equal(run.w[0], w)
 
 
-@pytest.mark.parametrize("method", [Averaged(Prox(SIAG(wait=0.5), l1=0.1), start=3), LAG(depth=3), VARIATES], ids=repr)
+@pytest.mark.parametrize(
+    "method", [Averaged(Prox(Momentum(SIAG(wait=0.5)), l1=0.1), start=3), LAG(depth=3), EF21(k=2), VARIATES], ids=repr
+)
 def test_a_worker_makes_the_method_its_server_describes(method):
     assert make_method(described(method)) == method
 

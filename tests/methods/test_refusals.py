@@ -230,7 +230,15 @@ def test_what_cannot_work_is_refused_in_one_line_with_a_remedy(do, error, text):
 
 
 MEANT = {
-    "table": (siag.methods.SIAG(), IAG(), PIAG(), DuDe(), ACE(), Averaged(Prox(siag.methods.SIAG(), l1=0.1))),
+    "table": (
+        siag.methods.SIAG(),
+        siag.methods.STORM(),
+        IAG(),
+        PIAG(),
+        DuDe(),
+        ACE(),
+        Averaged(Prox(siag.methods.SIAG(), l1=0.1)),
+    ),
     "arrivals": (AsyncSGD(), AsyncSGD(adaptive=True), Averaged(AsyncSGD())),
     "": (siag.methods.SGD(), ADPSGD(), SAGA(), CurvatureIAG(), *(made() for made in LOCAL.values())),
 }

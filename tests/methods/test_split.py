@@ -14,6 +14,7 @@ from siag.live.sharding.slices import bounds, check_split
 from siag.methods import (
     ACE,
     ACED,
+    EF21,
     IAG,
     LAG,
     MIFA,
@@ -21,9 +22,11 @@ from siag.methods import (
     SCAFFOLD,
     SGD,
     SIAG,
+    STORM,
     AsyncSGD,
     Automatic,
     Averaged,
+    Clipped,
     CurvatureIAG,
     DuDe,
     FedAsync,
@@ -32,9 +35,11 @@ from siag.methods import (
     FedNova,
     FedProx,
     Method,
+    Momentum,
     Prox,
     Rennala,
     Ringmaster,
+    Yogi,
     answer,
     shown,
 )
@@ -68,8 +73,12 @@ SPLIT = [
     Averaged(SIAG(), start=2),
     Prox(SGD(), l1=0.2, high=1.0),
     Averaged(Prox(SIAG(wait=0.5), l1=0.2)),
+    STORM(),
+    Prox(Momentum(SGD()), l1=0.2),
+    Averaged(Yogi(MIFA(**LOCAL))),
 ]
 WHOLE = [Automatic(), SCAFFOLD(**LOCAL), LAG(), CurvatureIAG(), Averaged(SCAFFOLD(**LOCAL)), Averaged(LAG())]
+WHOLE += [EF21(k=2), Momentum(Clipped(SIAG(), norm=1.0))]
 
 EVENTS = st.lists(
     st.tuples(

@@ -13,8 +13,11 @@ from siag.methods import (
     SAGA,
     SCAFFOLD,
     SIAG,
+    Adam,
     Averaged,
+    Clipped,
     CurvatureIAG,
+    Momentum,
     Prox,
     answer,
     cost,
@@ -34,7 +37,7 @@ spec.loader.exec_module(heavy_ball)
 
 D, N = 2, 3
 HOLDERS = [heavy_ball.HeavyBall(), LAG(), CurvatureIAG(), SAGA(), SCAFFOLD(steps=2, size=0.1)]
-HOLDERS += [Prox(SIAG()), Averaged(LAG()), SIAG(average=4)]
+HOLDERS += [Prox(SIAG()), Averaged(LAG()), SIAG(average=4), Momentum(SIAG()), Adam(SIAG()), Clipped(SIAG(), norm=9.0)]
 
 
 @siag.compiled

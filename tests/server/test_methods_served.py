@@ -9,7 +9,7 @@ import siag
 from refusals import refused
 from siag.activity import EveryArrivals, Tick
 from siag.foundations.errors import Unsuitable
-from siag.methods import LAG, SCAFFOLD, SGD, SIAG, Averaged, CurvatureIAG, Fresh, advance, receive, shown
+from siag.methods import EF21, LAG, SCAFFOLD, SGD, SIAG, Averaged, CurvatureIAG, Fresh, advance, receive, shown
 from siag.server import Departed, Guard, ParameterServer, Refused, Verdict
 from siag.steps import Constant, DelayAdaptive, Step, heard, size
 from siag.storage import read_model
@@ -34,6 +34,7 @@ def served(method, step=None, **options):
         (SCAFFOLD(steps=2, size=0.1), 2 * D, 2 * D),
         (CurvatureIAG(), D + D * D, D),
         (Averaged(SCAFFOLD(steps=2, size=0.1)), 2 * D, 2 * D),
+        (EF21(k=1), 3, D),
     ],
     ids=repr,
 )

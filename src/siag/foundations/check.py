@@ -52,12 +52,13 @@ def real(
     above: float | None = None,
     low: float | None = None,
     high: float | None = None,
+    below: float | None = None,
     remedy: str = "",
 ) -> float:
-    """A finite number, strictly above `above`, at least `low` and at most `high`, where those are given."""
+    """A finite number, above `above`, at least `low`, at most `high` and below `below`, where those are given."""
     limits = [
-        text
-        for limit, text in ((above, f"above {above}"), (low, f"at least {low}"), (high, f"at most {high}"))
+        f"{word} {limit}"
+        for word, limit in (("above", above), ("at least", low), ("at most", high), ("below", below))
         if limit is not None
     ]
     allowed = "a finite number" + (" " + " and ".join(limits) if limits else "")
@@ -72,6 +73,7 @@ def real(
         and (above is None or number > above)
         and (low is None or number >= low)
         and (high is None or number <= high)
+        and (below is None or number < below)
     )
     if not inside:
         raise BadInput(parameter, value, allowed, remedy)

@@ -20,8 +20,7 @@ from siag.foundations.errors import BadInput, SiagError, Unsuitable, shorten
 from siag.foundations.rng import SAMPLES, blank, key, rewind
 from siag.foundations.types import Floats, Record, Rng
 from siag.methods import Exact, Method, Streaming, compute, forget, needs, told, try_out
-from siag.problems import Problem, curvature, sample
-from siag.problems.problem import difference_along
+from siag.problems import Problem, again, sample
 from siag.streams.finite import check_finite, is_finite
 from siag.streams.remarks import Tally
 from siag.streams.repeated import read_again, repeated_within
@@ -103,13 +102,12 @@ def sample_given(oracle: Given, rng: Rng, i: int, w: Floats, out: Floats) -> Non
         oracle.losses.append(loss)
 
 
-@curvature.when(Given)
-def curvature_given(oracle: Given, rng: Rng, i: int, w: Floats, v: Floats, gradient: Floats, scratch: Floats) -> float:
-    """From the gradients of the last sample."""
-    v = v.view()
-    v.setflags(write=False)
-    write_checked(oracle.gradient(v, oracle.last()), scratch)
-    return difference_along(gradient, scratch, w, v)
+@again.when(Given)
+def last_given(oracle: Given, rng: Rng, i: int, w: Floats, out: Floats) -> None:
+    """gradient(w, sample) on the last sample, checked."""
+    w = w.view()
+    w.setflags(write=False)
+    write_checked(oracle.gradient(w, oracle.last()), out)
 
 
 def write_checked(found: Any, out: Floats) -> float | None:

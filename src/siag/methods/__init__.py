@@ -2,12 +2,15 @@
 
 from siag.methods.ace import ACE
 from siag.methods.aced import ACED
+from siag.methods.adaptive import Adagrad, Adam, Yogi
 from siag.methods.adpsgd import ADPSGD
 from siag.methods.async_sgd import AsyncSGD
 from siag.methods.automatic import Automatic
 from siag.methods.averaged import Averaged
+from siag.methods.clipped import Clipped
 from siag.methods.curvature import CurvatureIAG
 from siag.methods.dude import DuDe
+from siag.methods.ef21 import EF21
 from siag.methods.fedasync import FedAsync
 from siag.methods.fedavg import FedAvg
 from siag.methods.fedbuff import FedBuff
@@ -36,6 +39,7 @@ from siag.methods.method import (
     weight,
 )
 from siag.methods.mifa import MIFA
+from siag.methods.momentum import Momentum
 from siag.methods.piag import PIAG
 from siag.methods.prox import Prox
 from siag.methods.rennala import Rennala
@@ -46,6 +50,7 @@ from siag.methods.scaffnew import Scaffnew
 from siag.methods.scaffold import SCAFFOLD
 from siag.methods.sgd import NORMALIZATIONS, SGD, Fresh
 from siag.methods.siag import SIAG, MeanRows
+from siag.methods.storm import STORM
 from siag.methods.table import Table, rows_left, table
 from siag.methods.trial import check_parts, try_method, try_out, try_problem
 
@@ -53,6 +58,7 @@ __all__ = [
     "ACE",
     "ACED",
     "ADPSGD",
+    "EF21",
     "IAG",
     "LAG",
     "MIFA",
@@ -63,9 +69,13 @@ __all__ = [
     "SCAFFOLD",
     "SGD",
     "SIAG",
+    "STORM",
+    "Adagrad",
+    "Adam",
     "AsyncSGD",
     "Automatic",
     "Averaged",
+    "Clipped",
     "CurvatureIAG",
     "DuDe",
     "Exact",
@@ -78,12 +88,14 @@ __all__ = [
     "Incremental",
     "MeanRows",
     "Method",
+    "Momentum",
     "Prox",
     "Rennala",
     "Ringmaster",
     "Scaffnew",
     "Streaming",
     "Table",
+    "Yogi",
     "advance",
     "answer",
     "arrive",

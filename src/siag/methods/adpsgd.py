@@ -50,6 +50,8 @@ class ADPSGD(Method):
     """
 
     NO_PROX = "it has no server; use PIAG"
+    NO_CLIP = "it has no server; use Clipped(AsyncSGD())"
+    NO_MOMENTUM = "it has no server; use Momentum(AsyncSGD())"
 
     graph: str | Sequence[tuple[int, int]] = "ring"
     gradients: str = "sample"

@@ -36,6 +36,15 @@ class Around(Method):
         """As long as the method's own."""
         return self.method.message(d, n)
 
+    def measured(self, d: int, n: int) -> int:
+        """As many as of the method's own."""
+        return self.method.measured(d, n)
+
+    @property
+    def least(self) -> int:
+        """The method's own."""
+        return self.method.least
+
     def traffic(self, d: int, n: int) -> tuple[int, int]:
         """As much as the method's own."""
         return self.method.traffic(d, n)

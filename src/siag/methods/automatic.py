@@ -86,6 +86,8 @@ class Automatic(Aggregated):
     """
 
     NO_PROX = "it measures how far w has come along gradients alone; use Prox(SIAG()) and a step"
+    NO_CLIP = "its curvatures would not fit clipped gradients; use Clipped(SIAG()) and a step"
+    NO_MOMENTUM = "it chooses its own steps by how far w has come; use Momentum(SIAG()) and a step"
 
     default_step = SCALE
 

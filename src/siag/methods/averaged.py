@@ -42,6 +42,7 @@ class Averaged(Around):
     """
 
     NO_PROX = "write Averaged(Prox(…)), the mean of the iterates after the proximal step"
+    NO_MOMENTUM = "put Averaged around both: the mean is to be of the iterates that result"
 
     _: KW_ONLY
     start: int = 0

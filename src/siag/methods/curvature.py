@@ -38,6 +38,7 @@ class CurvatureIAG(Aggregated):
         curvature information", Computational Optimization and Applications 2020.
     """
 
+    NO_CLIP = "its messages are no gradients; use Clipped(IAG())"
     ages = ""  # old rows are brought up to date
 
     wait: float = 1.0

@@ -49,6 +49,7 @@ class FedAsync(Method):
     """
 
     NO_PROX = "its server moves by local steps, not by η times a gradient; use PIAG"
+    NO_CLIP = "its workers send models, not gradients; use Clipped(FedBuff(…))"
     split = True
 
     steps: int

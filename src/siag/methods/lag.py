@@ -54,6 +54,7 @@ class LAG(Aggregated):
     """
 
     NO_PROX = "it measures how far w moved before the proximal step; use PIAG"
+    NO_MOMENTUM = "it measures how far w moved by its own step; use Momentum(IAG())"
 
     trigger: str = "worker"
     weight: float = 0.1

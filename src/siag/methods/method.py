@@ -54,18 +54,29 @@ class Method(ABC):
         """How many numbers travel for a report, and how many when a worker reads: what bytes are counted by."""
         return self.message(d, n), int(shown(self.init(np.zeros(d), n)).size)
 
+    def measured(self, d: int, n: int) -> int:
+        """How many numbers at the beginning of a message are a gradient, whose length a guard looks at."""
+        return min(d, self.message(d, n))
+
+    @property
+    def least(self) -> int:
+        """The smallest d there can be, which is enough to have the machine code made; by default 1."""
+        return 1
+
     def work(self, n: int) -> int | Integers:
         """How many gradients a report takes, by which a clock counts its time; one number, or (n,) one for each worker.
 
         Those of rare reports are left out.
         """
-        return max(1, cost(self.recruit(np.zeros(1), n)))
+        return max(1, cost(self.recruit(np.zeros(self.least), n)))
 
     def quorum(self, n: int) -> int:
         """How many workers must have reported before the server first steps; η_0 is the size of that step."""
         return 0
 
     NO_PROX: ClassVar[str] = ""  # why `Prox` cannot stand around it, and what to do instead
+    NO_CLIP: ClassVar[str] = ""  # the same of `Clipped`
+    NO_MOMENTUM: ClassVar[str] = ""  # the same of `Momentum` and `Adam`, which change how far its server moves
 
     ages: ClassVar[str] = ""
     """Whose ages a step may look at: of a `"table"` of every worker's gradient, or of the `"arrivals"`, used once.

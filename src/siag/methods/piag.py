@@ -35,6 +35,7 @@ class PIAG(Aggregated):
     """
 
     NO_PROX = "give it l1, low and high itself"
+    NO_MOMENTUM = "its proximal step is to come last: write Prox(Momentum(IAG()), …)"
     split = True
 
     l1: float = 0.0

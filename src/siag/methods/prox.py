@@ -40,6 +40,7 @@ class Prox(Around):
     """
 
     NO_PROX = "give l1, low and high to one Prox"
+    NO_MOMENTUM = "its proximal step is to come last: write Prox(Momentum(…), …)"
 
     _: KW_ONLY
     l1: float = 0.0

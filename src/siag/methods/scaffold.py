@@ -51,6 +51,7 @@ class SCAFFOLD(Method):
     """
 
     NO_PROX = "its server moves by local steps, not by η times a gradient; use PIAG"
+    NO_CLIP = "its messages have two parts; use Clipped(FedAvg(…))"
 
     steps: int
     size: float

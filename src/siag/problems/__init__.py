@@ -2,7 +2,7 @@
 
 from siag.problems.least_squares import LeastSquares
 from siag.problems.logistic_regression import LogisticRegression
-from siag.problems.problem import Constants, Problem, curvature, exact, hessian, sample
+from siag.problems.problem import Constants, Problem, again, curvature, exact, hessian, sample
 from siag.problems.ridge import Ridge
 
 __all__ = [
@@ -11,6 +11,7 @@ __all__ = [
     "LogisticRegression",
     "Problem",
     "Ridge",
+    "again",
     "curvature",
     "exact",
     "hessian",

@@ -95,6 +95,15 @@ def hessian(oracle: Record, i: int, w: Floats, out: Floats) -> None:
     """Worker: write ∇²F_i(w) to `out`, (d, d). Must not write to w."""
 
 
+@optional_verb
+def again(oracle: Record, rng: Rng, i: int, w: Floats, out: Floats) -> None:
+    """Worker: write ∇f_i(w; ξ) to `out`, ξ being the sample drawn last and `rng` as before it was drawn.
+
+    By default the same random numbers are drawn again. Must not write to w.
+    """
+    sample(oracle, rng, i, w, out)
+
+
 @compiled
 def difference_along(x: Floats, y: Floats, w: Floats, v: Floats) -> float:
     """(x − y)·(w − v)."""
@@ -110,5 +119,5 @@ def curvature(oracle: Record, rng: Rng, i: int, w: Floats, v: Floats, gradient: 
 
     By default the same ξ is drawn again. An oracle that does not make gradients of samples draws it from its law.
     """
-    sample(oracle, rng, i, v, scratch)
+    again(oracle, rng, i, v, scratch)
     return difference_along(gradient, scratch, w, v)

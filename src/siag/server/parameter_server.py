@@ -97,7 +97,7 @@ class ParameterServer:
         self.method, self.step, self.pace = method, step, server
         self.ledger, self.members, self.departed = self.roster.lines, self.roster.members, departed
         self.n, self.d = len(self.members), int(w0.size)
-        self.message_size, self.gradient_size = method.message(self.d, self.n), self.d
+        self.message_size, self.gradient_size = method.message(self.d, self.n), method.measured(self.d, self.n)
         self.version = self.reports = self.arrived = 0
         self.waited = 0  # versions at which the method waited for a quorum; its schedule of steps begins after them
         self.skips = 0  # reports that there was nothing to send

@@ -83,7 +83,8 @@ def rule(iterations: int, unit: float) -> str:
     return (
         f"Steps are η_t = η·γ/(γ + t) with γ a {WANE:g}th of the iterations of a method, {iterations:,} at most. "
         "Methods with K local steps have local steps of η_t/K, FedAsync of η/K and shares of new models that fall from "
-        "1; delay-adaptive ones have γ′ = η. For every method and activity, η is tried at "
+        "1; delay-adaptive ones have γ′ = η. With momentum steps are (1 − β) η_t, which comes to η_t; around FedAvg "
+        "Adam's steps are η_t, as the K local ones together. For every method and activity, η is tried at "
         f"{first} and {unit / COARSE ** FIRST[-1]:.3g}, and at "
         f"most {BEYOND} times further by a factor of {COARSE:g}, as long as the largest or the smallest is the best; "
         f"then, with {RUNS} runs each, at the best of these, {FINE:g} times it and as many times less, and at most "

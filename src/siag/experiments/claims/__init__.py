@@ -5,15 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 
+from siag.experiments.claims.adaptive import adagrad, adam, yogi
 from siag.experiments.claims.aggregated import averaged, delay_adaptive, iag, piag
 from siag.experiments.claims.arrivals import ace, async_sgd, dude
+from siag.experiments.claims.clipping import clipped
 from siag.experiments.claims.concurrent import delay_threshold, rennala, ringmaster
 from siag.experiments.claims.engaged import aced
 from siag.experiments.claims.federated import fedasync, fedavg, fedbuff, fedprox, mifa
+from siag.experiments.claims.feedback import ef21
 from siag.experiments.claims.finite import curvature_iag, incremental, sag, saga
 from siag.experiments.claims.gossip import adpsgd
 from siag.experiments.claims.lazy import lag
+from siag.experiments.claims.momentum import momentum
 from siag.experiments.claims.normalized import fednova
+from siag.experiments.claims.recursive import storm
 from siag.experiments.claims.streaming import siag
 from siag.experiments.claims.variates import scaffnew, scaffold
 from siag.report import Basis, Claim
@@ -45,6 +50,13 @@ CLAIMS: Mapping[str, Callable[[], list[Claim]]] = {
     "DelayThreshold": delay_threshold,
     "ACED": aced,
     "FedNova": fednova,
+    "Momentum": momentum,
+    "Adam": adam,
+    "Yogi": yogi,
+    "Adagrad": adagrad,
+    "Clipped": clipped,
+    "EF21": ef21,
+    "STORM": storm,
 }
 
 

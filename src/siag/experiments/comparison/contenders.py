@@ -17,6 +17,7 @@ from siag.methods import (
     ACE,
     ACED,
     ADPSGD,
+    EF21,
     IAG,
     LAG,
     MIFA,
@@ -26,6 +27,8 @@ from siag.methods import (
     SCAFFOLD,
     SGD,
     SIAG,
+    STORM,
+    Adam,
     AsyncSGD,
     Automatic,
     Averaged,
@@ -38,6 +41,7 @@ from siag.methods import (
     FedProx,
     Incremental,
     Method,
+    Momentum,
     Prox,
     Rennala,
     Ringmaster,
@@ -79,7 +83,7 @@ class Contender:
 
     def exact(self, n: int) -> bool:
         """Whether its workers compute exact gradients, of which none is a sample."""
-        return needs(self.method.recruit(np.zeros(1), n), Exact)
+        return needs(self.method.recruit(np.zeros(self.method.least), n), Exact)
 
     @property
     def elsewhere(self) -> bool:
@@ -124,6 +128,10 @@ CONTENDERS: Sequence[Contender] = (
     Contender("Rennala SGD", Rennala(batch=10), FRESH),
     Contender("Ringmaster ASGD", Ringmaster(threshold=10), FRESH),
     Contender("async SGD with a threshold", AsyncSGD(adaptive=True, drop=True), FRESH, "DelayThreshold"),
+    Contender("sIAG with momentum", Momentum(SIAG()), TABLE),
+    Contender("FedAdam", Adam(FedAvg(steps=K, size=1.0)), FRESH),
+    Contender("EF21-M", EF21(k=2, momentum=0.1), TABLE),
+    Contender("STORM", STORM(), TABLE),
 )
 
 

@@ -144,7 +144,8 @@ class Embedded:
             answers, answer = self._context.Pipe(duplex=False)
             name = f"siag-worker-{self._session.server.members[row].name}"
             sent = sendable(task)
-            arguments = (self._memory, row, self._session.server.d, sent, self._ring, answers)
+            sizes = self._session.server.d, self._session.server.gradient_size
+            arguments = (self._memory, row, sizes, sent, self._ring, answers)
             process = self._context.Process(target=work, args=arguments, name=name, daemon=True)
             with _without_the_script(sent):
                 process.start()

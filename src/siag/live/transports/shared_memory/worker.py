@@ -32,13 +32,13 @@ def _live_with(parent: Any) -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-def work(memory: Memory, row: int, d: int, task: Task, bell: Connection, answers: Connection) -> None:
-    """The life of a worker process."""
+def work(memory: Memory, row: int, sizes: tuple[int, int], task: Task, bell: Connection, answers: Connection) -> None:
+    """The life of a worker process; `sizes` are d, and how many numbers of a message are a gradient."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's affair
     if isinstance(sys.stdout, TextIOWrapper):  # SIGTERM ends this process, and what waits to be printed is lost
         sys.stdout.reconfigure(line_buffering=True)
     _live_with(parent_process())
-    ring, answer = bell.fileno(), answers.fileno()
+    ring, answer, (d, measured) = bell.fileno(), answers.fileno(), sizes
     w, out, notes, figures = memory.w[row], memory.sent[row], memory.notes[row], memory.figures[row]
     w.setflags(write=False)
     codes = {kind: (kind | row).to_bytes(4, sys.byteorder) for kind in Ring.ALL}
@@ -60,8 +60,8 @@ def work(memory: Memory, row: int, d: int, task: Task, bell: Connection, answers
         if os.read(answer, 1) != GO:
             return
         task.begin(row, len(memory.notes), d, int(notes[SAMPLE]))
-        square_norm(out, d)
-        square, compute, read, write = square_norm.settled(out, d), task.compute, os.read, os.write
+        square_norm(out, measured)
+        square, compute, read, write = square_norm.settled(out, measured), task.compute, os.read, os.write
         spin = Waiter(answer).spin
         loss, passes, counts = None, 0, task.counts
         while True:
@@ -69,7 +69,7 @@ def work(memory: Memory, row: int, d: int, task: Task, bell: Connection, answers
                 task.version = notes.item(STAMP)
             send = compute(w, out)
             notes[SAMPLE] = task.sample
-            figures[0] = square(out, d)  # here, where it costs the server nothing
+            figures[0] = square(out, measured)  # here, where it costs the server nothing
             if task.loss is not loss:
                 figures[1] = loss = task.loss
             if task.passes != passes:

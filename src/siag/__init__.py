@@ -3,7 +3,15 @@
 import logging
 from typing import TYPE_CHECKING, Any
 
-from siag.foundations.errors import BadFile, BadInput, DivergenceWarning, SiagError, TrainingWarning, Unsuitable
+from siag.foundations.errors import (
+    BadFile,
+    BadInput,
+    DivergenceWarning,
+    FailureWarning,
+    SiagError,
+    TrainingWarning,
+    Unsuitable,
+)
 from siag.foundations.version import __version__
 
 if TYPE_CHECKING:
@@ -44,6 +52,7 @@ __all__ = [
     "BadFile",
     "BadInput",
     "DivergenceWarning",
+    "FailureWarning",
     "Run",
     "SiagError",
     "Simulated",

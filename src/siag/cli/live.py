@@ -117,9 +117,9 @@ def work(
     interrupted with Ctrl-C, and 143 with SIGTERM. In either case it tells the server that it leaves.
     """
     from siag.experiments.references import problem_named, reference
+    from siag.foundations.last_words import last_words
     from siag.live.protocol.worker import GaveUp
     from siag.live.spec import renamed
-    from siag.live.task import last_words
     from siag.runtimes import work as run_worker
 
     if given["name"] == "":

@@ -63,6 +63,10 @@ class DivergenceWarning(UserWarning):
     """A run left the range of numbers; what it had until then is kept."""
 
 
+class FailureWarning(UserWarning):
+    """One combination of a sweep has failed; the others have gone on."""
+
+
 def warn(text: str, category: type[Warning]) -> None:
     """Warn of something at the line that called this package."""
     level = 1

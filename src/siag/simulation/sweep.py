@@ -16,17 +16,16 @@ import numpy as np
 
 from siag.activity import Activity
 from siag.foundations import check
-from siag.foundations.errors import BadFile, BadInput, Unsuitable
+from siag.foundations.errors import BadFile, BadInput, FailureWarning, SiagError, Unsuitable, warn
 from siag.foundations.files import writable_folder
 from siag.foundations.parallel import Progress, Watch, cores, run_all
 from siag.foundations.schedule import points
 from siag.foundations.types import Floats, Integers
 from siag.methods import Method, check_fit, step_of
 from siag.problems import Problem
-from siag.simulation.iterate import Track
 from siag.simulation.metrics import Evaluate, check_evaluate
 from siag.simulation.run import Run, load
-from siag.simulation.simulate import MOST, Job, assemble
+from siag.simulation.simulate import MOST, Job, Outcome, assemble, start_of
 from siag.steps import Step
 
 OWN = "its own"  # the step of a method that finds its steps itself
@@ -39,10 +38,12 @@ class Sweep:
     Attributes:
         runs: the runs.
         steps: the step of each, as it prints; "its own" of a method that found its steps itself.
+        failed: the combinations that have no run, because a function of the user's failed, each with the error.
     """
 
     runs: Sequence[Run]
     steps: Sequence[str]
+    failed: Sequence[str] = ()
 
     def table(self) -> dict[str, np.ndarray[Any, Any]]:
         """One tidy table: a row for every combination and recorded point."""
@@ -74,6 +75,7 @@ def sweep(
     threads: int | None = None,
     progress: Progress = False,
     evaluate: Evaluate | None = None,
+    objective: bool | None = None,
 ) -> Sweep:
     """Run every combination of the given problems, methods, activities and steps; all their repeats run in parallel.
 
@@ -97,6 +99,11 @@ def sweep(
         threads: as in `simulate`.
         progress: as in `simulate`; one bar for all.
         evaluate: as in `simulate`. Functions of the same name count as the same when a sweep goes on.
+        objective: as in `simulate`.
+
+    Returns:
+        The runs. If a function of the user's fails in one combination, a `FailureWarning` says which, and the others go
+        on; `failed` has the words. If all fail, the first error is raised.
 
     Example:
         >>> import siag
@@ -113,16 +120,23 @@ def sweep(
     count = len(combinations) * repeats
     threads = min(cores() if threads is None else check.integer("threads", threads), count)
     metrics = check_evaluate(evaluate)
-    jobs = [_job(combination, iterations, seed, threads, metrics) for combination in combinations]
+    measured = None if objective is None else check.truth("objective", objective)
+    jobs = [_job(combination, iterations, seed, threads, metrics, measured) for combination in combinations]
     place = None if folder is None else writable_folder("folder", folder)
     runs = _kept(jobs, repeats, record, place)
     missing = [index for index, run in enumerate(runs) if run is None]
     t = points(iterations, record)
     shelf = _Shelf(jobs, t, repeats, record, place)
 
+    failed: dict[int, SiagError] = {}
+
     def one(index: int, watch: Watch) -> None:
         which, repeat = missing[index // repeats], index % repeats
-        shelf.put(which, repeat, jobs[which].repeat(repeat, t, watch))
+        try:
+            if which not in failed:
+                shelf.put(which, repeat, jobs[which].repeat(repeat, t, watch))
+        except SiagError as error:
+            failed.setdefault(which, error)
 
     if missing:
         run_all(
@@ -132,9 +146,26 @@ def sweep(
             threads=threads,
             progress=progress,
             title=f"{len(missing)} runs",
+            apart=any(job.calls_python for job in jobs),
         )
-    whole = [run if run is not None else shelf.done[index] for index, run in enumerate(runs)]
-    return Sweep(whole, [OWN if step is None else repr(step) for *_, step in combinations])
+    if len(failed) == len(jobs):
+        raise failed[min(failed)]
+    words = [f"{_words(combinations[which])}: {failed[which]}" for which in sorted(failed)]
+    for each in words:
+        warn(each, FailureWarning)
+    there = [which for which in range(len(jobs)) if which not in failed]
+    whole = [runs[which] or shelf.done[which] for which in there]
+    return Sweep(whole, [_step_words(combinations[which]) for which in there], words)
+
+
+def _words(combination: tuple[Any, ...]) -> str:
+    """A combination as it prints."""
+    return " × ".join([*map(repr, combination[:3]), _step_words(combination)])
+
+
+def _step_words(combination: tuple[Any, ...]) -> str:
+    step = combination[3]
+    return OWN if step is None else repr(step)
 
 
 def _axis(name: str, values: Any) -> list[Any]:
@@ -167,13 +198,21 @@ def _finds_steps(method: object) -> bool:
     return isinstance(method, Method) and method.default_step is not None
 
 
-def _job(combination: tuple[Any, ...], iterations: int, seed: int, threads: int, evaluate: Evaluate) -> Job:
+def _job(
+    combination: tuple[Any, ...],
+    iterations: int,
+    seed: int,
+    threads: int,
+    evaluate: Evaluate,
+    objective: bool | None,
+) -> Job:
     """One combination, if its parts fit together, and into memory as often as there are threads."""
     problem, method, activity, step = combination
     step = step_of(method, step)
     try:
         check_fit(problem, method, activity, step, iterations)
-        job = Job(problem, method, activity, step, iterations, seed, np.zeros(problem.d), True, evaluate)
+        start = start_of(problem)
+        job = Job(problem, method, activity, step, iterations, seed, start, True, evaluate, objective)
         job.check(threads)
     except (BadInput, Unsuitable) as error:
         raise Unsuitable(f"{problem!r} × {method!r} × {activity!r} × {step!r}: {error}") from None
@@ -196,7 +235,7 @@ def _mark(part: Any) -> str:
 def _name(job: Job, repeats: int, record: int) -> str:
     """The name under which a combination's run is kept: another for anything that could change it."""
     marks = [_mark(part) for part in (job.problem, job.method, job.activity, job.step)]
-    text = json.dumps([job.about(), repeats, record, marks, *sorted(job.evaluate)])
+    text = json.dumps([job.about(), repeats, record, marks, *sorted(job.evaluate), *job.measured])
     return hashlib.sha256(text.encode()).hexdigest()[:20] + ".npz"
 
 
@@ -216,11 +255,11 @@ class _Shelf:
 
     def __init__(self, jobs: Sequence[Job], t: Integers, repeats: int, record: int, place: Path | None) -> None:
         self._jobs, self._t, self._repeats, self._record, self._place = jobs, t, repeats, record, place
-        self._parts: dict[int, dict[int, tuple[Track, Floats, int]]] = {}
+        self._parts: dict[int, dict[int, Outcome]] = {}
         self._lock = threading.Lock()
         self.done: dict[int, Run] = {}
 
-    def put(self, which: int, repeat: int, result: tuple[Track, Floats, int]) -> None:
+    def put(self, which: int, repeat: int, result: Outcome) -> None:
         """Take in one repeat."""
         with self._lock:
             parts = self._parts.setdefault(which, {})

@@ -19,7 +19,7 @@ from siag.foundations.errors import BadInput, Unsuitable
 from siag.foundations.parallel import Watch, run_all
 from siag.methods import Method, check_fit
 from siag.problems import Problem
-from siag.simulation.metrics import Evaluate, check_evaluate
+from siag.simulation.metrics import Evaluate, check_evaluate, known_of
 
 Told = Callable[[float, str], None]
 FAR, PILOT = 256.0, 100  # the step of runs that show what is spent, below the unit, and their points
@@ -47,6 +47,7 @@ def compare(
     progress: Told | None = None,
     evaluate: Evaluate | None = None,
     axis: str = "iterations",
+    objective: bool | None = None,
 ) -> Comparison:
     """Compare methods on one problem, each with the best step that one rule finds for it.
 
@@ -69,6 +70,7 @@ def compare(
         progress: called with the fraction done and what comes next.
         evaluate: metrics of your own by name, functions of w; the table and the curves have them, too.
         axis: `"iterations"`, `"samples"`, `"bytes"` or `"time"`: what all have the same of in the end.
+        objective: as of `simulate`, for the runs that are shown. Without an optimum methods are compared by ‖∇F‖².
 
     Returns:
         The comparison: a table (`table`, `markdown`), curves, figures, and `write` for all of it.
@@ -86,6 +88,8 @@ def compare(
     iterations, repeats = check.integer("iterations", iterations, low=10), check.integer("repeats", repeats, low=2)
     seed, record = check.seed(seed), check.integer("record", record)
     unit, contenders, metrics = unit_of(problem, eta), chosen(methods), check_evaluate(evaluate)
+    measured = None if objective is None else check.truth("objective", objective)
+    check_judged(problem, measured)
     check.choice("axis", axis, tuple(AXES))
     if activities is not None and not isinstance(activities, Mapping):
         raise BadInput("activities", activities, "a dict of activities by name")
@@ -108,7 +112,7 @@ def compare(
 
     def trial(name: str, who: Contender) -> Trial:
         horizon = horizons.get((name, who.name), iterations)
-        return Trial(who, problem, patterns[name], horizon, seed, evaluate=metrics)
+        return Trial(who, problem, patterns[name], horizon, seed, evaluate=metrics, objective=measured)
 
     def entry(k: int, watch: Watch) -> Entry:
         name, _, who = pairs[-1 - k]  # the last, those under activities of their own, take longest
@@ -132,6 +136,16 @@ def compare(
         entries = run_all(entry, len(pairs), work=1, threads=None, progress=False, title="")
     places = {name: activity for name, activity, _ in pairs}
     return Comparison(problem, tuple(reversed(entries)), rule(iterations, unit), verdicts, places, axis)
+
+
+def check_judged(problem: Problem, objective: bool | None) -> None:
+    """Refuse a problem by which nothing can be judged."""
+    if problem.optimum is None and (objective is False or not known_of(problem)):
+        remedy = f"or {problem.no_exact}" if problem.no_exact else "or give `exact` a meaning"
+        raise Unsuitable(
+            f"{type(problem).__name__} has no optimum, and neither ∇F nor F is measured: there is nothing to compare "
+            f"methods by; give it one of them, {remedy}"
+        )
 
 
 def _horizons(trials: Mapping[tuple[str, str], Trial], axis: str, unit: float) -> dict[tuple[str, str], int]:

@@ -18,10 +18,12 @@ from siag.experiments.comparison.contenders import Contender
 from siag.experiments.comparison.tuning import WANE, Tuned
 from siag.foundations.errors import Unsuitable
 from siag.foundations.files import writable_folder, write_text
+from siag.foundations.memory import arrays_within
 from siag.foundations.types import Floats, Record
 from siag.problems import Problem
 from siag.report import Columns, write_csv
 from siag.simulation import Run
+from siag.simulation.metrics import WORDS, known_of
 
 AXES = {"iterations": "t", "samples": "samples", "bytes": "bytes", "time": "time"}
 HEADINGS = {
@@ -57,9 +59,9 @@ SHOWN = {
 }
 LEGEND = (
     "Errors at the {axis} that all methods had, for which steps were found, and at what all had of the others. An "
-    "exact gradient is no sample, and time is counted on clocks only, where K local steps take K times as long. "
-    "offset² is ‖E w − w*‖² at the end, by a jackknife over the runs: bias, and what has not converged yet."
+    "exact gradient is no sample, and time is counted on clocks only, where K local steps take K times as long."
 )
+OFFSET = "offset² is ‖E w − w*‖² at the end, by a jackknife over the runs: bias, and what has not converged yet."
 BARS = 3  # runs of which the jackknife has a standard error
 TWO_RUNS = "Two runs have no standard error, so offset² stands without one here; it takes three runs or more."
 TINY = 1e-25  # of offset²: rounding
@@ -132,7 +134,14 @@ class Comparison:
         """What the columns are."""
         few = any(entry.run is not None and entry.run.repeats < BARS for entry in self.entries)
         legend = LEGEND.format(axis=self.axis)
-        return f"{legend} {TWO_RUNS}" if few else legend
+        if self.problem.optimum is None:
+            return f"{legend} No optimum is known: errors are {self.measure}."
+        return f"{legend} {OFFSET} {TWO_RUNS}" if few else f"{legend} {OFFSET}"
+
+    @property
+    def measure(self) -> str:
+        """What errors are."""
+        return "‖w − w*‖²" if self.problem.optimum is not None else WORDS[known_of(self.problem)[0]]
 
     @property
     def compared(self) -> dict[str, dict[str, str]]:
@@ -235,7 +244,8 @@ class Comparison:
             for axis, budget in self.budgets[entry.activity].items():
                 comparable = (axis != "samples" or not exact) and (axis != "time" or entry.timed)
                 row[axis] = error_at(entry, axis, budget) if comparable else nan
-            row["bias"], row["bias_error"] = bias(entry.run.w, self.problem.optimum)
+            if self.problem.optimum is not None:
+                row["bias"], row["bias_error"] = bias(entry.run.w, self.problem.optimum)
             row["uploads"] = float(entry.run.uploads[:, -1].mean())
             row |= {name: float(entry.run.table()[name][-1]) for name in self.metrics}
         row["server"], row["worker"] = memory(entry.contender, self.problem)
@@ -289,18 +299,10 @@ def _bytes(record: Record) -> int:
 def _arrays(record: Record) -> list[np.ndarray[Any, Any]]:
     """The arrays of a record, those of records within it too, each once; a view counts as what it is a view of."""
     found: dict[int, np.ndarray[Any, Any]] = {}
-    for array in _within(record):
+    for array in arrays_within(record):
         whole = array if array.base is None else array.base
         found.setdefault(id(whole), whole if isinstance(whole, np.ndarray) else array)
     return list(found.values())
-
-
-def _within(record: Iterable[Any]) -> Iterable[np.ndarray[Any, Any]]:
-    for value in record:
-        if isinstance(value, np.ndarray):
-            yield value
-        elif isinstance(value, tuple):
-            yield from _within(value)
 
 
 def _printed(entries: list[Entry]) -> str:

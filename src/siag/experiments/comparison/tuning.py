@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
 from siag.activity import Activity
@@ -80,6 +80,7 @@ class Trial:
         seed: of the runs that are shown.
         progress: as of `simulate`; what it raises ends the run.
         evaluate: as of `simulate`, for the runs that are shown.
+        objective: the same.
     """
 
     contender: Contender
@@ -89,10 +90,11 @@ class Trial:
     seed: int = 0
     progress: Progress = False
     evaluate: Evaluate = field(default_factory=dict)
+    objective: bool | None = None
 
     def run(self, eta: float, repeats: int, record: int = 1, *, longer: int = 1, threads: int | None = None) -> Run:
         """A run with η; on request for a multiple of the iterations, with the same steps."""
-        return self._run(eta, repeats, self.seed, record, longer, threads, self.evaluate)
+        return self._run(eta, repeats, self.seed, record, longer, threads, self.evaluate, self.objective)
 
     def tune(self, unit: float) -> Tuned:
         """Search for the best η; a method that finds its steps itself has nothing to search for."""
@@ -128,6 +130,7 @@ class Trial:
         longer: int,
         threads: int | None,
         evaluate: Evaluate | None = None,
+        objective: bool | None = None,
     ) -> Run:
         method, step = self.contender.tuned(eta, self.iterations / WANE)
         return simulate(
@@ -142,6 +145,7 @@ class Trial:
             threads=threads,
             progress=self.progress,
             evaluate=evaluate,
+            objective=objective,
         )
 
 
@@ -154,7 +158,8 @@ def unit_of(problem: Problem, eta: float | None) -> float:
     """The η of which tries are fractions: the one given, or 1/L."""
     if eta is not None:
         return check.real("eta", eta, above=0)
-    try:
+    with suppress(Unsuitable):
+        return 1.0 / float(problem.smoothness.max())
+    with suppress(Unsuitable):
         return 1.0 / float(problem.constants().L)
-    except Unsuitable:
-        raise Missing("eta", f"{type(problem).__name__} does not know its L; give a step to begin from") from None
+    raise Missing("eta", f"{type(problem).__name__} does not know its L; give a step to begin from")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import threading
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -83,7 +84,7 @@ class FromFunction(Problem):
         self._optimum = None if optimum is None else check.floats("optimum", optimum, (self._d,))
         self._start = None if start is None else check.floats("start", start, (self._d,))
         self._parallel = check.truth("parallel", parallel)
-        self._lock = threading.RLock()
+        self._lock = self._make_lock()
 
     @property
     def n(self) -> int:
@@ -114,7 +115,8 @@ class FromFunction(Problem):
         """F(w)."""
         if self._objective is None:
             raise Unsuitable("FromFunction does not know F; give it objective=…, a function of w")
-        found = self._one_at_a_time(self._objective, w)
+        with self._lock:
+            found = self._objective(w)
         try:
             return float(np.asarray(found, np.float64).reshape(()))
         except (TypeError, ValueError):
@@ -149,26 +151,23 @@ class FromFunction(Problem):
         return {name: value for name, value in vars(self).items() if name != "_lock"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state, _lock=threading.RLock())
+        vars(self).update(state)
+        self._lock = self._make_lock()
+
+    def _make_lock(self) -> AbstractContextManager[Any]:
+        """Held while a function of the user's is called: by default by one thread at a time."""
+        return nullcontext() if self._parallel else threading.RLock()
+
+    @property
+    def functions(self) -> tuple[Any, Any, AbstractContextManager[Any]]:
+        """The user's gradient and exact gradient, and what to hold while they are called."""
+        return self._gradient, self._exact, self._lock
 
     def oracle(self) -> Record:
         """The address of the functions."""
         notes, calls = np.zeros(3, np.int64), np.zeros(self.n, np.int64)
         kind = Sampled if self._exact is None else Differentiated
         return kind(Callback(Asked(self, calls), self.d, notes).address, notes, calls)
-
-    def answer(self, what: int, i: int, rng: np.random.Generator, w: Floats) -> Any:
-        """What the user's function returns."""
-        if what == EXACT:
-            return self._one_at_a_time(self._exact, i, w)
-        return self._one_at_a_time(self._gradient, i, w, *((rng,) if self.draws else ()))
-
-    def _one_at_a_time(self, function: Any, *args: Any) -> Any:
-        """Call a function of the user's; by default nobody else does meanwhile."""
-        if self._parallel:
-            return function(*args)
-        with self._lock:
-            return function(*args)
 
 
 def _takes_rng(name: str, function: Any) -> bool:
@@ -194,18 +193,25 @@ class Asked:
     """What a call from compiled code, or from plain Python, does: ask the user's function, check what it returns."""
 
     def __init__(self, problem: FromFunction, calls: Integers) -> None:
-        self._problem, self._calls = problem, calls
+        self._sample, self._exact, self._lock = problem.functions
+        self._calls, self._draws = calls, problem.draws
         self._bits = np.random.PCG64DXSM(0)
         self._rng = np.random.Generator(self._bits)
         self._state: Any = self._bits.state
 
     def __call__(self, what: int, i: int, a: int, b: int, w: Floats, out: Floats) -> None:
-        """Write the gradient of worker i to `out`; the words a and b set the generator, which costs a microsecond."""
+        """Write the gradient of worker i to `out`; the words a and b set the generator, which costs microseconds."""
         try:
-            if self._problem.draws and what == SAMPLE:
-                self._state["state"] = {"state": (a << 64) | b, "inc": (b << 64) | a | 1}
-                self._bits.state = self._state
-            write_checked(self._problem.answer(what, i, self._rng, w), out)
+            with self._lock:  # until it is copied, too: the function may return the same array each time
+                if what == EXACT:
+                    found = self._exact(i, w)
+                elif self._draws:
+                    self._state["state"] = {"state": (a << 64) | b, "inc": (b << 64) | a | 1}
+                    self._bits.state = self._state
+                    found = self._sample(i, w, self._rng)
+                else:
+                    found = self._sample(i, w)
+                write_checked(found, out)
         except Exception as error:
             remedy = "; copy w before you change it" if READ_ONLY in str(error) else ""
             where = f"{'exact ' if what == EXACT else ''}gradient of worker {i}, call {self._calls[i]}"

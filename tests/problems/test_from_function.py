@@ -193,7 +193,7 @@ def test_a_gradient_that_is_no_number_is_a_divergence_whose_cause_is_told(number
 def test_in_a_sweep_one_combination_fails_in_one_line_and_the_others_go_on():
     bad = FromFunction(at_call(3, fail), n=N, d=D)
     words = (
-        r"FromFunction\(.*\) × SIAG\(.*\) × Uniform\(T=3\) × Constant\(eta=0.1\): gradient of worker \d, call 3: KeyE"
+        r"FromFunction\(.*\) × SIAG\(.*\) × Uniform\(T=3\) × Constant\(eta=0.1\): gradient of worker \d, call \d: Key"
     )
     with pytest.warns(siag.FailureWarning, match=words):
         found = siag.sweep([KNOWN, bad], SIAG(), Uniform(3), Constant(0.1), iterations=60, repeats=2)

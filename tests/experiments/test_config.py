@@ -172,7 +172,7 @@ def test_every_part_of_the_package_can_be_named_in_a_file():
             and issubclass(getattr(module, name), base)
             and getattr(module, name) is not base
         }
-        assert classes - {"Timed"} == set(KINDS[role])
+        assert classes - {"Timed", "FromFunction"} == set(KINDS[role])  # a function of yours may make the latter
 
 
 @pytest.mark.parametrize(

@@ -139,12 +139,12 @@ def compare(
 
 
 def check_judged(problem: Problem, objective: bool | None) -> None:
-    """Refuse a problem by which nothing can be judged."""
+    """Refuse a problem of which nothing is measured that methods could be ranked by."""
     if problem.optimum is None and (objective is False or not known_of(problem)):
-        remedy = f"or {problem.no_exact}" if problem.no_exact else "or give `exact` a meaning"
+        remedy = problem.no_exact or "give `exact` a meaning for its oracle"
         raise Unsuitable(
-            f"{type(problem).__name__} has no optimum, and neither ∇F nor F is measured: there is nothing to compare "
-            f"methods by; give it one of them, {remedy}"
+            f"{type(problem).__name__} knows no optimum, and neither ∇F nor F is measured, so nothing ranks methods; "
+            f"{remedy}, or give it an objective, or an optimum"
         )
 
 

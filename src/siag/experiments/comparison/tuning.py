@@ -159,7 +159,7 @@ def unit_of(problem: Problem, eta: float | None) -> float:
     if eta is not None:
         return check.real("eta", eta, above=0)
     with suppress(Unsuitable):
-        return 1.0 / float(problem.smoothness.max())
-    with suppress(Unsuitable):
         return 1.0 / float(problem.constants().L)
+    with suppress(Unsuitable):
+        return 1.0 / float(problem.smoothness.max())
     raise Missing("eta", f"{type(problem).__name__} does not know its L; give a step to begin from")

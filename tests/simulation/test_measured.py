@@ -135,6 +135,14 @@ def test_sweeps_measure_and_tell_measured_from_unmeasured(tmp_path):
     assert siag.sweep(*parts, **given).runs[0].objective is None
 
 
+def test_in_the_table_of_a_sweep_what_was_not_measured_of_a_run_is_nan():
+    table = siag.sweep([PROBLEM, BOWL], SIAG(), Cyclic(), Constant(0.01), iterations=40).table()
+    assert len({len(values) for values in table.values()}) == 1
+    known = table["problem"] == repr(PROBLEM)
+    assert np.isnan(table["stationarity"][known]).all()
+    assert table["stationarity"][~known].tolist() == table["error"][~known].tolist()
+
+
 @pytest.mark.parametrize("activity", [Cyclic(), Clock(Exponential(1.0))], ids=["schedule", "clock"])
 def test_of_a_large_model_few_results_are_kept_at_a_time(activity):
     """The same as of results that are all kept, for a metric of the user's own."""

@@ -13,7 +13,7 @@ import click
 from siag.cli.early import INTERRUPTED, NOT_BEGUN, NotBegun, Terminated
 from siag.cli.files import deliver, folder_for
 from siag.cli.printing import bar, print_json, stop, tell
-from siag.foundations.errors import DivergenceWarning, SiagError
+from siag.foundations.errors import DivergenceWarning, FailureWarning, SiagError
 from siag.foundations.version import __version__
 
 if TYPE_CHECKING:
@@ -174,7 +174,9 @@ def _sweep(experiment: Experiment, out: Path | None, as_json: bool) -> int:
     kept = None if folder is None else folder / "runs"
     if kept is not None:
         on_interrupt(f"what was finished is in {kept}; the same command goes on from there")
-    result = experiment.sweep(kept, progress=not as_json and sys.stderr.isatty())
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FailureWarning)  # told below
+        result = experiment.sweep(kept, progress=not as_json and sys.stderr.isatty())
     table = result.table()
     if folder is not None:
         write_csv(folder / "sweep.csv", table)
@@ -192,7 +194,8 @@ def _sweep(experiment: Experiment, out: Path | None, as_json: bool) -> int:
     diverged = sum(bool((run.diverged >= 0).any()) for run in result.runs)
     if diverged:
         tell(f"{diverged} of {len(result.runs)} combinations diverged; see the column diverged")
-    return FAILED if diverged else 0
+    tell(*result.failed)
+    return FAILED if diverged or result.failed else 0
 
 
 @siag.command(epilog="Example: siag theory --n 20 --T 15 --beta 0.5")

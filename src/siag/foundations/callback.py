@@ -1,7 +1,7 @@
 """Python functions that compiled code calls, by an address that is a number among its arrays.
 
 A callback of ctypes has an address, and machine code may call any address. So a loop stays compiled, is cached on disk,
-and runs without Python's lock but for the calls themselves. A callback must never raise: it keeps the error, returns 1,
+and runs without Python's lock but for the calls themselves. A callback must never raise: it keeps the error, says so,
 and whoever started the loop raises it afterwards.
 
 A signal is handled by the next Python code that the main thread runs. If that is the first instruction of a callback,
@@ -22,8 +22,13 @@ from siag.foundations.memory import arrays_within
 from siag.foundations.parallel import Cancelled
 from siag.foundations.types import Floats, Record
 
-Function: TypeAlias = Callable[[int, int, int, int, Floats, Floats], None]
-"""function(what, i, a, b, w, out): write to `out` what worker i makes of w and of the random words a and b."""
+Function: TypeAlias = Callable[[int, int, int, int, Floats, Floats], bool]
+"""function(what, i, a, b, w, out): write to `out` what worker i makes of w and of the random words a and b.
+
+It returns whether all of it is finite.
+"""
+
+FINE, RAISED, INFINITE = range(3)  # what a call returns
 
 WORD, UNSIGNED = ctypes.c_int64, ctypes.c_uint64
 PROTOTYPE = ctypes.CFUNCTYPE(WORD, WORD, WORD, UNSIGNED, UNSIGNED, WORD, WORD)
@@ -76,11 +81,11 @@ class Callback:
                 raise Cancelled
             shown, room = self._read.get(w), self._written.get(out)
             shown = self._show(w) if shown is None else shown
-            self.function(what, i, a, b, shown, self._make_room(out) if room is None else room)
+            finite = self.function(what, i, a, b, shown, self._make_room(out) if room is None else room)
         except BaseException as error:
             self.error = error
-            return 1
-        return 0
+            return RAISED
+        return FINE if finite else INFINITE
 
     def _show(self, address: int) -> Floats:
         """A read-only view of w that keeps its array alive, since a user may keep the view; or a copy."""
@@ -151,8 +156,7 @@ class Call(Part[..., int]):
 
 @Call
 def call(address: int, what: int, i: int, a: int, b: int, w: Floats, out: Floats) -> int:
-    """Call the function at an address; return 1 if it has failed. As plain Python it raises instead."""
+    """Call the function at an address; say how that went. As plain Python it raises what the function does."""
     shown = w.view()
     shown.setflags(write=False)
-    _callbacks[address].function(what, i, int(a), int(b), shown, out)
-    return 0
+    return FINE if _callbacks[address].function(what, i, int(a), int(b), shown, out) else INFINITE

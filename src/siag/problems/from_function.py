@@ -11,8 +11,8 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from siag.foundations import check
-from siag.foundations.callback import Callback, call
-from siag.foundations.dispatch import part
+from siag.foundations.callback import INFINITE, RAISED, Callback, call
+from siag.foundations.dispatch import compiled, part
 from siag.foundations.errors import BadInput, SiagError, Unsuitable, shorten
 from siag.foundations.last_words import last_words
 from siag.foundations.returned import write_checked
@@ -25,6 +25,7 @@ Gradient: TypeAlias = Callable[..., Any]
 
 SAMPLE, EXACT = 0, 1  # what is asked of a function
 FAILED, WORKER, CALL = range(3)  # the entries of `notes`
+FLOAT = np.dtype(np.float64)
 LARGEST = float(np.finfo(np.float64).max)
 READ_ONLY = "read-only"  # in what NumPy says of an array that must not be written to
 
@@ -199,8 +200,8 @@ class Asked:
         self._rng = np.random.Generator(self._bits)
         self._state: Any = self._bits.state
 
-    def __call__(self, what: int, i: int, a: int, b: int, w: Floats, out: Floats) -> None:
-        """Write the gradient of worker i to `out`; the words a and b set the generator, which costs microseconds."""
+    def __call__(self, what: int, i: int, a: int, b: int, w: Floats, out: Floats) -> bool:
+        """Write the gradient of worker i to `out`, and return whether it is finite; a and b set the generator."""
         try:
             with self._lock:  # until it is copied, too: the function may return the same array each time
                 if what == EXACT:
@@ -211,11 +212,29 @@ class Asked:
                     found = self._sample(i, w, self._rng)
                 else:
                     found = self._sample(i, w)
-                write_checked(found, out)
+                return write_finite(found, out)
         except Exception as error:
             remedy = "; copy w before you change it" if READ_ONLY in str(error) else ""
             where = f"{'exact ' if what == EXACT else ''}gradient of worker {i}, call {self._calls[i]}"
             raise SiagError(f"{where}: {last_words(error)}{remedy}") from error
+
+
+def write_finite(found: Any, out: Floats) -> bool:
+    """Write to `out` what a function has returned, if it is a gradient, and return whether it is finite."""
+    if type(found) is np.ndarray and found.dtype == FLOAT and found.shape == out.shape and found.flags.c_contiguous:
+        return copy_finite(found, out)
+    write_checked(found, out)
+    return bool(np.isfinite(out).all())
+
+
+@compiled
+def copy_finite(found: Floats, out: Floats) -> bool:
+    """Both in one pass, since a large array is not in the cache for a second."""
+    fine = True
+    for j in range(out.size):
+        out[j] = found[j]
+        fine &= abs(found[j]) <= LARGEST
+    return fine
 
 
 class Sampled(NamedTuple):
@@ -240,17 +259,15 @@ def ask(oracle: Record, what: int, i: int, a: np.uint64, b: np.uint64, w: Floats
     notes = oracle.notes
     if notes[FAILED] == 0:
         oracle.calls[i] += 1
-        notes[FAILED] = call(oracle.address, what, i, a, b, w, out)
-    if notes[FAILED] != 0:
+        how = call(oracle.address, what, i, a, b, w, out)
+        if how == RAISED:
+            notes[FAILED] = 1
+        elif how == INFINITE and notes[WORKER] == 0:
+            notes[WORKER] = i + 1
+            notes[CALL] = oracle.calls[i]
+    if notes[FAILED] == 1:
         for j in range(w.size):
             out[j] = np.nan
-        return
-    wrong = False
-    for j in range(w.size):
-        wrong |= not abs(out[j]) <= LARGEST
-    if wrong and notes[WORKER] == 0:
-        notes[WORKER] = i + 1
-        notes[CALL] = oracle.calls[i]
 
 
 @sample.when(Sampled)

@@ -48,16 +48,17 @@ class Sweep:
     def table(self) -> dict[str, np.ndarray[Any, Any]]:
         """One tidy table: a row for every combination and recorded point."""
         columns: dict[str, list[Any]] = {}
-        for run, step in zip(self.runs, self.steps, strict=True):
-            curve: Mapping[str, Floats | Integers] = run.table()
+        curves: list[Mapping[str, Floats | Integers]] = [run.table() for run in self.runs]
+        measured = list(dict.fromkeys(name for curve in curves for name in curve))  # not all of them of every run
+        for run, step, curve in zip(self.runs, self.steps, curves, strict=True):
             for name in ("problem", "method", "activity"):
                 columns.setdefault(name, []).extend([run.about[name]] * len(run.t))
             columns.setdefault("step", []).extend([step] * len(run.t))
             for name in ("repeats", "seed"):
                 columns.setdefault(name, []).extend([run.about[name]] * len(run.t))
             columns.setdefault("diverged", []).extend([int((run.diverged >= 0).sum())] * len(run.t))
-            for name, values in curve.items():
-                columns.setdefault(name, []).extend(values.tolist())
+            for name in measured:
+                columns.setdefault(name, []).extend(curve[name].tolist() if name in curve else [np.nan] * len(run.t))
         return {name: np.array(values) for name, values in columns.items()}
 
 

@@ -11,7 +11,7 @@ import pytest
 
 import siag
 from refusals import refused
-from siag.activity import Clock, Exponential, Recorded, Uniform
+from siag.activity import Clock, Cyclic, Exponential, Recorded, Uniform
 from siag.foundations.callback import _callbacks, callback_of
 from siag.foundations.rng import SAMPLES, fresh
 from siag.methods import IAG, SGD, SIAG, FedAvg
@@ -205,23 +205,39 @@ def test_in_a_sweep_one_combination_fails_in_one_line_and_the_others_go_on():
         siag.sweep(FromFunction(fail, n=N, d=D), SIAG(), Uniform(3), Constant(0.1), iterations=60)
 
 
-def test_one_thread_at_a_time_is_in_the_function_unless_it_says_that_it_bears_more():
-    inside, most = [], []
+def test_one_thread_at_a_time_is_in_the_function():
+    """Meanwhile no other thread gets hold of what it takes to call it."""
+    got = []
 
     def gradient(i, w):
-        inside.append(i)
-        most.append(len(inside))
-        os.stat(".")  # others run meanwhile
-        inside.pop()
+        other = threading.Thread(target=lambda: got.append(problem.functions[2].acquire(blocking=False)))
+        other.start()
+        other.join()
         return slope(i, w)
 
-    simulate(FromFunction(gradient, n=N, d=D), repeats=4, threads=4, iterations=200)
-    assert max(most) == 1
+    problem = FromFunction(gradient, n=N, d=D)
+    simulate(problem, iterations=5)
+    assert set(got) == {False}
 
 
-def test_ctrl_c_ends_a_run_at_the_next_call():
+def test_several_are_if_it_says_that_it_bears_that():
+    both = threading.Barrier(2, timeout=60.0)  # seconds until it fails instead
+
     def gradient(i, w):
-        os.kill(os.getpid(), signal.SIGINT)
+        both.wait()
+        return slope(i, w)
+
+    simulate(FromFunction(gradient, n=N, d=D, parallel=True), repeats=2, threads=2, iterations=5, activity=Cyclic())
+    assert not both.broken
+
+
+def test_ctrl_c_ends_a_run_and_its_thread():
+    sent = []
+
+    def gradient(i, w):
+        if not sent:
+            sent.append(i)
+            os.kill(os.getpid(), signal.SIGINT)
         return slope(i, w)
 
     with pytest.raises(KeyboardInterrupt):

@@ -253,18 +253,10 @@ class Job:
 
     def repeat(self, repeat: int, t: Integers, watch: Watch) -> Outcome:
         """Run one repeat."""
-        n, optimum = self.problem.n, self.problem.optimum
+        n, track = self.problem.n, self._track(t)
         parts = (self.problem.oracle(), self.method.recruit(self.w0, n), self.method.init(self.w0, n))
         draws = Draws(key(self.seed, repeat, SAMPLES), blank(), np.zeros(n, np.int64))
-        reference = np.array(np.full(self.problem.d, np.nan) if optimum is None else optimum, np.float64)
-        t = np.array(t)  # both copied: to Numba, arrays that may be read-only would be another type to compile for
-        scale = 1.0 + float(np.fmax(np.abs(self.w0).max(), np.abs(reference).max()))
-        error, time = np.full((2, len(t)), np.nan)
-        counts, tally = np.zeros((3, len(t)), np.int64), np.zeros(4, np.int64)
-        kept = np.full((self._room(len(t)), self.problem.d), np.nan)
-        track = Track(reference, t, error, counts, time, tally, LIMIT * scale, kept)
-        oracle, state = parts[0], parts[2]
-        views = Views(shown(state), answer(state))
+        oracle, _, state = parts
         called = callback_of(oracle)
         if called is not None:
             called.prepare(parts[1:], watch.stopped)
@@ -273,19 +265,30 @@ class Job:
         since = self._measure(track, 0, found)
         along = self._events if isinstance(self.activity, Timed) else self._schedule
         diverged = -1
-        for done, left in along(repeat, (*parts, views), draws, track):
+        for done, left in along(repeat, (*parts, Views(shown(state), answer(state))), draws, track):
             if called is not None and called.error is not None:
                 raise called.error
             since = self._measure(track, since, found)
             watch.did(done)
             diverged = left
-        last = found[self.judge] if self.judge else error
+        error = found[self.judge] if self.judge else track.error
         if diverged >= 0:
-            track.counts[:, tally[CURSOR] :] = tally[DRAWN:, None]
-        elif last[-1] > EXPLODED * (scale + abs(last[0])):
+            track.counts[:, track.tally[CURSOR] :] = track.tally[DRAWN:, None]
+        elif error[-1] > EXPLODED * (track.limit / LIMIT + abs(error[0])):
             diverged = self.iterations - 1  # not beyond the limit yet, but nobody would call this a result
         cause = why_diverged(oracle) if diverged >= 0 else ""
         return Outcome(track, np.array(answer(state)), int(diverged), cause, found)
+
+    def _track(self, t: Integers) -> Track:
+        """Room for what is recorded at these times."""
+        optimum, points = self.problem.optimum, len(t)
+        reference = np.array(np.full(self.problem.d, np.nan) if optimum is None else optimum, np.float64)
+        t = np.array(t)  # both copied: to Numba, arrays that may be read-only would be another type to compile for
+        limit = LIMIT * (1.0 + float(np.fmax(np.abs(self.w0).max(), np.abs(reference).max())))
+        error, time = np.full((2, points), np.nan)
+        counts, tally = np.zeros((3, points), np.int64), np.zeros(4, np.int64)
+        kept = np.full((self._room(points), self.problem.d), np.nan)
+        return Track(reference, t, error, counts, time, tally, limit, kept)
 
     def _room(self, points: int) -> int:
         """How many results to keep: all for metrics of the user's own, else as many as are measured at a time."""

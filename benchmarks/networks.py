@@ -1,4 +1,4 @@
-"""Small networks on handwritten digits, one class a worker: a problem written as a user would write one."""
+"""Small networks on handwritten digits, one class a worker: the package's layers on data that are unequally many."""
 
 from __future__ import annotations
 
@@ -10,22 +10,20 @@ from sklearn.datasets import load_digits
 
 from siag.foundations.rng import below
 from siag.problems import Problem, sample
+from siag.problems.network import Layers, add_example, make_layers
 
 CLASSES, PIXELS, HELD_OUT = 10, 64, 450
 
 
-class Network(NamedTuple):
-    """A hidden layer, the images of each class, and scratch space."""
+class Images(NamedTuple):
+    """A hidden layer, and the images of each class."""
 
+    layers: Layers
     images: np.ndarray  # (m, 64)
     labels: np.ndarray  # (m,)
     own: np.ndarray  # (10, most) the numbers of each worker's images
     sizes: np.ndarray  # (10,)
-    relu: int
     batch: int
-    hidden: np.ndarray  # (h,) scratch
-    back: np.ndarray  # (h,) scratch
-    odds: np.ndarray  # (10,) scratch
 
 
 class Digits(Problem):
@@ -61,15 +59,10 @@ class Digits(Problem):
         """Weights and thresholds of both layers."""
         return self.w0.size
 
-    @property
-    def optimum(self) -> np.ndarray:
-        """There is none; errors are measured from where it starts."""
-        return self.w0
-
-    def oracle(self) -> Network:
+    def oracle(self) -> Images:
         """Arrays and scratch space."""
-        scratch = np.zeros(self.hidden), np.zeros(self.hidden), np.zeros(CLASSES)
-        return Network(self.images, self.labels, self.own, self.sizes, int(self.relu), self.batch, *scratch)
+        layers = make_layers(self.hidden, CLASSES, "relu" if self.relu else "tanh")
+        return Images(layers, self.images, self.labels, self.own, self.sizes, self.batch)
 
     def accuracy(self, w: np.ndarray) -> float:
         """On the images that no worker has."""
@@ -87,43 +80,10 @@ class Digits(Problem):
         return z @ outer.reshape(CLASSES, self.hidden).T + last
 
 
-@sample.when(Network)
-def through_both_layers(oracle: Network, rng: np.ndarray, i: int, w: np.ndarray, out: np.ndarray) -> None:
+@sample.when(Images)
+def through_both_layers(oracle: Images, rng: np.ndarray, i: int, w: np.ndarray, out: np.ndarray) -> None:
     """The mean gradient of the cross-entropy over `batch` of the worker's images."""
-    h, hidden, back, odds = oracle.hidden.size, oracle.hidden, oracle.back, oracle.odds
-    b1, w2 = h * PIXELS, h * PIXELS + h
-    b2 = w2 + CLASSES * h
     out[:] = 0.0
     for _ in range(oracle.batch):
         k = oracle.own[i, below(rng, oracle.sizes[i])]
-        x = oracle.images[k]
-        for a in range(h):
-            u = w[b1 + a]
-            for j in range(PIXELS):
-                u += w[a * PIXELS + j] * x[j]
-            hidden[a] = max(u, 0.0) if oracle.relu == 1 else math.tanh(u)
-        top = -np.inf
-        for c in range(CLASSES):
-            u = w[b2 + c]
-            for a in range(h):
-                u += w[w2 + c * h + a] * hidden[a]
-            odds[c] = u
-            top = max(top, u)
-        total = 0.0
-        for c in range(CLASSES):
-            odds[c] = math.exp(odds[c] - top)
-            total += odds[c]
-        back[:] = 0.0
-        for c in range(CLASSES):
-            miss = (odds[c] / total - (1.0 if c == oracle.labels[k] else 0.0)) / oracle.batch
-            out[b2 + c] += miss
-            for a in range(h):
-                out[w2 + c * h + a] += miss * hidden[a]
-                back[a] += miss * w[w2 + c * h + a]
-        for a in range(h):
-            bend = (1.0 if hidden[a] > 0.0 else 0.0) if oracle.relu == 1 else 1.0 - hidden[a] * hidden[a]
-            pull = back[a] * bend
-            if pull != 0.0:
-                out[b1 + a] += pull
-                for j in range(PIXELS):
-                    out[a * PIXELS + j] += pull * x[j]
+        add_example(oracle.layers, oracle.images[k], oracle.labels[k], oracle.batch, w, out)

@@ -11,12 +11,13 @@ from time import monotonic, sleep
 import numpy as np
 
 import siag
+from siag.foundations.last_words import last_words
 from siag.live.protocol import worker as at_worker
 from siag.live.protocol.connections import Connections
 from siag.live.protocol.frame_reader import FrameReader
 from siag.live.protocol.reception import Close, Limits, Send, SendModel, model_frame
 from siag.live.security import Tokens
-from siag.live.task import StreamEnded, last_words
+from siag.live.task import StreamEnded
 
 HANG_UP = b""  # an empty message ends a connection; a worker's next message begins another on the same pipe
 PAUSE = 0.05  # seconds between two looks at everything that is no message

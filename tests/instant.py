@@ -2,8 +2,9 @@
 
 import numpy as np
 
+from siag.foundations.last_words import last_words
 from siag.live.runtime import Runtime
-from siag.live.task import StreamEnded, last_words
+from siag.live.task import StreamEnded
 from siag.server import Refused
 from siag.streams.remarks import heard_by
 

@@ -184,6 +184,31 @@ def test_a_sweep_from_a_file_says_which_steps_are_a_methods_own(command, small):
     assert own == {"Automatic": True, "SIAG": False}
 
 
+MADE = """
+import siag
+
+def bowl(broken: bool):
+    def gradient(i, w):
+        if broken:
+            raise ValueError("no data")
+        return w - i
+    return siag.problems.FromFunction(gradient, n=3, d=2, exact=lambda i, w: w - i)
+"""
+
+
+def test_a_sweep_goes_on_without_the_combination_whose_python_gradient_fails(command, tmp_path):
+    (tmp_path / "bowls_of_mine.py").write_text(MADE)
+    tables = '[problem]\nkind="bowls_of_mine:bowl"\nbroken=[false, true]\n[method]\nkind="SIAG"\n'
+    rest = '[activity]\nkind="Uniform"\nT=3\n[step]\nkind="Constant"\neta=0.1\n[run]\niterations=50\n'
+    (tmp_path / "sweep.toml").write_text(tables + rest)
+    result = command("run", tmp_path / "sweep.toml", "--json")
+    assert result.returncode == 1
+    assert len(set(json.loads(result.stdout)["problem"])) == 1
+    (line,) = result.stderr.splitlines()
+    assert line.endswith("call 1: ValueError: no data (bowls_of_mine.py, line 7)")
+    assert "FromFunction(bowl.<locals>.gradient, n=3, d=2) × SIAG(" in line
+
+
 def interrupted(command, *words):
     """What is said when Ctrl-C comes while a command runs."""
     ended = command(*words)

@@ -62,7 +62,14 @@ def test_the_first_program_of_the_readme_names_neither_method_nor_step_and_finds
     assert run_here(here).strip() == re.search(r"# (\[.*\]):", program).group(1)
 
 
-EXAMPLES = ("heavy_ball.py", "own_problem.py", "own_activity.py", "own_stream.py", "own_transport.py")
+EXAMPLES = (
+    "heavy_ball.py",
+    "python_gradient.py",
+    "own_problem.py",
+    "own_activity.py",
+    "own_stream.py",
+    "own_transport.py",
+)
 DOCUMENTS = (
     "README.md",
     "CONTRIBUTING.md",
@@ -93,6 +100,11 @@ def test_a_new_method_in_one_file_works_without_touching_the_package(run_here):
 
 def test_the_examples_own_problem_finds_the_mean_level(run_here):
     assert "found [5. 6.]" in run_here(ROOT / "examples" / "own_problem.py")
+
+
+def test_the_examples_python_gradient_lowers_the_objective(run_here):
+    before, after = map(float, re.findall(r"\d\.\d+", run_here(ROOT / "examples" / "python_gradient.py")))
+    assert after < 0.8 * before
 
 
 def test_the_examples_own_activity_obeys_the_sharp_law(run_here):

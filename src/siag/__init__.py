@@ -3,7 +3,14 @@
 import logging
 from typing import TYPE_CHECKING, Any
 
-from siag.foundations.errors import BadFile, BadInput, DivergenceWarning, SiagError, TrainingWarning, Unsuitable
+from siag.foundations.errors import (
+    BadFile,
+    BadInput,
+    DivergenceWarning,
+    SiagError,
+    TrainingWarning,
+    Unsuitable,
+)
 from siag.foundations.version import __version__
 
 if TYPE_CHECKING:

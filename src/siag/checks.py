@@ -310,8 +310,7 @@ def _final(
     """
     start = np.zeros(D) if w0 is None else w0
     job = Job(problem, method, activity, step or Harmonic(0.5, 20), ITERATIONS, seed, start, compiled)
-    _, w, _ = job.repeat(0, points(ITERATIONS, 2), Watch(ITERATIONS, lambda _: None))
-    return w
+    return job.repeat(0, points(ITERATIONS, 2), Watch(ITERATIONS, lambda _: None)).w
 
 
 def _after_departure(method: Method, factor: float | None, moved: int | None = None) -> Floats:

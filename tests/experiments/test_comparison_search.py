@@ -112,6 +112,8 @@ class Unknown(siag.problems.LeastSquares):
     def constants(self):
         return siag.problems.Problem.constants(self)
 
+    smoothness = siag.problems.Problem.smoothness
+
 
 def test_a_problem_without_constants_needs_a_first_step():
     own = Unknown(PROBLEM.centers, PROBLEM.p, PROBLEM.noise)

@@ -174,7 +174,7 @@ def test_every_part_of_the_package_can_be_named_in_a_file():
             and issubclass(getattr(module, name), base)
             and getattr(module, name) is not base
         }
-        assert classes - {"Timed"} == set(KINDS[role])
+        assert classes - {"Timed", "FromFunction"} == set(KINDS[role])  # a function of yours may make the latter
 
 
 @pytest.mark.parametrize(
@@ -230,9 +230,7 @@ def test_a_part_can_be_written_as_it_prints():
     assert written("step", "Harmonic(beta=1, gamma=2.5)") == siag.steps.Harmonic(1, 2.5)
     with pytest.raises(BadInput, match=r"^method.wait = 3: must be"):
         written("method", "SIAG(wait=3)")
-    with pytest.raises(
-        BadInput, match=r"^method = 'SIAG\(rows=open\)': must be one of ACE, ACED, Adagrad, Adam, "
-    ):
+    with pytest.raises(BadInput, match=r"^method = 'SIAG\(rows=open\)': must be one of ACE, ACED, Adagrad, Adam, "):
         written("method", "SIAG(rows=open)")
 
 

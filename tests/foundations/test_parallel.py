@@ -38,6 +38,16 @@ def test_results_come_in_the_order_of_the_tasks(threads):
     assert ours() == []
 
 
+def test_tasks_that_are_to_run_apart_do_not_run_in_the_main_thread():
+    def where(index, watch):
+        return threading.current_thread() is threading.main_thread()
+
+    given = {"work": 1, "progress": False, "title": ""}
+    assert run_all(where, 1, threads=1, **given) == [True]
+    assert run_all(where, 2, threads=1, apart=True, **given) == [False, False]
+    assert ours() == []
+
+
 def test_results_come_in_order_even_if_the_first_task_ends_last():
     second_has_ended = threading.Event()
 

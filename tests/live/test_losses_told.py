@@ -11,10 +11,11 @@ from trainings import VIRTUAL, train
 
 import siag
 from siag.activity import EveryArrivals, Trace
+from siag.foundations.returned import write_checked
 from siag.live.curve import Curve
 from siag.live.protocol.welcome import make_method
 from siag.live.session import Session
-from siag.live.task import FromStream, write_checked
+from siag.live.task import FromStream
 from siag.live.transports.shared_memory.server import Embedded
 from siag.live.until import Until
 from siag.methods import SIAG, Automatic, FedAvg

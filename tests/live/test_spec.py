@@ -101,6 +101,20 @@ def test_what_is_left_out_is_filled_in():
     assert spec.measure(PROBLEM.optimum) == 0.0
 
 
+def test_a_problem_without_an_optimum_is_measured_by_its_gradient_and_starts_where_it_says():
+    problem = siag.problems.Network.random(n=2, p=2, m=3, classes=2, hidden=2)
+    spec = Spec(problem=problem, step=STEP, until=5).validate(serving=True)
+    assert spec.w0.tolist() == problem.start.tolist()
+    assert spec.measure(spec.w0) == pytest.approx(np.square(problem.full_gradient(spec.w0)).sum())
+    assert spec.about["measure"] == "‖∇F(wᵗ)‖²"
+    bare = pickle.loads(pickle.dumps(spec.without_data()))
+    assert (bare.about, bare.measure(spec.w0)) == (spec.about, spec.measure(spec.w0))
+    unknown = siag.problems.FromFunction(lambda i, w: w, n=2, d=3)
+    dark = Spec(problem=unknown, step=STEP, until=5).validate()
+    assert dark.measure is None
+    assert "measure" not in dark.about
+
+
 @pytest.mark.parametrize("given", [{"problem": PROBLEM, "step": STEP, "until": 5}, STREAMS], ids=["problem", "streams"])
 def test_to_validate_twice_is_to_validate_once(given):
     once = Spec(**given).validate()

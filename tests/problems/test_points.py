@@ -11,7 +11,7 @@ import siag
 from siag.foundations.dispatch import compiled
 from siag.foundations.errors import BadInput
 from siag.foundations.rng import SAMPLES, blank, key, rewind
-from siag.problems import LogisticRegression, Ridge, exact, hessian, sample
+from siag.problems import LogisticRegression, NonconvexLogistic, Ridge, exact, hessian, sample
 from siag.problems.points import add_outer, add_point
 
 quick = settings(deadline=None, max_examples=30)
@@ -25,7 +25,9 @@ sizes = {
 }
 ridges = st.builds(Ridge.random, spread=st.floats(0, 3), tilt=st.floats(0, 1), condition=st.floats(1, 100), **sizes)
 problems = ridges | st.builds(LogisticRegression.random, heterogeneity=st.floats(0, 3), **sizes)
+anything = problems | st.builds(NonconvexLogistic.random, heterogeneity=st.floats(0, 3), **sizes)
 both = pytest.mark.parametrize("kind", [LogisticRegression, Ridge])
+all_three = pytest.mark.parametrize("kind", [LogisticRegression, NonconvexLogistic, Ridge])
 
 
 def points_of(problem, seed):
@@ -43,7 +45,7 @@ def slopes(function, w, h):
 
 
 @quick
-@given(problems, st.integers(0, 99))
+@given(anything, st.integers(0, 99))
 def test_the_gradient_is_the_slope_of_the_objective(problem, seed):
     for w in points_of(problem, seed):
         found, expected = whole(problem.gradient, problem, w), slopes(problem.objective, w, 1e-5)
@@ -51,7 +53,7 @@ def test_the_gradient_is_the_slope_of_the_objective(problem, seed):
 
 
 @quick
-@given(problems, st.integers(0, 99))
+@given(anything, st.integers(0, 99))
 def test_the_hessian_is_the_slope_of_the_gradient_and_symmetric(problem, seed):
     for w in points_of(problem, seed):
         for i in range(problem.n):
@@ -73,13 +75,13 @@ def test_no_curvature_exceeds_the_workers_smoothness_nor_falls_below_mu(problem,
 
 
 @quick
-@given(problems)
+@given(anything)
 def test_the_smoothness_of_every_worker_is_attained_at_zero(problem):
     for i, most in enumerate(problem.smoothness):
         assert np.linalg.eigvalsh(problem.hessian(i, np.zeros(problem.d)))[-1] == pytest.approx(most, rel=1e-9)
 
 
-@both
+@all_three
 def test_a_sample_is_unbiased(kind):
     problem = kind.random(n=2, d=3, m=6, batch=2, regularization=0.3, seed=1)
     w, count = np.array([0.5, -1.0, 0.3]), 8000
@@ -98,7 +100,7 @@ def fill(oracle, rng, w, one, mean, curvature):
     hessian(oracle, 1, w, curvature)
 
 
-@both
+@all_three
 def test_compiled_derivatives_equal_plain_ones_bit_for_bit(kind):
     problem = kind.random(n=3, d=4, m=5, batch=2, regularization=0.3, seed=1)
     w, results = np.array([0.5, -1.0, 0.3, 2.0]), []

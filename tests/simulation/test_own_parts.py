@@ -37,6 +37,7 @@ class Wrong(Bowl):
         object.__setattr__(self, "facts", {"optimum": optimum, "n": 3, "d": 2} | facts)
 
     optimum = property(lambda self: self.facts["optimum"])
+    start = property(lambda self: self.facts.get("start", np.zeros(2)))
     n = property(lambda self: self.facts["n"])
     d = property(lambda self: self.facts["d"])
 
@@ -45,7 +46,7 @@ class Wrong(Bowl):
     ("problem", "words"),
     [
         (Wrong(np.zeros(3)), "problem.optimum = .* shape"),
-        (Wrong(None), "problem.optimum = None"),
+        (Wrong(None, start=np.zeros(3)), "problem.start = .* shape"),
         (Wrong(np.zeros((1, 2))), "problem.optimum = .* shape"),
         (Wrong(np.array([np.nan, 0.0])), "problem.optimum = .* NaN"),
         (Wrong(np.zeros(2), n=0), "problem.n = 0"),
@@ -53,7 +54,7 @@ class Wrong(Bowl):
         (Wrong(np.zeros(2), d=0), "problem.d = 0"),
     ],
 )
-def test_a_problem_of_the_users_own_must_have_a_size_and_an_optimum_that_fits(problem, words):
+def test_a_problem_of_the_users_own_must_have_a_size_and_points_that_fit(problem, words):
     with pytest.raises(siag.BadInput, match=words):
         siag.simulate(problem, METHOD, ACTIVITY, STEP, iterations=5)
 

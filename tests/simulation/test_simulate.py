@@ -47,7 +47,7 @@ def test_read_only_arrays_need_no_machine_code_of_their_own():
     t = points(10, 3)
     t.setflags(write=False)  # as in the second combination of a sweep
     job = Job(PROBLEM, siag.methods.SIAG(), UNIFORM, STEP, 10, 5, np.zeros(PROBLEM.d), False)
-    track, _, _ = job.repeat(0, t, Watch(10, lambda _: None))
+    track = job.repeat(0, t, Watch(10, lambda _: None)).track
     assert not PROBLEM.optimum.flags.writeable
     assert all(array.flags.writeable for array in track if isinstance(array, np.ndarray))
 

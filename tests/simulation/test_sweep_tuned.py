@@ -101,6 +101,8 @@ class Unknown(siag.problems.LeastSquares):
     def constants(self):
         return siag.problems.Problem.constants(self)
 
+    smoothness = siag.problems.Problem.smoothness
+
 
 def test_a_problem_that_does_not_know_its_constants_needs_something_to_begin_from():
     own = Unknown(PROBLEM.centers, PROBLEM.p, PROBLEM.noise)

@@ -118,9 +118,9 @@ def work(
     """
     from siag.experiments.config import problem_named
     from siag.experiments.references import reference
+    from siag.foundations.last_words import last_words
     from siag.live.protocol.worker import GaveUp
     from siag.live.spec import renamed
-    from siag.live.task import last_words
     from siag.runtimes import work as run_worker
 
     if given["name"] == "":

@@ -47,7 +47,7 @@ from siag.experiments.written import Makers, made
 from siag.foundations import check
 from siag.foundations.errors import BadFile, BadInput, Missing
 from siag.methods import Method, check_fit, step_of
-from siag.problems import LeastSquares, LogisticRegression, Problem, Ridge
+from siag.problems import LeastSquares, LogisticRegression, Network, NonconvexLogistic, Problem, Ridge
 from siag.simulation import MOST, Run, Sweep, Tuned, simulate, sweep
 from siag.steps import Constant, DelayAdaptive, Harmonic, Step, Switched, theorem
 
@@ -58,6 +58,8 @@ KINDS: dict[str, dict[str, Callable[..., Any]]] = {
     "problem": {
         "LeastSquares": LeastSquares.random,
         "LogisticRegression": LogisticRegression.random,
+        "Network": Network.random,
+        "NonconvexLogistic": NonconvexLogistic.random,
         "Ridge": Ridge.random,
     },
     "method": {**METHODS},

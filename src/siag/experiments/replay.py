@@ -6,6 +6,8 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from siag.activity import Trace
 from siag.experiments.config import BASES, written
 from siag.foundations import check
@@ -61,7 +63,7 @@ def replay(
         iterations=tape.length,
         seed=_seed(tape.about, trace) if seed is None else seed,
         record=record,
-        w0=_start(tape.about, trace) if w0 is None else w0,
+        w0=_start(tape.about, trace, parts["problem"].d) if w0 is None else w0,
         compiled=compiled,
     )
 
@@ -77,11 +79,11 @@ def _seed(about: Mapping[str, Any], trace: str | os.PathLike[str]) -> int:
         raise BadFile(f"{os.fspath(trace)}: {error}") from None
 
 
-def _start(about: Mapping[str, Any], trace: str | os.PathLike[str]) -> Floats | None:
-    """w⁰; `None` for 0."""
+def _start(about: Mapping[str, Any], trace: str | os.PathLike[str], d: int) -> Floats:
+    """(d,) w⁰."""
     w0 = about.get("w0", "0")
     if w0 == "0":
-        return None
+        return np.zeros(d)
     if w0 == "not kept":
         raise BadFile(f"{os.fspath(trace)}: it did not start from 0, and where it did was too long to keep")
     try:

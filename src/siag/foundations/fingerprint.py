@@ -40,7 +40,7 @@ def fingerprint(function: types.FunctionType, kinds: Iterable[type], options: st
             digest.update(_constant((item.__defaults__, tuple(sorted((item.__kwdefaults__ or {}).items())))))
             queue.extend(_named(item))
         elif (plain := _inner(item)) is not None:
-            queue.append(plain)
+            queue.extend((plain, item.lowered) if hasattr(item, "lowered") else (plain,))
         elif isinstance(meanings := getattr(item, "meanings", None), dict):
             known = [k for k, kind in enumerate(kinds) if kind in meanings]
             digest.update(f"for {known};".encode())  # whose it is decides who is asked

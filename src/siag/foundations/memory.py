@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -13,15 +13,18 @@ from siag.foundations.errors import Unsuitable
 GIB = 2.0**30
 
 
-def size(records: Iterable[Any]) -> int:
-    """The bytes of all arrays in some `NamedTuple`s, nested ones included."""
-    total = 0
+def arrays_within(records: Iterable[Any]) -> Iterator[np.ndarray[Any, Any]]:
+    """All arrays in some `NamedTuple`s, nested ones included."""
     for value in records:
         if isinstance(value, np.ndarray):
-            total += value.nbytes
+            yield value
         elif isinstance(value, tuple):
-            total += size(value)
-    return total
+            yield from arrays_within(value)
+
+
+def size(records: Iterable[Any]) -> int:
+    """The bytes of all arrays in some `NamedTuple`s, nested ones included."""
+    return sum(array.nbytes for array in arrays_within(records))
 
 
 def available() -> int | None:

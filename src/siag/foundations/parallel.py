@@ -45,6 +45,10 @@ class Watch:
         """End all tasks at their next report."""
         self._stop.set()
 
+    def stopped(self) -> bool:
+        """Whether tasks are to end."""
+        return self._stop.is_set()
+
 
 def cores() -> int:
     """How many cores this process may use."""
@@ -59,12 +63,16 @@ def run_all(
     threads: int | None,
     progress: Progress,
     title: str,
+    apart: bool = False,
 ) -> list[T]:
-    """`[task(0), …, task(count − 1)]`, each of which reports `work` in all to its watch."""
+    """`[task(0), …, task(count − 1)]`, each of which reports `work` in all to its watch.
+
+    With `apart` no task runs in the main thread, where signals interrupt it.
+    """
     threads = min(cores(), count) if threads is None else min(check.integer("threads", threads), count)
     with _shown(progress, title) as show:
         watch = Watch(count * work, show)
-        if threads == 1:
+        if threads == 1 and not (apart and threading.current_thread() is threading.main_thread()):
             return [task(index, watch) for index in range(count)]
         with ThreadPoolExecutor(threads, "siag-pool") as pool:
             futures: list[Future[T]] = []

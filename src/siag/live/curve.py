@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from siag.foundations.errors import SiagError
+from siag.foundations.last_words import last_words
 from siag.foundations.schedule import points
 from siag.foundations.types import Floats
-from siag.live.task import last_words
 from siag.live.until import Until
 from siag.server.parameter_server import ParameterServer
 from siag.simulation import Run

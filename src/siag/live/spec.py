@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, is_dataclass, replace
+from functools import partial
 from typing import Annotated, Any, cast
 
 import numpy as np
@@ -24,7 +25,7 @@ from siag.problems import Problem
 from siag.server.guard import Guard
 from siag.server.members import DROP, Departed
 from siag.server.parameter_server import STEP_AT_ONCE
-from siag.simulation.metrics import check_evaluate
+from siag.simulation.metrics import WORDS, check_evaluate, known_of, measured_of
 from siag.steps import Step
 from siag.storage.urls import is_url
 
@@ -106,8 +107,19 @@ class Spec:
 
     @property
     def measure(self) -> Callable[[Floats], float] | None:
-        """What is recorded of w: the loss; for a problem ‖w − w*‖² by default."""
-        return distance_from(self.problem.optimum) if self.loss is None and self.problem is not None else self.loss
+        """What is recorded of w: the loss; for a problem by default ‖w − w*‖², or ‖∇F‖², or F, as far as it knows."""
+        problem = self.problem
+        if self.loss is not None or problem is None:
+            return self.loss
+        if problem.optimum is not None:
+            return distance_from(problem.optimum)
+        return partial(measured_of, problem, self._judge) if self._judge else None
+
+    @property
+    def _judge(self) -> str:
+        """What w is judged by where no optimum is known."""
+        known = [] if self.problem is None or self.problem.optimum is not None else known_of(self.problem)
+        return known[0] if known else ""
 
     @property
     def about(self) -> dict[str, Any]:
@@ -116,7 +128,8 @@ class Spec:
             return self.described[0]
         about = self._fixed | self._start_in_words | {"workers": self.n}
         about["activity"] = f"live, {self.n} worker{'s' * (self.n > 1)}"
-        return about if self.loss is None else about | {"measure": "loss"}
+        measure = WORDS.get(self._judge) if self.loss is None else "loss"
+        return about if measure is None else about | {"measure": measure}
 
     @property
     def _start_in_words(self) -> dict[str, Any]:
@@ -240,7 +253,7 @@ class Spec:
         if w0 is None:
             if problem is None:
                 raise Missing("w0", "give the model's first parameters, an array of d numbers, or a problem")
-            return np.zeros(problem.d)
+            return check.floats("problem.start", problem.start, (problem.d,))
         return check.floats("w0", w0, (None if problem is None else problem.d,))
 
     def _names(self, serving: bool) -> list[str]:

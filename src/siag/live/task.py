@@ -5,9 +5,7 @@ from __future__ import annotations
 import math
 import os
 import pickle
-import sysconfig
 import time
-import traceback
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -15,8 +13,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from siag.activity import Everyone
+from siag.foundations.callback import callback_of
 from siag.foundations.dispatch import compiled, interpreted
-from siag.foundations.errors import BadInput, SiagError, Unsuitable, shorten
+from siag.foundations.errors import BadInput, SiagError, Unsuitable
+from siag.foundations.returned import write_checked
 from siag.foundations.rng import SAMPLES, blank, key, rewind
 from siag.foundations.types import Floats, Record, Rng
 from siag.methods import Exact, Method, Streaming, compute, forget, needs, told, try_out
@@ -30,9 +30,6 @@ Gradient = Callable[[Floats, Any], Any]
 """gradient(w, sample): (d,) numbers, the stochastic gradient of the worker's objective at w; or (loss, gradient)."""
 
 
-OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
-OTHERS = ("<frozen", *(sysconfig.get_path(name) + os.sep for name in ("stdlib", "purelib", "platlib")))
-LONGEST = 300  # characters of an error's text
 UNKNOWN = math.nan  # a loss that was not told
 FLOAT = np.dtype(np.float64)
 EMPTY = "its stream ended without a sample; give it some, or leave this worker out"
@@ -108,37 +105,6 @@ def last_given(oracle: Given, rng: Rng, i: int, w: Floats, out: Floats) -> None:
     w = w.view()
     w.setflags(write=False)
     write_checked(oracle.gradient(w, oracle.last()), out)
-
-
-def write_checked(found: Any, out: Floats) -> float | None:
-    """Write the gradient that a user's function has returned to `out`, if it is one; the loss, if that came with it."""
-    if type(found) is np.ndarray and found.dtype == np.float64 and found.shape == out.shape:
-        out[:] = found
-        return None
-    if isinstance(found, tuple) and len(found) == 2 and math.prod(np.shape(found[1])) == out.size:
-        write_checked(found[1], out)
-        return _checked_loss(found[0])
-    try:
-        array = np.asarray(found)
-        if found is None or array.dtype.kind not in "fiubO":  # O: numbers of a user's own kind
-            raise TypeError
-        out[:] = array.reshape(out.shape)
-    except (TypeError, ValueError):
-        kind = "" if found is None else f" ({type(found).__name__})"
-        raise SiagError(f"gradient returned {shorten(found)}{kind}; it must return {out.size} real numbers") from None
-    return None
-
-
-def _checked_loss(loss: Any) -> float:
-    """The loss that came with a gradient."""
-    try:
-        array = np.asarray(loss)
-        if array.size != 1 or array.dtype.kind not in "fiubO":
-            raise TypeError
-        return float(array.reshape(()))
-    except (TypeError, ValueError):
-        said = f"gradient returned (loss, gradient) with the loss {shorten(loss)}"
-        raise SiagError(f"{said}; it must be one real number, such as the mean over the batch") from None
 
 
 def check_stream(parameter: str, stream: Any) -> None:
@@ -281,7 +247,9 @@ class FromProblem(Task):
         check_method(self._method, self._problem, self._w0, n)
         super().begin(row, n, d, samples)
         self._oracle, self._key = self._problem.oracle(), key(self._seed, 0, SAMPLES)
-        if samples == 0 and not self._memory:  # have the machine code before w is read
+        called = callback_of(self._oracle) is not None  # by Python alone, since Ctrl-C comes to this thread
+        self._draw = draw.plain if called else draw
+        if samples == 0 and not self._memory and not called:  # have the machine code before w is read
             draw(self._memory, self._oracle, self._rng, self._key, row, 0, 0, _read_only(d), np.empty(d))
 
     def compute(self, w: Floats, out: Floats) -> bool:
@@ -290,7 +258,7 @@ class FromProblem(Task):
             time.sleep(self._pause)
         self._drawn += 1
         which = self._row, self._drawn - 1, self.version
-        return draw(self._memory, self._oracle, self._rng, self._key, *which, w, out)
+        return self._draw(self._memory, self._oracle, self._rng, self._key, *which, w, out)
 
 
 @dataclass(frozen=True)
@@ -329,23 +297,3 @@ def _read_only(size: int) -> Floats:
     w = np.zeros(size)
     w.setflags(write=False)
     return w
-
-
-def last_words(error: BaseException) -> str:
-    """An error in one line, with the place in the user's code."""
-    try:
-        text = " ".join(str(error).split())
-    except Exception:  # it is a user's class
-        text = ""
-    if isinstance(error, SiagError):
-        return _printable(text)
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith(OURS)]
-    theirs = [frame for frame in frames if not frame.filename.startswith(OTHERS)] or frames
-    place = f" ({os.path.basename(theirs[-1].filename)}, line {theirs[-1].lineno})" if theirs else ""
-    return f"{type(error).__name__}{': ' if text else ''}{_printable(text)}{place}"
-
-
-def _printable(text: str) -> str:
-    """Short enough to be sent, and nothing in it that cannot be."""
-    text = text.replace("\0", "?").encode(errors="replace").decode()
-    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"

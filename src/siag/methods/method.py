@@ -111,12 +111,12 @@ class Method(ABC):
 
     def suit(self, problem: Problem, activity: Activity) -> None:
         """Raise `Unsuitable`, naming what would work, where the method cannot run."""
-        memory = self.recruit(problem.optimum, problem.n)
-        if needs(memory, Exact) and not exact.knows(type(problem.oracle())):
+        memory, oracle = self.recruit(problem.start, problem.n), type(problem.oracle())
+        if needs(memory, Exact) and not exact.knows(oracle):
             remedy = "gradients='sample'" if hasattr(self, "gradients") else "SIAG"
             raise Unsuitable(
                 f"{type(self).__name__} needs exact gradients, which {type(problem).__name__} does not offer; "
-                f"use {remedy}, or give `exact` a meaning for {type(problem.oracle()).__name__}"
+                f"use {remedy}, or {problem.no_exact or f'give `exact` a meaning for {oracle.__name__}'}"
             )
 
 

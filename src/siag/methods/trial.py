@@ -77,12 +77,13 @@ def check_parts(method: Method, w0: Floats, state: Record, memory: Record) -> No
     advance.meaning(type(state))
 
 
-def try_problem(problem: Problem, memory: Record) -> None:
+def try_problem(problem: Problem, memory: Record, measured: bool = False) -> None:
     """Draw a few gradients of a problem that is not the package's own as plain Python, unless that was done before.
 
     Args:
         problem: the problem.
         memory: the workers', which says whether exact gradients are needed.
+        measured: whether they are needed anyway, for ‖∇F‖².
 
     Raises:
         SiagError: one of its functions reads or writes beyond an array; the message names it, the file and the line.
@@ -92,11 +93,11 @@ def try_problem(problem: Problem, memory: Record) -> None:
     oracle, n, d = problem.oracle(), problem.n, problem.d
     if is_interpreted(oracle):
         return
-    precise = exact.knows(type(oracle)) and needs(memory, Exact)
+    precise = exact.knows(type(oracle)) and (measured or needs(memory, Exact))
     mark = (type(problem), structure_of((oracle,)), precise)
     if mark in _tried:
         return
-    rng, w = generator(), np.array(problem.optimum, np.float64)
+    rng, w = generator(), np.array(problem.start, np.float64)
 
     def draw() -> None:
         for i in sorted({0, n - 1}):

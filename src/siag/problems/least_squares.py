@@ -91,6 +91,20 @@ class LeastSquares(Problem):
         spread = ((check.floats("w", w, (self.d,)) - self.centers) ** 2).sum(axis=1)
         return np.asarray(self.p * (self.d + 1) * spread + self.noise**2 * self.p * self.d)
 
+    @cached_property
+    def _spread(self) -> float:
+        """The mean of ‖w* − w_i*‖²."""
+        return float(((self.optimum - self.centers) ** 2).sum(axis=1).mean())
+
+    def objective(self, w: Floats) -> float:
+        """F(w) = (p/2) (‖w − w*‖² + (1/n) Σ ‖w* − w_i*‖² + σ²)."""
+        away = float(((check.floats("w", w, (self.d,)) - self.optimum) ** 2).sum())
+        return 0.5 * self.p * (away + self._spread + self.noise**2)
+
+    def full_gradient(self, w: Floats) -> Floats:
+        """(d,) ∇F(w) = p (w − w*)."""
+        return np.asarray(self.p * (check.floats("w", w, (self.d,)) - self.optimum))
+
     def constants(self) -> Constants:
         """μ = L = p, and the smallest σ² there is.
 

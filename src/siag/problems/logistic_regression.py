@@ -48,8 +48,7 @@ class LogisticRegression(Pointwise):
 
     def __post_init__(self) -> None:
         self._check(above=0)
-        if not np.isin(self.labels, (-1.0, 1.0)).all():
-            raise BadInput("labels", self.labels, "an array of −1 and 1", "map 0 to −1 if they are 0 and 1")
+        check_labels(self.labels)
 
     @classmethod
     def random(
@@ -74,17 +73,11 @@ class LogisticRegression(Pointwise):
             batch: points per stochastic gradient.
             seed: of the draw.
         """
-        n, d, m = check.integer("n", n), check.integer("d", d), check.integer("m", m)
-        spread = check.real("heterogeneity", heterogeneity, low=0, high=1e6)
-        draw = np.random.default_rng(check.seed(seed))
-        common = draw.standard_normal(d)
-        own = spread * draw.standard_normal((2, n, 1, d))
-        features = own[0] + draw.standard_normal((n, m, d))
-        odds = (features * (common + own[1])).sum(axis=2)
-        labels = np.where(draw.logistic(size=(n, m)) < odds, 1.0, -1.0)
+        features, labels = labelled_points(n, d, m, heterogeneity, seed)
         made = cls(features, labels, regularization, batch)
-        settings = f"n={n}, d={d}, m={m}, heterogeneity={spread}, regularization={regularization}, batch={batch}"
-        object.__setattr__(made, "origin", f"LogisticRegression.random({settings}, seed={seed})")
+        drawn = f"n={n}, d={d}, m={m}, heterogeneity={float(heterogeneity)}"
+        settings = f"{drawn}, regularization={regularization}, batch={batch}, seed={seed}"
+        object.__setattr__(made, "origin", f"LogisticRegression.random({settings})")
         return made
 
     @cached_property
@@ -127,6 +120,24 @@ class LogisticRegression(Pointwise):
         each = (noise_constant(x, slope) for x, slope in zip(self.features, slopes, strict=True))
         sigma2 = max(each) / self.batch if self.m > 1 else 0.0
         return Constants(self.regularization, float(self.smoothness.max()), sigma2)
+
+
+def labelled_points(n: int, d: int, m: int, heterogeneity: float, seed: int) -> tuple[Floats, Floats]:
+    """(n, m, d) points and (n, m) labels, the arguments being those of `LogisticRegression.random`."""
+    n, d, m = check.integer("n", n), check.integer("d", d), check.integer("m", m)
+    spread = check.real("heterogeneity", heterogeneity, low=0, high=1e6)
+    draw = np.random.default_rng(check.seed(seed))
+    common = draw.standard_normal(d)
+    own = spread * draw.standard_normal((2, n, 1, d))
+    features = own[0] + draw.standard_normal((n, m, d))
+    odds = (features * (common + own[1])).sum(axis=2)
+    return features, np.where(draw.logistic(size=(n, m)) < odds, 1.0, -1.0)
+
+
+def check_labels(labels: Floats) -> None:
+    """Refuse labels of other classes than −1 and 1."""
+    if not np.isin(labels, (-1.0, 1.0)).all():
+        raise BadInput("labels", labels, "an array of −1 and 1", "map 0 to −1 if they are 0 and 1")
 
 
 def noise_constant(x: Floats, slope: Floats) -> float:

@@ -1,4 +1,4 @@
-"""Problems on m points per worker, each with a loss of x·w: all that LogisticRegression and Ridge have in common."""
+"""Problems on m points per worker, each with a loss of x·w: what logistic and ridge regression have in common."""
 
 from __future__ import annotations
 
@@ -14,14 +14,21 @@ from siag.foundations.types import Floats, Record, Rng
 from siag.problems.problem import Problem, exact, hessian, sample
 
 
+class Square(NamedTuple):
+    """The penalty x²/2, per coordinate."""
+
+
 class Pointwise(Problem):
-    """F_i(w) = (1/m) Σ_k ℓ(x_ik·w, y_ik) + (λ/2) ‖w‖²; a stochastic gradient takes `batch` of the m points.
+    """F_i(w) = (1/m) Σ_k ℓ(x_ik·w, y_ik) + λ Σ_j r(w_j); a stochastic gradient takes `batch` of the m points.
 
     A subclass is a frozen dataclass with the fields below and one for the y_ik, and names its loss ℓ: an empty
-    `NamedTuple` for which `slope` and `bend` have a meaning.
+    `NamedTuple` for which `slope` and `bend` have a meaning. Its penalty r is another, x²/2 by default, for which
+    `pull` and `stiffness` have one.
     """
 
     LOSS: ClassVar[Record]
+    PENALTY: ClassVar[Record] = Square()
+    STIFFEST: ClassVar[float] = 1.0  # the largest second derivative of r
     VALUES: ClassVar[str]  # the name of the field that holds the y_ik, (n, m)
     CURVATURE: ClassVar[float]  # the largest second derivative of ℓ
 
@@ -52,9 +59,9 @@ class Pointwise(Problem):
 
     @property
     def smoothness(self) -> Floats:
-        """(n,) L_i = λ + c ‖X_i‖²/m, with ‖X_i‖ the spectral norm and c the largest second derivative of the loss."""
+        """(n,) L_i = λ r″ + ℓ″ ‖X_i‖²/m, with ‖X_i‖ the spectral norm and the largest second derivatives."""
         norms = np.array([np.linalg.norm(points, 2) for points in self.features])
-        return np.asarray(self.regularization + self.CURVATURE * norms**2 / self.m)
+        return np.asarray(self.STIFFEST * self.regularization + self.CURVATURE * norms**2 / self.m)
 
     def by_sample(self) -> Self:
         """The same F as a finite sum: n·m workers with one point each, the table by sample of SAG and SAGA.
@@ -70,7 +77,8 @@ class Pointwise(Problem):
 
     def oracle(self) -> Record:
         """The arrays the gradients are made from."""
-        return Points(self.LOSS, self.features, getattr(self, self.VALUES), self.regularization, self.batch)
+        values = getattr(self, self.VALUES)
+        return Points(self.LOSS, self.PENALTY, self.features, values, self.regularization, self.batch)
 
     def __repr__(self) -> str:
         """How it was drawn, or what it is."""
@@ -90,6 +98,7 @@ class Points(NamedTuple):
     """Points with a loss, per worker."""
 
     loss: Record
+    penalty: Record
     features: Floats  # (n, m, d)
     values: Floats  # (n, m)
     regularization: float
@@ -108,6 +117,30 @@ def bend(loss: Record, u: float, y: float) -> float:
     return 0.0
 
 
+@verb
+def pull(penalty: Record, x: float) -> float:
+    """r′(x)."""
+    return 0.0
+
+
+@verb
+def stiffness(penalty: Record, x: float) -> float:
+    """r″(x)."""
+    return 0.0
+
+
+@pull.when(Square)
+def pull_square(penalty: Square, x: float) -> float:
+    """x."""
+    return x
+
+
+@stiffness.when(Square)
+def stiffness_square(penalty: Square, x: float) -> float:
+    """1."""
+    return 1.0
+
+
 @compiled
 def along(x: Floats, w: Floats) -> float:
     """x·w."""
@@ -121,9 +154,9 @@ def along(x: Floats, w: Floats) -> float:
 def add_point(oracle: Points, i: int, k: int, share: float, w: Floats, out: Floats) -> None:
     """Add `share` of the loss's gradient at worker i's point k."""
     x = oracle.features[i, k]
-    pull = share * slope(oracle.loss, along(x, w), oracle.values[i, k])
+    weight = share * slope(oracle.loss, along(x, w), oracle.values[i, k])
     for j in range(w.size):
-        out[j] += pull * x[j]
+        out[j] += weight * x[j]
 
 
 @compiled
@@ -140,7 +173,7 @@ def add_outer(oracle: Points, i: int, k: int, share: float, w: Floats, out: Floa
 def sample_points(oracle: Points, rng: Rng, i: int, w: Floats, out: Floats) -> None:
     """The mean over `batch` of the worker's points, drawn with replacement."""
     for j in range(w.size):
-        out[j] = oracle.regularization * w[j]
+        out[j] = oracle.regularization * pull(oracle.penalty, w[j])
     for _ in range(oracle.batch):
         add_point(oracle, i, below(rng, oracle.values.shape[1]), 1.0 / oracle.batch, w, out)
 
@@ -150,17 +183,17 @@ def exact_points(oracle: Points, i: int, w: Floats, out: Floats) -> None:
     """The mean over all of the worker's points."""
     m = oracle.values.shape[1]
     for j in range(w.size):
-        out[j] = oracle.regularization * w[j]
+        out[j] = oracle.regularization * pull(oracle.penalty, w[j])
     for k in range(m):
         add_point(oracle, i, k, 1.0 / m, w, out)
 
 
 @hessian.when(Points)
 def hessian_points(oracle: Points, i: int, w: Floats, out: Floats) -> None:
-    """∇²F_i(w) = λI + (1/m) Σ_k ℓ″ x_ik x_ikᵀ."""
+    """∇²F_i(w) = λ diag(r″(w_j)) + (1/m) Σ_k ℓ″ x_ik x_ikᵀ."""
     m = oracle.values.shape[1]
     out[:] = 0.0
     for j in range(w.size):
-        out[j, j] = oracle.regularization
+        out[j, j] = oracle.regularization * stiffness(oracle.penalty, w[j])
     for k in range(m):
         add_outer(oracle, i, k, 1.0 / m, w, out)

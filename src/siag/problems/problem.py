@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -25,8 +25,11 @@ class Problem(ABC):
     """min F(w) over w in R^d, with F = (1/n) Σ F_i and F_i(w) = E f_i(w; ξ_i): worker i sees only samples of its own.
 
     To bring your own: subclass this, let `oracle` return a `NamedTuple` of arrays, and give `sample` a meaning for it
-    (and `exact`, if ∇F_i can be computed, and `hessian`, if ∇²F_i can). CONTRIBUTING.md shows it whole.
+    (and `exact`, if ∇F_i can be computed, and `hessian`, if ∇²F_i can). CONTRIBUTING.md shows it whole. `FromFunction`
+    makes one from a function that Numba need not understand.
     """
+
+    no_exact: ClassVar[str] = ""  # what a user does to have exact gradients, where it is not to write a meaning
 
     @property
     @abstractmethod
@@ -39,9 +42,17 @@ class Problem(ABC):
         """The dimension of w."""
 
     @property
-    @abstractmethod
-    def optimum(self) -> Floats:
-        """(d,) w*, or where that is not known the point from which errors are to be measured."""
+    def optimum(self) -> Floats | None:
+        """(d,) w*, from which errors are measured; `None` where it is not known, or where there is no such point.
+
+        A run on a problem without one is judged by ‖∇F‖², where `exact` is known, or by F.
+        """
+        return None
+
+    @property
+    def start(self) -> Floats:
+        """(d,) where runs begin that are not told where: 0, unless that is a bad place to begin."""
+        return np.zeros(self.d)
 
     @abstractmethod
     def oracle(self) -> Record:
@@ -65,6 +76,21 @@ class Problem(ABC):
         """(n,) the L_i: ∇F_i is L_i-Lipschitz. Where they are known."""
         raise Unsuitable(f"{type(self).__name__} does not know the L_i of its workers; give it a property smoothness")
 
+    @property
+    def has_objective(self) -> bool:
+        """Whether F can be computed."""
+        return type(self).objective is not Problem.objective
+
+    def objective(self, w: Floats) -> float:
+        """F(w), where it is known."""
+        raise Unsuitable(f"{type(self).__name__} does not know F; give it a method objective(w)")
+
+    def full_gradient(self, w: Floats) -> Floats:
+        """(d,) ∇F(w), exactly: the mean of the ∇F_i(w)."""
+        each, out = np.empty((2, self.d))
+        mean_gradient(self.oracle(), self.n, check.floats("w", w, (self.d,)), each, out)
+        return out
+
     def gradient(self, i: int, w: Floats) -> Floats:
         """(d,) ∇F_i(w), exactly."""
         out = np.empty(self.d)
@@ -80,6 +106,13 @@ class Problem(ABC):
         return out
 
 
+def optimum_of(problem: Problem) -> Floats:
+    """(d,) w*, for what cannot do without it."""
+    if problem.optimum is None:
+        raise Unsuitable(f"{type(problem).__name__} knows no optimum; give it a property optimum")
+    return problem.optimum
+
+
 @verb
 def sample(oracle: Record, rng: Rng, i: int, w: Floats, out: Floats) -> None:
     """Worker: draw ξ ~ D_i and write ∇f_i(w; ξ) to `out`. Must not write to w."""
@@ -88,6 +121,16 @@ def sample(oracle: Record, rng: Rng, i: int, w: Floats, out: Floats) -> None:
 @verb
 def exact(oracle: Record, i: int, w: Floats, out: Floats) -> None:
     """Worker: write ∇F_i(w) to `out`. Must not write to w."""
+
+
+@compiled
+def mean_gradient(oracle: Record, n: int, w: Floats, each: Floats, out: Floats) -> None:
+    """Write ∇F(w) = (1/n) Σ ∇F_i(w) to `out`."""
+    out[:] = 0.0
+    for i in range(n):
+        exact(oracle, i, w, each)
+        for j in range(w.size):
+            out[j] += each[j] / n
 
 
 @verb

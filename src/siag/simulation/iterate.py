@@ -35,14 +35,14 @@ class Views(NamedTuple):
 class Track(NamedTuple):
     """What is written down along the way."""
 
-    reference: Floats  # (d,) errors are measured from here
+    reference: Floats  # (d,) errors are measured from here; NaN if there is no such point
     t: Integers  # (points,) when to write, ascending
     error: Floats  # (points,)
     counts: Integers  # (3, points) gradients drawn, times w was read, reports sent
     time: Floats  # (points,) iterations, or simulated seconds
     tally: Integers  # (4,) the next point, and the counts so far
     limit: float  # a coordinate beyond this ends the run
-    kept: Floats  # (points, d) the results at these points, or (0, d) if nobody wants them
+    kept: Floats  # (room, d) the results at the last points; (0, d) if nobody wants them
 
 
 @compiled
@@ -58,8 +58,9 @@ def note(track: Track, w: Floats, time: float) -> None:
     for k in range(3):
         track.counts[k, point] = track.tally[DRAWN + k]
     if track.kept.shape[0] > 0:
+        row = point % track.kept.shape[0]
         for j in range(w.size):
-            track.kept[point, j] = w[j]
+            track.kept[row, j] = w[j]
     track.tally[CURSOR] += 1
 
 

@@ -1,4 +1,4 @@
-"""A user's own metrics: functions of w, each a number, or one number for each worker."""
+"""What is measured along a run: F and ‖∇F‖²; and a user's own metrics, each a number, or one for each worker."""
 
 from __future__ import annotations
 
@@ -9,8 +9,17 @@ import numpy as np
 
 from siag.foundations.errors import BadInput, SiagError, reason_of, shorten
 from siag.foundations.types import Floats
+from siag.problems import Problem, exact
 
 PROGRESSIVE = "progressive loss"  # the name of what workers tell with their gradients
+OBJECTIVE, STATIONARITY = "objective", "stationarity"  # the names of F and ‖∇F‖²
+LEAST = "least_stationarity"  # and of the least of the latter so far
+RESERVED = {
+    PROGRESSIVE: "that one is for what workers tell",
+    **dict.fromkeys((OBJECTIVE, STATIONARITY, LEAST), "runs have it already: objective=True"),
+}
+DISTANCE = "‖wᵗ − w*‖²"
+WORDS = {STATIONARITY: "‖∇F(wᵗ)‖²", OBJECTIVE: "F(wᵗ)", LEAST: "least ‖∇F(w)‖² so far"}
 Evaluate = Mapping[str, Callable[[Floats], Any]]
 
 
@@ -23,9 +32,25 @@ def check_evaluate(evaluate: Any) -> dict[str, Callable[[Floats], Any]]:
     )
     if not right:
         raise BadInput("evaluate", evaluate, "functions of w by name", 'write evaluate={"accuracy": accuracy}')
-    if PROGRESSIVE in evaluate:
-        raise BadInput("evaluate", PROGRESSIVE, "another name", "that one is for what workers tell")
+    for name in evaluate:
+        if name in RESERVED:
+            raise BadInput("evaluate", name, "another name", RESERVED[name])
     return dict(evaluate)
+
+
+def known_of(problem: Problem) -> list[str]:
+    """What can be measured of a problem at any w: ‖∇F‖² first, by which a run without an optimum is judged, and F."""
+    known = {STATIONARITY: exact.knows(type(problem.oracle())), OBJECTIVE: problem.has_objective}
+    return [name for name, there in known.items() if there]
+
+
+def measured_of(problem: Problem, name: str, w: Floats) -> float:
+    """F(w), or ‖∇F(w)‖²."""
+    with np.errstate(over="ignore", invalid="ignore"):  # a run on its way out of the range of numbers
+        if name == OBJECTIVE:
+            return problem.objective(w)
+        gradient = problem.full_gradient(w)
+        return float(gradient @ gradient)
 
 
 def checked_metric(name: str, value: Any) -> float | list[float]:

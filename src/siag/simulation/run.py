@@ -6,16 +6,17 @@ import json
 import os
 import zipfile
 import zlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from siag.foundations.errors import BadFile
+from siag.foundations.errors import BadFile, BadInput
 from siag.foundations.files import write_atomically
 from siag.foundations.frames import as_frame
 from siag.foundations.types import Floats, Integers
+from siag.simulation.metrics import DISTANCE, LEAST, OBJECTIVE, STATIONARITY, WORDS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
 FORMAT = "siag-run-1"
 UNREADABLE = (OSError, ValueError, KeyError, EOFError, TypeError, RuntimeError, zipfile.BadZipFile, zlib.error)
-DISTANCE = "‖wᵗ − w*‖²"
 ARRAYS = ("t", "error", "samples", "time", "w", "diverged", "reads", "uploads")
 METRIC = "metric: "  # before the names of metrics in a file
 ADDED = ("reads", "uploads")  # since the first version of the format: as many as samples, where they are missing
@@ -47,7 +47,7 @@ class Run:
         uploads: (repeats, points) reports sent so far; as many as `samples` if that is not given.
         metrics: (repeats, points), or (repeats, points, workers), of each of the user's own metrics (`evaluate`) by its
             name, and of a live run whose gradients tell their losses the "progressive loss": of samples that the model
-            had not learned from.
+            had not learned from. `objective` and `stationarity`, too, where they were measured.
     """
 
     t: Integers
@@ -93,9 +93,11 @@ class Run:
         if self.measure:
             first = next((value for value in self.mean if np.isfinite(value)), np.nan)
             rows[self.measure] = f"{self.mean[-1]:.4g}, from {first:.4g}"
-        rows |= {name: f"{_means(values)[-1]:.4g}" for name, values in self.metrics.items() if name != self.measure}
+        others = (name for name in self.metrics if self.measure not in (name, WORDS.get(name)))
+        rows |= {WORDS.get(name, name): f"{_means(self.metrics[name])[-1]:.4g}" for name in others}
         if (self.diverged >= 0).any():
-            rows["diverged"] = f"{np.count_nonzero(self.diverged >= 0)} of {self.repeats}"
+            cause = f": {self.about['cause']}" if "cause" in self.about else ""
+            rows["diverged"] = f"{np.count_nonzero(self.diverged >= 0)} of {self.repeats}{cause}"
         return rows | {f"warning {k}": text for k, text in enumerate(self.warnings, 1)}
 
     @property
@@ -107,6 +109,35 @@ class Run:
     def measure(self) -> str:
         """What `error` is: ‖wᵗ − w*‖², unless `about["measure"]` says otherwise; "" if there is none, but NaN only."""
         return str(self.about.get("measure", DISTANCE)) if np.isfinite(self.error).any() else ""
+
+    @property
+    def objective(self) -> Floats | None:
+        """(repeats, points) F(w^t), if it was measured."""
+        return self.metrics.get(OBJECTIVE)
+
+    @property
+    def stationarity(self) -> Floats | None:
+        """(repeats, points) ‖∇F(w^t)‖², if it was measured."""
+        return self.metrics.get(STATIONARITY)
+
+    @property
+    def least_stationarity(self) -> Floats | None:
+        """(repeats, points) the least ‖∇F(w)‖² at the points so far, if it was measured; NaN after a divergence."""
+        found = self.stationarity
+        return None if found is None else np.asarray(np.minimum.accumulate(found, axis=1))
+
+    def judged_by(self, name: str) -> Run:
+        """The same run with something else as its error, for `mean`, `standard_error` and `plot`.
+
+        Args:
+            name: "objective", "stationarity", "least_stationarity", or one of the user's own metrics.
+        """
+        curve = self.least_stationarity if name == LEAST else self.metrics.get(name)
+        if curve is None:
+            names = [*self.metrics, *([LEAST] if STATIONARITY in self.metrics else ())]
+            raise BadInput("name", name, f"one of {', '.join(names)}" if names else "left out: nothing was measured")
+        values = curve.mean(axis=2) if curve.ndim > 2 else curve
+        return replace(self, error=np.array(values), about=self.about | {"measure": WORDS.get(name, name)})
 
     @property
     def mean(self) -> Floats:
@@ -155,8 +186,10 @@ class Run:
         write_atomically(Path(path), lambda stream: np.savez_compressed(stream, about=np.array(about), **arrays))
 
     def table(self) -> dict[str, Floats | Integers]:
-        """The recorded curve as columns: t, mean error, standard error, and the mean of what was counted."""
+        """The recorded curve as columns: t, mean error, standard error, means of what was counted and measured."""
         own = {name: _means(values) for name, values in self.metrics.items()}
+        if self.least_stationarity is not None:
+            own[LEAST] = _means(self.least_stationarity)
         return {
             "t": self.t,
             "error": self.mean,

@@ -3,28 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias, cast
+from functools import cached_property
+from itertools import pairwise
+from typing import Any, NamedTuple, TypeAlias, cast
 
 import numpy as np
 
 from siag.activity import Activity, Timed, checked_sizes, unfold, waited
-from siag.activity.agenda import STEP
+from siag.activity.agenda import STEP, Events
 from siag.foundations import check
+from siag.foundations.callback import callback_of
+from siag.foundations.dispatch import plainly
 from siag.foundations.errors import DivergenceWarning, shorten, warn
 from siag.foundations.memory import check_fits, size
 from siag.foundations.overflow import LIMIT
 from siag.foundations.parallel import Progress, Watch, cores, run_all
 from siag.foundations.rng import SAMPLES, blank, key
-from siag.foundations.schedule import points
+from siag.foundations.schedule import Schedule, points
 from siag.foundations.types import Floats, Integers, Record
 from siag.foundations.version import __version__
 from siag.methods import Method, answer, check_fit, check_parts, shown, step_of, try_method, try_problem
 from siag.problems import Problem, sample
+from siag.problems.from_function import why_diverged
 from siag.simulation.aged import aged_events, aged_schedule
 from siag.simulation.in_flight import Flight, follow_events
 from siag.simulation.iterate import CURSOR, DRAWN, Draws, Track, Views, iterate, note
-from siag.simulation.metrics import Evaluate, check_evaluate, evaluated
+from siag.simulation.metrics import (
+    STATIONARITY,
+    WORDS,
+    Evaluate,
+    check_evaluate,
+    evaluated,
+    known_of,
+    measured_of,
+)
 from siag.simulation.run import Run
 from siag.steps import Step, shifted
 
@@ -32,6 +46,8 @@ Parts: TypeAlias = tuple[Record, Record, Record, Views]
 """The oracle, the workers' memory, the server's state and what others see of it, of one repeat."""
 
 EXPLODED = 1e6  # times the error of the start: a run that ends above it has diverged
+CALL = 10**4  # numbers that are touched in the time of a call of Python, so that Ctrl-C and progress stay prompt
+ROOM = 1 << 22  # numbers of results that are kept until F and ‖∇F‖² are measured there
 MOST = 10**6  # repeats, and points of a curve: beyond this the result itself is too large to hold
 
 
@@ -50,6 +66,7 @@ def simulate(
     progress: Progress = False,
     compiled: bool = True,
     evaluate: Evaluate | None = None,
+    objective: bool | None = None,
 ) -> Run:
     """Run a method on a problem along an activity, `repeats` times.
 
@@ -66,15 +83,19 @@ def simulate(
         seed: of all randomness of the runs (a problem drawn at random has a seed of its own).
         record: how many points of the error curve to keep, spaced evenly on a logarithmic axis; of 50 or more, half of
             them over the last nine tenths.
-        w0: (d,) where to start; 0 by default.
+        w0: (d,) where to start; the problem's own `start` by default, which is 0 for most.
         threads: how many to use; all cores by default.
         progress: `True` shows a bar; a function is called with the fraction done.
         compiled: `False` runs the very same functions as plain Python: slow, easy to step through, needed for
             a problem or method that Numba cannot compile.
         evaluate: metrics of your own by name, functions of w, measured at the recorded points: `run.metrics`.
+        objective: whether to measure F and ‖∇F‖² at the recorded points, as far as the problem knows them:
+            `run.objective`, `run.stationarity`. Each costs a look at all data of all workers. By default only where no
+            optimum is known.
 
     Returns:
-        The run. If a repeat diverges a `DivergenceWarning` says when, and the run keeps what there is.
+        The run; its error is ‖w − w*‖², where no optimum is known ‖∇F(w)‖², or else F(w); `run.measure` says which. If
+        a repeat diverges a `DivergenceWarning` says when, and the run keeps what there is.
 
     Example:
         >>> import siag
@@ -87,9 +108,10 @@ def simulate(
     iterations, repeats = check.integer("iterations", iterations), check.integer("repeats", repeats, high=MOST)
     step = step_of(method, step)
     check_fit(problem, method, activity, step, iterations)
-    start = np.zeros(problem.d) if w0 is None else check.floats("w0", w0, (problem.d,))
+    start = start_of(problem) if w0 is None else check.floats("w0", w0, (problem.d,))
     fast, metrics = check.truth("compiled", compiled), check_evaluate(evaluate)
-    job = Job(problem, method, activity, step, iterations, check.seed(seed), start, fast, metrics)
+    measured = None if objective is None else check.truth("objective", objective)
+    job = Job(problem, method, activity, step, iterations, check.seed(seed), start, fast, metrics, measured)
     threads = min(cores(), repeats) if threads is None else check.integer("threads", threads)
     job.check(min(threads, repeats))
     t = points(iterations, check.integer("record", record, high=MOST))
@@ -100,26 +122,46 @@ def simulate(
         threads=threads,
         progress=progress,
         title="simulating",
+        apart=job.calls_python,
     )
     run = assemble(job, t, results)
     _warn(run, job)
     return run
 
 
-def assemble(job: Job, t: Integers, results: Sequence[tuple[Track, Floats, int]]) -> Run:
+def start_of(problem: Problem) -> Floats:
+    """(d,) where runs on a problem begin."""
+    return check.floats("problem.start", problem.start, (problem.d,))
+
+
+class Outcome(NamedTuple):
+    """What one repeat has shown."""
+
+    track: Track
+    w: Floats  # (d,) the result
+    diverged: int  # at which iteration, or −1
+    cause: str  # of that, if it is known
+    measured: dict[str, Floats]  # (points,) of F and ‖∇F‖², as far as they were measured
+
+
+def assemble(job: Job, t: Integers, results: Sequence[Outcome]) -> Run:
     """The repeats of a job as one run."""
-    metrics = [evaluated(job.evaluate, track.kept) for track, _, _ in results]
+    own = [evaluated(job.evaluate, each.track.kept) | each.measured for each in results]
+    metrics = {name: np.stack([found[name] for found in own]) for name in own[0]}
+    tracks = [each.track for each in results]
+    judge, causes = job.judge, [each.cause for each in results if each.cause]
+    about = job.about() | {"repeats": len(results)} | ({"cause": causes[0]} if causes else {})
     return Run(
         t,
-        np.stack([track.error for track, _, _ in results]),
-        np.stack([track.counts[0] for track, _, _ in results]),
-        np.stack([track.time for track, _, _ in results]),
-        np.stack([w for _, w, _ in results]),
-        np.array([when for _, _, when in results], np.int64),
-        job.about() | {"repeats": len(results)},
-        np.stack([track.counts[1] for track, _, _ in results]),
-        np.stack([track.counts[2] for track, _, _ in results]),
-        {name: np.stack([found[name] for found in metrics]) for name in job.evaluate},
+        metrics[judge] if judge else np.stack([track.error for track in tracks]),
+        np.stack([track.counts[0] for track in tracks]),
+        np.stack([track.time for track in tracks]),
+        np.stack([each.w for each in results]),
+        np.array([each.diverged for each in results], np.int64),
+        about | ({"measure": WORDS[judge]} if judge else {}),
+        np.stack([track.counts[1] for track in tracks]),
+        np.stack([track.counts[2] for track in tracks]),
+        metrics,
     )
 
 
@@ -136,6 +178,23 @@ class Job:
     w0: Floats
     compiled: bool
     evaluate: Evaluate = field(default_factory=dict)
+    objective: bool | None = None
+
+    @cached_property
+    def measured(self) -> list[str]:
+        """What is measured at the recorded points: ‖∇F‖² and F, both, one, or none."""
+        wanted = self.problem.optimum is None if self.objective is None else self.objective
+        return known_of(self.problem) if wanted else []
+
+    @property
+    def judge(self) -> str:
+        """Which of these the error is, where no optimum is known."""
+        return self.measured[0] if self.problem.optimum is None and self.measured else ""
+
+    @property
+    def calls_python(self) -> bool:
+        """Whether compiled code calls functions of the user's, which takes a thread of its own."""
+        return self.compiled and callback_of(self.problem.oracle()) is not None
 
     def check(self, threads: int = 1) -> None:
         """Refuse what would not fit into memory, and parts of the user's own that compiled code could not bear.
@@ -157,11 +216,12 @@ class Job:
             f"{self.method!r} with {problem.n} workers and d = {problem.d}, {threads} at a time,",
             remedy,
         )
-        check.floats("problem.optimum", problem.optimum, (problem.d,))
+        if problem.optimum is not None:
+            check.floats("problem.optimum", problem.optimum, (problem.d,))
         sample.meaning(type(problem.oracle()))
         check_parts(self.method, self.w0, state, memory)
         if self.compiled:
-            try_problem(problem, memory)
+            try_problem(problem, memory, STATIONARITY in self.measured)
             n, iterations = problem.n, self.iterations
             try_method(self.method, self.w0, n, state, memory, problem=problem, iterations=iterations)
 
@@ -169,6 +229,11 @@ class Job:
     def _length(self) -> int:
         """How many numbers a report has."""
         return self.method.message(self.problem.d, self.problem.n)
+
+    @property
+    def _cost(self) -> int:
+        """How many numbers an arrival touches, or would in the time that a call of Python takes."""
+        return max(self.problem.d, self._length, CALL if self.calls_python else 0)
 
     def about(self) -> dict[str, Any]:
         """What was run, in words and numbers."""
@@ -186,31 +251,62 @@ class Job:
             "download": download,
         }
 
-    def repeat(self, repeat: int, t: Integers, watch: Watch) -> tuple[Track, Floats, int]:
-        """Run one repeat; return what was recorded, the final w, and the iteration of a divergence or −1."""
-        n = self.problem.n
+    def repeat(self, repeat: int, t: Integers, watch: Watch) -> Outcome:
+        """Run one repeat."""
+        n, track = self.problem.n, self._track(t)
         parts = (self.problem.oracle(), self.method.recruit(self.w0, n), self.method.init(self.w0, n))
         draws = Draws(key(self.seed, repeat, SAMPLES), blank(), np.zeros(n, np.int64))
-        reference = np.array(self.problem.optimum, np.float64)
-        t = np.array(t)  # both copied: to Numba, arrays that may be read-only would be another type to compile for
-        scale = 1.0 + float(max(np.abs(self.w0).max(), np.abs(reference).max()))
-        error, time = np.full((2, len(t)), np.nan)
-        counts, tally = np.zeros((3, len(t)), np.int64), np.zeros(4, np.int64)
-        kept = np.full((len(t) if self.evaluate else 0, self.problem.d), np.nan)
-        track = Track(reference, t, error, counts, time, tally, LIMIT * scale, kept)
-        state = parts[2]
-        views = Views(shown(state), answer(state))
+        oracle, _, state = parts
+        called = callback_of(oracle)
+        if called is not None:
+            called.prepare(parts[1:], watch.stopped)
         note(track, state.w, 0.0)
+        found = {name: np.full(len(t), np.nan) for name in self.measured}
+        since = self._measure(track, 0, found)
         along = self._events if isinstance(self.activity, Timed) else self._schedule
         diverged = -1
-        for done, left in along(repeat, (*parts, views), draws, track):
+        for done, left in along(repeat, (*parts, Views(shown(state), answer(state))), draws, track):
+            if called is not None and called.error is not None:
+                raise called.error
+            since = self._measure(track, since, found)
             watch.did(done)
             diverged = left
+        error = found[self.judge] if self.judge else track.error
         if diverged >= 0:
-            track.counts[:, tally[CURSOR] :] = tally[DRAWN:, None]
-        elif error[-1] > EXPLODED * (scale + error[0]):
+            track.counts[:, track.tally[CURSOR] :] = track.tally[DRAWN:, None]
+        elif error[-1] > EXPLODED * (track.limit / LIMIT + abs(error[0])):
             diverged = self.iterations - 1  # not beyond the limit yet, but nobody would call this a result
-        return track, np.array(answer(state)), int(diverged)
+        cause = why_diverged(oracle) if diverged >= 0 else ""
+        return Outcome(track, np.array(answer(state)), int(diverged), cause, found)
+
+    def _track(self, t: Integers) -> Track:
+        """Room for what is recorded at these times."""
+        optimum, points = self.problem.optimum, len(t)
+        reference = np.array(np.full(self.problem.d, np.nan) if optimum is None else optimum, np.float64)
+        t = np.array(t)  # both copied: to Numba, arrays that may be read-only would be another type to compile for
+        limit = LIMIT * (1.0 + float(np.fmax(np.abs(self.w0).max(), np.abs(reference).max())))
+        error, time = np.full((2, points), np.nan)
+        counts, tally = np.zeros((3, points), np.int64), np.zeros(4, np.int64)
+        kept = np.full((self._room(points), self.problem.d), np.nan)
+        return Track(reference, t, error, counts, time, tally, limit, kept)
+
+    def _room(self, points: int) -> int:
+        """How many results to keep: all for metrics of the user's own, else as many as are measured at a time."""
+        if self.evaluate or not self.measured:
+            return points if self.evaluate else 0
+        return min(points, max(1, ROOM // self.problem.d))
+
+    def _measure(self, track: Track, since: int, found: dict[str, Floats]) -> int:
+        """Measure F and ‖∇F‖² at the points recorded from `since` on; return how many there are by now."""
+        until = int(track.tally[CURSOR])
+        for point in range(since, until if found else since):
+            w = track.kept[point % len(track.kept)].copy()
+            w.setflags(write=False)
+            if np.isfinite(w).all():
+                with nullcontext() if self.compiled else plainly():
+                    for name, curve in found.items():
+                        curve[point] = measured_of(self.problem, name, w)
+        return until
 
     @property
     def _paced(self) -> Activity:
@@ -225,37 +321,52 @@ class Job:
     def _schedule(self, repeat: int, parts: Parts, draws: Draws, track: Track) -> Iterator[tuple[int, int]]:
         """Run along a schedule; yield iterations done and that of a divergence, or −1."""
         loop = iterate if self.compiled else iterate.plain
-        message, cost = np.empty(self._length), max(self.problem.d, self._length)
+        message, cost = np.empty(self._length), self._cost
         n, rule = self.problem.n, self.step.rule(self.problem.n)
         sizes = shifted(self.step, self._waited(repeat)) if rule is None else None
         for first, chunk in unfold(self.activity, n, self.iterations, self.seed, repeat, sizes, cost):
             if rule is not None:
                 aged_schedule(rule, chunk, first, self.compiled)
-            diverged = loop(*parts, draws, chunk, first, track, message)
-            if diverged >= 0:
-                yield self.iterations - first, diverged
-                return
-            yield chunk.iterations, -1
+            for begin, end in cuts(track, first, chunk.iterations):
+                piece = Schedule(chunk.start[begin : end + 1], chunk.worker, chunk.eta[begin:end])
+                diverged = loop(*parts, draws, piece, first + begin, track, message)
+                if diverged >= 0:
+                    yield self.iterations - first - begin, diverged
+                    return
+                yield end - begin, -1
 
     def _events(self, repeat: int, parts: Parts, draws: Draws, track: Track) -> Iterator[tuple[int, int]]:
         """Run along a virtual clock; yield iterations done and that of a divergence, or −1."""
         loop = follow_events if self.compiled else follow_events.plain
         n, first, rule = self.problem.n, 0, self.step.rule(self.problem.n)
         flight = Flight(np.empty((n, self._length)), np.zeros(n, np.bool_))
-        cost = max(self.problem.d, self._length)
+        cost = self._cost
         sizes = shifted(self.step, self._waited(repeat))
         for chunk in cast(Timed, self._paced).events(n, self.iterations, self.seed, repeat, cost):
-            steps = int((chunk.code == STEP).sum())
+            after = np.flatnonzero(chunk.code == STEP) + 1
+            steps = len(after)
             if rule is None:
                 eta = checked_sizes(sizes, first, steps)
             else:
                 eta = aged_events(rule, chunk, first, steps, self.compiled)
-            diverged = loop(*parts, draws, chunk, eta, first, track, flight)
-            if diverged >= 0:
-                yield self.iterations - first, diverged
-                return
+            for begin, end in cuts(track, first, steps):
+                some = slice(after[begin - 1] if begin else 0, None if end == steps else after[end - 1])
+                piece = Events(chunk.code[some], chunk.age[some], chunk.time[some], chunk.factor[some])
+                diverged = loop(*parts, draws, piece, eta[begin:end], first + begin, track, flight)
+                if diverged >= 0:
+                    yield self.iterations - first - begin, diverged
+                    return
+                yield end - begin, -1
             first += steps
-            yield steps, -1
+
+
+def cuts(track: Track, first: int, count: int) -> list[tuple[int, int]]:
+    """Iterations `first` to `first + count`, cut so that in each piece no more points fall than results are kept of."""
+    room = len(track.kept)
+    if not 0 < room < len(track.t):
+        return [(0, count)]
+    due = track.t[(track.t > first) & (track.t < first + count)] - first
+    return list(pairwise([0, *due[room - 1 :: room].tolist(), count]))
 
 
 def _warn(run: Run, job: Job) -> None:
@@ -268,4 +379,5 @@ def _warn(run: Run, job: Job) -> None:
     aged = job.step.rule(job.problem.n) is not None
     used = repr(job.step) if aged else f"step {float(job.step.sizes(np.array([t]))[0]):.4g}"
     where = f"the first (repeat {first}) at iteration {t} with {used}"
-    warn(f"{len(wrong)} of {run.repeats} repeats diverged, {where}; use a smaller step", DivergenceWarning)
+    cause = f"{run.about['cause']}; " if "cause" in run.about else ""
+    warn(f"{len(wrong)} of {run.repeats} repeats diverged, {where}; {cause}use a smaller step", DivergenceWarning)

@@ -21,14 +21,13 @@ from siag.foundations.errors import BadFile, BadInput, SiagError, Unsuitable, re
 from siag.foundations.files import writable_folder, write_text
 from siag.foundations.parallel import Cancelled, Progress, Watch, cores, run_all
 from siag.foundations.schedule import points
-from siag.foundations.types import Floats, Integers
+from siag.foundations.types import Integers
 from siag.methods import Method, check_fit, step_of
 from siag.problems import Problem
-from siag.simulation.iterate import Track
 from siag.simulation.metrics import Evaluate, check_evaluate
 from siag.simulation.parameters import Scalar, labels_of, parameters_of
 from siag.simulation.run import Run, load
-from siag.simulation.simulate import MOST, Job, assemble
+from siag.simulation.simulate import MOST, Job, Outcome, assemble, start_of
 from siag.simulation.swept import ROLES, Incomplete, Sweep
 from siag.simulation.tuning import WANE, Found, Tuned, find_step, quiet, unit_of
 from siag.steps import Step
@@ -53,6 +52,7 @@ def sweep(
     threads: int | None = None,
     progress: Progress = False,
     evaluate: Evaluate | None = None,
+    objective: bool | None = None,
 ) -> Sweep:
     """Run every combination of the given problems, methods, activities and steps; all their repeats run in parallel.
 
@@ -80,6 +80,7 @@ def sweep(
         threads: as in `simulate`.
         progress: as in `simulate`; one bar for all.
         evaluate: as in `simulate`. Functions of the same name count as the same when a sweep goes on.
+        objective: as in `simulate`.
 
     Example:
         >>> import siag
@@ -98,7 +99,8 @@ def sweep(
     threads = min(cores() if threads is None else check.integer("threads", threads), count)
     metrics = check_evaluate(evaluate)
     failed: dict[int, Exception] = {}
-    jobs = [_job(combination, iterations, seed, metrics) for combination in combinations]
+    measured = None if objective is None else check.truth("objective", objective)
+    jobs = [_job(combination, iterations, seed, metrics, measured) for combination in combinations]
     for k, job in enumerate(jobs):
         _check(job, threads, combinations[k], failed, k)
     place = None if folder is None else writable_folder("folder", folder)
@@ -162,7 +164,7 @@ def _finds_steps(method: object) -> bool:
     return isinstance(method, Method) and method.default_step is not None
 
 
-def _job(combination: Combination, iterations: int, seed: int, evaluate: Evaluate) -> Job:
+def _job(combination: Combination, iterations: int, seed: int, evaluate: Evaluate, objective: bool | None) -> Job:
     """One combination, if its parts fit together; where the step is to be found, with what the search begins from."""
     problem, method, activity, step = combination
     try:
@@ -170,7 +172,8 @@ def _job(combination: Combination, iterations: int, seed: int, evaluate: Evaluat
             method, step = method.tuned(unit_of(problem, step.eta), iterations / WANE)
         step = step_of(method, step)
         check_fit(problem, method, activity, step, iterations)
-        return Job(problem, method, activity, step, iterations, seed, np.zeros(problem.d), True, evaluate)
+        start = start_of(problem)
+        return Job(problem, method, activity, step, iterations, seed, start, True, evaluate, objective)
     except (BadInput, Unsuitable) as error:
         raise Unsuitable(f"{_name_of(combination)}: {error}") from None
 
@@ -258,7 +261,8 @@ def _search(
 
     if missing:
         with quiet():
-            run_all(one, len(missing), work=1, threads=threads, progress=progress, title=f"{len(missing)} searches")
+            title, apart = f"{len(missing)} searches", any(job.calls_python for job in jobs)
+            run_all(one, len(missing), work=1, threads=threads, progress=progress, title=title, apart=apart)
     return found
 
 
@@ -306,8 +310,8 @@ def _run(
             failed.setdefault(which, error)
 
     if missing:
-        count, title = len(missing) * repeats, f"{len(missing)} runs"
-        run_all(one, count, work=jobs[0].iterations, threads=threads, progress=progress, title=title)
+        count, title, apart = len(missing) * repeats, f"{len(missing)} runs", any(job.calls_python for job in jobs)
+        run_all(one, count, work=jobs[0].iterations, threads=threads, progress=progress, title=title, apart=apart)
     return runs | shelf.done
 
 
@@ -327,7 +331,7 @@ def _mark(part: Any) -> str:
 def _name(job: Job, repeats: int, record: int) -> str:
     """The name under which a combination's run is kept: another for anything that could change it."""
     marks = [_mark(part) for part in (job.problem, job.method, job.activity, job.step)]
-    text = json.dumps([job.about(), repeats, record, marks, *sorted(job.evaluate)])
+    text = json.dumps([job.about(), repeats, record, marks, *sorted(job.evaluate), *job.measured])
     return hashlib.sha256(text.encode()).hexdigest()[:20] + ".npz"
 
 
@@ -345,11 +349,11 @@ class _Shelf:
 
     def __init__(self, jobs: Sequence[Job], t: Integers, repeats: int, record: int, place: Path | None) -> None:
         self._jobs, self._t, self._repeats, self._record, self._place = jobs, t, repeats, record, place
-        self._parts: dict[int, dict[int, tuple[Track, Floats, int]]] = {}
+        self._parts: dict[int, dict[int, Outcome]] = {}
         self._lock = threading.Lock()
         self.done: dict[int, Run] = {}
 
-    def put(self, which: int, repeat: int, result: tuple[Track, Floats, int]) -> None:
+    def put(self, which: int, repeat: int, result: Outcome) -> None:
         """Take in one repeat."""
         with self._lock:
             parts = self._parts.setdefault(which, {})

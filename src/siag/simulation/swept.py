@@ -67,16 +67,17 @@ class Sweep:
         """
         columns: dict[str, list[Any]] = {}
         own = columns_of(self.parameters)
-        for k, (run, step) in enumerate(zip(self.runs, self.steps, strict=True)):
-            curve: Mapping[str, Floats | Integers] = run.table()
+        curves: list[Mapping[str, Floats | Integers]] = [run.table() for run in self.runs]
+        measured = dict.fromkeys(name for curve in curves for name in curve)  # not all of them of every run
+        for k, (run, step, curve) in enumerate(zip(self.runs, self.steps, curves, strict=True)):
             facts = {name: run.about[name] for name in ROLES} | {"step": step}
             facts |= {name: run.about[name] for name in ("repeats", "seed")}
             facts |= {"diverged": int((run.diverged >= 0).sum())}
             facts |= {name: values[k] for name, values in own.items()}
             for name, value in facts.items():
                 columns.setdefault(name, []).extend([value] * len(run.t))
-            for name, values in curve.items():
-                columns.setdefault(name, []).extend(values.tolist())
+            for name in measured:
+                columns.setdefault(name, []).extend(curve[name].tolist() if name in curve else [np.nan] * len(run.t))
         return {name: np.array(values) for name, values in columns.items()}
 
     def to_frame(self) -> DataFrame:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from siag.activity import Activity
@@ -104,10 +104,11 @@ def unit_of(problem: Problem, eta: float | None) -> float:
     """The η of which tries are fractions: the one given, or 1/L."""
     if eta is not None:
         return check.real("eta", eta, above=0)
-    try:
+    with suppress(Unsuitable):
         return 1.0 / float(problem.constants().L)
-    except Unsuitable:
-        raise Missing("eta", f"{type(problem).__name__} does not know its L; give a step to begin from") from None
+    with suppress(Unsuitable):
+        return 1.0 / float(problem.smoothness.max())
+    raise Missing("eta", f"{type(problem).__name__} does not know its L; give a step to begin from")
 
 
 def find_step(

@@ -199,7 +199,7 @@ def _bounded(run: Run, constant: float, rate: float, source: str) -> Claim:
     )
 
 
-def _remembered_at_minima(problem: Problem) -> float:
+def _remembered_at_minima(problem: Ridge) -> float:
     """(1/n) Σ_i f_i(φ_i) − f_i(w*) − ∇f_i(w*)·(φ_i − w*) of quadratics, φ_i the minimum of f_i: rows that are zero."""
     total = 0.0
     for i in range(problem.n):

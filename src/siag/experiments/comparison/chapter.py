@@ -7,10 +7,10 @@ from typing import NamedTuple
 from siag.experiments.comparison.contenders import chosen
 from siag.experiments.comparison.contest import activities_of, compare
 from siag.experiments.comparison.figures import draw_ends, html_table
-from siag.experiments.comparison.result import LEGEND, Comparison, bias
+from siag.experiments.comparison.result import Comparison, bias
 from siag.experiments.comparison.tuning import Trial
 from siag.experiments.setting import NOISE, D, P, Scale, Tick
-from siag.problems import LeastSquares
+from siag.problems import LeastSquares, optimum_of
 from siag.report import Chapter, Claim
 
 N, ITERATIONS = 20, 5000
@@ -34,7 +34,7 @@ def methods(scale: Scale, tick: Tick) -> Chapter:
         f"The problem of Sec. IV with n = {N}, {ITERATIONS:,} iterations. Non-uniform selection as in the paper, one "
         "draw of it for all; and a clock on which the slowest worker is ten times slower than the fastest and reports "
         "have ages. <code>siag compare</code> has more methods, uniform selection, the claims of the methods' papers, "
-        f"and curves against samples, bytes and time. {found.rule} {LEGEND}",
+        f"and curves against samples, bytes and time. {found.rule} {found.legend}",
         *(html_table(found, activity) for activity in found.activities),
         "The step with the least error leaves an offset in any method: a larger one would forget w⁰ sooner, but at the "
         f"price of more noise. With the same steps for {LONGER} times as many iterations, what is left of w⁰ fades and "
@@ -64,7 +64,7 @@ def offset(found: Comparison, name: str, repeats: int, seed: int) -> Offset:
     contender, problem = chosen([name])[0], found.problem
     eta = next(found.row(entry)["eta"] for entry in found.ran(CLOCK) if entry.contender == contender)
     run = Trial(contender, problem, activities_of(problem)[CLOCK], ITERATIONS, seed).run(eta, repeats, longer=LONGER)
-    return Offset(bias(run.w, problem.optimum)[0], float(run.mean[-1]))
+    return Offset(bias(run.w, optimum_of(problem))[0], float(run.mean[-1]))
 
 
 def unbiased(siag: Offset, sgd: Offset) -> Claim:

@@ -20,7 +20,7 @@ from siag.foundations.errors import BadInput, SiagError, Unsuitable
 from siag.foundations.parallel import Watch, run_all
 from siag.methods import Method, check_fit
 from siag.problems import Problem
-from siag.simulation.metrics import Evaluate, check_evaluate
+from siag.simulation.metrics import Evaluate, check_evaluate, known_of
 from siag.simulation.tuning import quiet, rule, unit_of
 
 Told = Callable[[float, str], None]
@@ -49,6 +49,7 @@ def compare(
     progress: Told | None = None,
     evaluate: Evaluate | None = None,
     axis: str = "iterations",
+    objective: bool | None = None,
 ) -> Comparison:
     """Compare methods on one problem, each with the best step that one rule finds for it.
 
@@ -71,6 +72,7 @@ def compare(
         progress: called with the fraction done and what comes next.
         evaluate: metrics of your own by name, functions of w; the table and the curves have them, too.
         axis: `"iterations"`, `"samples"`, `"bytes"` or `"time"`: what all have the same of in the end.
+        objective: as of `simulate`, for the runs that are shown. Without an optimum methods are compared by ‖∇F‖².
 
     Returns:
         The comparison: a table (`table`, `markdown`), curves, figures, and `write` for all of it.
@@ -88,12 +90,10 @@ def compare(
     iterations, repeats = check.integer("iterations", iterations, low=10), check.integer("repeats", repeats, low=2)
     seed, record = check.seed(seed), check.integer("record", record)
     unit, contenders, metrics = unit_of(problem, eta), chosen(methods), check_evaluate(evaluate)
+    measured = None if objective is None else check.truth("objective", objective)
+    check_judged(problem, measured)
     check.choice("axis", axis, tuple(AXES))
-    if activities is not None and not isinstance(activities, Mapping):
-        raise BadInput("activities", activities, "a dict of activities by name")
-    given = activities_of(problem) if activities is None else dict(activities)
-    if not given or not all(isinstance(activity, Activity) for activity in given.values()):
-        raise BadInput("activities", activities, "a dict of activities by name, at least one")
+    given = activities_of(problem) if activities is None else _named(activities)
     say = progress or (lambda fraction, what: None)
     pairs = [(name, activity, contender) for name, activity in given.items() for contender in contenders]
     reasons = {(name, who.name): _reason(who, problem, name, activity, iterations) for name, activity, who in pairs}
@@ -110,7 +110,7 @@ def compare(
 
     def trial(name: str, who: Contender) -> Trial:
         horizon = horizons.get((name, who.name), iterations)
-        return Trial(who, problem, patterns[name], horizon, seed, evaluate=metrics)
+        return Trial(who, problem, patterns[name], horizon, seed, evaluate=metrics, objective=measured)
 
     def entry(k: int, watch: Watch) -> Entry:
         name, _, who = pairs[-1 - k]  # the last, those under activities of their own, take longest
@@ -143,6 +143,14 @@ def compare(
     return Comparison(problem, tuple(reversed(entries)), rule(iterations, unit), verdicts, places, axis)
 
 
+def _named(activities: Any) -> dict[str, Activity]:
+    """Activities that a user gave, by name."""
+    right = isinstance(activities, Mapping) and all(isinstance(each, Activity) for each in activities.values())
+    if not right or not activities:
+        raise BadInput("activities", activities, "a dict of activities by name, at least one")
+    return dict(activities)
+
+
 def _check_axis(
     axis: str, problem: Problem, able: Sequence[tuple[str, Contender]], places: Mapping[str, Activity]
 ) -> None:
@@ -155,6 +163,16 @@ def _check_axis(
     if why:
         said = "; ".join(f"{', '.join(dict.fromkeys(names))}: {reason}" for reason, names in why.items())
         raise BadInput("axis", axis, "one by which a method can be ranked", said)
+
+
+def check_judged(problem: Problem, objective: bool | None) -> None:
+    """Refuse a problem of which nothing is measured that methods could be ranked by."""
+    if problem.optimum is None and (objective is False or not known_of(problem)):
+        remedy = problem.no_exact or "give `exact` a meaning for its oracle"
+        raise Unsuitable(
+            f"{type(problem).__name__} knows no optimum, and neither ∇F nor F is measured, so nothing ranks methods; "
+            f"{remedy}, or give it an objective, or an optimum"
+        )
 
 
 def _horizons(trials: Mapping[tuple[str, str], Trial], axis: str, unit: float) -> dict[tuple[str, str], int]:

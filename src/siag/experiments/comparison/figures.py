@@ -70,7 +70,7 @@ def draw_ends(comparison: Comparison) -> Figure:
     ax.set_yticks(range(len(order)), [name for name, _ in order])
     for label, (_, family) in zip(ax.get_yticklabels(), order, strict=True):
         label.set_color(COLORS[family])
-    ax.set_xlabel(f"mean ‖w − w*‖² at the end (◁ below {floor:.0e})")
+    ax.set_xlabel(f"mean {comparison.measure} at the end (◁ below {floor:.0e})")
     ax.margins(y=0.03)
     _legend(picture, comparison.activities, [family for family in FAMILIES if any(family == of for _, of in order)])
     return _settled(picture)
@@ -133,7 +133,7 @@ def draw_curves(comparison: Comparison) -> Figure:
             ax.set_yscale("log")
             ax.set_xlabel(LABELS[axis])
             if axis == "iterations":
-                ax.set_ylabel(f"{activity}\nmean ‖w − w*‖²")
+                ax.set_ylabel(f"{activity}\nmean {comparison.measure}")
             ax.set_ylim(floor, 3.0 * highest)
             ax.minorticks_off()  # they would take most of the time of drawing
             if axis == ("time" if timed else "bytes"):

@@ -22,6 +22,7 @@ from siag.foundations.types import Floats
 from siag.problems import Problem
 from siag.report import Columns, write_csv
 from siag.simulation import Run
+from siag.simulation.metrics import WORDS, known_of
 from siag.simulation.tuning import WANE, Found
 
 if TYPE_CHECKING:
@@ -61,9 +62,9 @@ SHOWN = {
 }
 LEGEND = (
     "Errors at the {axis} that all methods had, for which steps were found, and at what all had of the others. An "
-    "exact gradient is no sample, and time is counted on clocks only, where K local steps take K times as long. "
-    "offset² is ‖E w − w*‖² at the end, by a jackknife over the runs: bias, and what has not converged yet."
+    "exact gradient is no sample, and time is counted on clocks only, where K local steps take K times as long."
 )
+OFFSET = "offset² is ‖E w − w*‖² at the end, by a jackknife over the runs: bias, and what has not converged yet."
 BARS = 3  # runs of which the jackknife has a standard error
 TWO_RUNS = "Two runs have no standard error, so offset² stands without one here; it takes three runs or more."
 TINY = 1e-25  # of offset²: rounding
@@ -157,7 +158,14 @@ class Comparison:
         """What the columns are."""
         few = any(entry.run is not None and entry.run.repeats < BARS for entry in self.entries)
         legend = LEGEND.format(axis=self.axis)
-        return f"{legend} {TWO_RUNS}" if few else legend
+        if self.problem.optimum is None:
+            return f"{legend} No optimum is known: errors are {self.measure}."
+        return f"{legend} {OFFSET} {TWO_RUNS}" if few else f"{legend} {OFFSET}"
+
+    @property
+    def measure(self) -> str:
+        """What errors are."""
+        return "‖w − w*‖²" if self.problem.optimum is not None else WORDS[known_of(self.problem)[0]]
 
     @property
     def compared(self) -> dict[str, dict[str, str]]:
@@ -281,7 +289,8 @@ class Comparison:
             for axis, budget in self.budgets[entry.activity].items():
                 comparable = not no_place(entry.contender, self.problem, place, axis)
                 row[axis] = error_at(entry, axis, budget) if comparable else nan
-            row["bias"], row["bias_error"] = bias(entry.run.w, self.problem.optimum)
+            if self.problem.optimum is not None:
+                row["bias"], row["bias_error"] = bias(entry.run.w, self.problem.optimum)
             row["uploads"] = float(entry.run.uploads[:, -1].mean())
             row |= {name: float(entry.run.table()[name][-1]) for name in self.metrics}
         if not entry.failed:

@@ -25,6 +25,7 @@ class Trial:
         seed: of the runs that are shown.
         progress: as of `simulate`; what it raises ends the run.
         evaluate: as of `simulate`, for the runs that are shown.
+        objective: the same.
     """
 
     contender: Contender
@@ -34,6 +35,7 @@ class Trial:
     seed: int = 0
     progress: Progress = False
     evaluate: Evaluate = field(default_factory=dict)
+    objective: bool | None = None
 
     def run(self, eta: float, repeats: int, record: int = 1, *, longer: int = 1, threads: int | None = None) -> Run:
         """A run with η; on request for a multiple of the iterations, with the same steps."""
@@ -50,6 +52,7 @@ class Trial:
             threads=threads,
             progress=self.progress,
             evaluate=self.evaluate,
+            objective=self.objective,
         )
 
     def tune(self, unit: float) -> Found:

@@ -18,6 +18,7 @@ import ray
 from ray import cloudpickle
 
 from siag.foundations.errors import SiagError
+from siag.foundations.last_words import last_words
 from siag.foundations.version import __version__
 from siag.live.certificates import certify_run
 from siag.live.protocol.welcome import Dismissed
@@ -25,7 +26,6 @@ from siag.live.protocol.worker import Worker
 from siag.live.reasons import Failure
 from siag.live.security import Tokens, hash_of, server_context
 from siag.live.sharding.client import connect
-from siag.live.task import last_words
 from siag.live.transports.tcp.worker import TcpWorker
 
 TIMEOUT = 5.0  # seconds for another actor to answer

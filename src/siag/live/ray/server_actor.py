@@ -17,6 +17,7 @@ import ray
 from ray import cloudpickle
 
 from siag.foundations.errors import SiagError
+from siag.foundations.last_words import last_words
 from siag.live.assembly import Assembly
 from siag.live.departures import GONE
 from siag.live.monitor.watch import Problems
@@ -29,7 +30,6 @@ from siag.live.sharding import Follower, ShardLost
 from siag.live.sharding.lead import LeadAssembly, LeadConnections
 from siag.live.sharding.slices import Shard
 from siag.live.spec import Spec
-from siag.live.task import last_words
 from siag.live.transports.tcp.client import ClientConnection
 from siag.live.transports.tcp.endpoint import listen
 from siag.live.transports.tcp.server import serve_session

@@ -13,7 +13,8 @@ from multiprocessing import parent_process
 from multiprocessing.connection import Connection
 from typing import Any
 
-from siag.live.task import StreamEnded, Task, last_words
+from siag.foundations.last_words import last_words
+from siag.live.task import StreamEnded, Task
 from siag.live.transports.shared_memory.memory import GO, PASSES, REFUSED, SAMPLE, STAMP, Memory, Ring
 from siag.live.transports.waiting import Waiter
 from siag.server.guard import square_norm

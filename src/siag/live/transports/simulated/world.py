@@ -11,13 +11,14 @@ import heapq
 from collections.abc import Callable, Iterable
 
 from siag.activity.agenda import Agenda, returns, takes
+from siag.foundations.last_words import last_words
 from siag.live.protocol import wire
 from siag.live.protocol.frame_reader import FrameReader
 from siag.live.protocol.reception import Action as ServerAction
 from siag.live.protocol.reception import Connection, Reception, SendModel, model_frame
 from siag.live.protocol.reception import Send as ServerSend
 from siag.live.protocol.worker import Actions, Connect, HangUp, Phase, Send, Worker
-from siag.live.task import StreamEnded, last_words
+from siag.live.task import StreamEnded
 
 
 class World:

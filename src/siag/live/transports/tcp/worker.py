@@ -15,11 +15,12 @@ from contextlib import suppress
 from typing import Any
 
 from siag.foundations.errors import reason_of
+from siag.foundations.last_words import last_words
 from siag.live.interrupt import wakeable
 from siag.live.protocol import wire
 from siag.live.protocol.welcome import Dismissed
 from siag.live.protocol.worker import Actions, Connect, End, GaveUp, Phase, Send, Worker
-from siag.live.task import StreamEnded, last_words
+from siag.live.task import StreamEnded
 from siag.live.transports.tcp.client import ClientConnection
 
 LONG = 0.05  # seconds; after a gradient that took longer, see whether the server has said goodbye meanwhile

@@ -1,0 +1,100 @@
+"""Logistic regression with a penalty that is not convex, on which asynchronous methods are often compared."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from siag.foundations.errors import Unsuitable
+from siag.foundations.types import Floats
+from siag.problems.logistic_regression import Logistic, check_labels, labelled_points
+from siag.problems.points import Pointwise, pull, stiffness
+from siag.problems.problem import Constants
+
+
+class Saturating(NamedTuple):
+    """The penalty x²/(1 + x²), per coordinate: it grows to 1 and no further."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class NonconvexLogistic(Pointwise):
+    r"""Logistic regression with a non-convex penalty; worker i holds m labelled points and draws with replacement.
+
+        F_i(w) = (1/m) Σ_k log(1 + exp(−y_ik x_ik·w)) + λ Σ_j w_j²/(1 + w_j²)
+
+    The penalty's curvature falls from 2λ at 0 to −λ/2 at ±1. No optimum is known: runs are judged by ‖∇F‖².
+
+    Args:
+        features: (n, m, d) the x_ik.
+        labels: (n, m) the y_ik, each −1 or 1.
+        regularization: λ ≥ 0.
+        batch: points per stochastic gradient.
+
+    Reference:
+        A. Antoniadis, I. Gijbels, M. Nikolova, "Penalized likelihood regression for generalized linear models with
+        non-quadratic penalties", Annals of the Institute of Statistical Mathematics, 2011.
+
+    Example:
+        >>> problem = NonconvexLogistic.random(n=8, d=5, m=20, regularization=0.1, seed=7)
+        >>> problem.optimum is None, bool(np.linalg.eigvalsh(problem.hessian(0, np.full(5, 9.0)))[0] < 0)
+        (True, True)
+    """
+
+    features: Floats
+    labels: Floats
+    regularization: float
+    batch: int = 1
+    origin: str = field(default="", init=False)  # how it was drawn, for the record of a run
+
+    LOSS, VALUES, CURVATURE = Logistic(), "labels", 0.25
+    PENALTY, STIFFEST = Saturating(), 2.0
+
+    def __post_init__(self) -> None:
+        self._check(low=0)
+        check_labels(self.labels)
+
+    @classmethod
+    def random(
+        cls,
+        *,
+        n: int,
+        d: int,
+        m: int = 50,
+        heterogeneity: float = 1.0,
+        regularization: float = 0.1,
+        batch: int = 1,
+        seed: int = 0,
+    ) -> NonconvexLogistic:
+        """Draw the points and labels that `LogisticRegression.random` draws; the arguments are the same."""
+        features, labels = labelled_points(n, d, m, heterogeneity, seed)
+        made = cls(features, labels, regularization, batch)
+        drawn = f"n={n}, d={d}, m={m}, heterogeneity={float(heterogeneity)}"
+        settings = f"{drawn}, regularization={regularization}, batch={batch}, seed={seed}"
+        object.__setattr__(made, "origin", f"NonconvexLogistic.random({settings})")
+        return made
+
+    def objective(self, w: Floats) -> float:
+        """F(w)."""
+        margins = self.labels * (self.features @ w)
+        penalty = (1.0 - 1.0 / (1.0 + w * w)).sum()
+        return float(np.logaddexp(0.0, -margins).mean() + self.regularization * penalty)
+
+    def constants(self) -> Constants:
+        """There is no μ; the L_i, which are attained at w = 0, are `smoothness`."""
+        raise Unsuitable("NonconvexLogistic is not convex and has no μ; its L_i are `smoothness`")
+
+
+@pull.when(Saturating)
+def pull_saturating(penalty: Saturating, x: float) -> float:
+    """2x/(1 + x²)²."""
+    share = 1.0 / (1.0 + x * x)
+    return 2.0 * x * share * share
+
+
+@stiffness.when(Saturating)
+def stiffness_saturating(penalty: Saturating, x: float) -> float:
+    """(2 − 6x²)/(1 + x²)³."""
+    share = 1.0 / (1.0 + x * x)
+    return (8.0 * share - 6.0) * share * share

@@ -1,0 +1,111 @@
+"""Which methods are linear, and the coefficients of their steps: found by running the method on unit vectors.
+
+Many servers only ever add multiples of vectors: w ← w − (η/n) Σ g_i, v ← βv + g, w̄ ← w̄ + (w − w̄)/k. The multiples may
+depend on t, on η and on who has reported, but not on the numbers in the vectors, and all coordinates are treated alike.
+So if w, the sum, the velocity, row i and the message are the first, second, … unit vector when `receive` or `advance`
+begins, each of them holds its coefficients when it ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+
+from siag.foundations.errors import Unsuitable
+from siag.foundations.shape import kinds_within
+from siag.foundations.types import Floats, Record
+from siag.methods import Fresh, MeanRows, Method, Table, answer, shown
+from siag.methods.averaged import Averaging
+from siag.methods.saga import Jump
+
+K = TypeVar("K", bound=type)
+
+_linear: set[type] = {Table, MeanRows, Fresh, Averaging, Jump}
+
+
+def linear(kind: K) -> K:
+    """Declare that a server's memory, a `NamedTuple` class, is linear, so that its exact moments are known.
+
+    Its `receive` and `advance` must only add multiples of its (d,) arrays, of row i of its (n, d) array if it has one,
+    and of the message; the multiples must not depend on what is in them, nor differ between coordinates; and what is
+    read of another row must be in a sum that is kept up to date. Clipping is not linear, and neither is Adam.
+
+    Args:
+        kind: the class; those of its fields that are `NamedTuple`s must be declared, too, as the package's own are.
+
+    Example:
+        `examples/heavy_ball.py` has a state `Ball`. After `siag.theory.linear(Ball)`, or with `@siag.theory.linear`
+        before the class, `siag.theory.exact_error` takes the method `HeavyBall`.
+    """
+    _linear.add(kind)
+    return kind
+
+
+class Coefficients(NamedTuple):
+    """A method's memory whose vectors are rows of T: (message, the server's vectors, row i), each by coefficients."""
+
+    state: Record
+    T: Floats  # (k + 2, k + 2)
+    rows: Floats  # (n, k + 2) the state's; (0, 0) if it has none
+    read: int  # which row of T workers read
+    result: int  # which is the result
+    total: int  # which is the sum of the rows; 0 if none is
+
+
+def coefficients_of(method: Method, w0: Floats, n: int) -> tuple[Coefficients, Floats]:
+    """The method on unit vectors, and (k + n, d) its vectors and rows before iteration 0."""
+    own = method.init(w0, n)
+    unknown = sorted(kind.__name__ for kind in kinds_within((own,)) - _linear)
+    if unknown:
+        raise Unsuitable(
+            f"the exact moments of {method!r} are not known: {unknown[0]} is not linear, or not declared so; use "
+            "simulate, or declare it: siag.theory.linear"
+        )
+    shapes = zip(_arrays(method.init(np.zeros(1), n)), _arrays(method.init(np.zeros(2), n)), strict=True)
+    grows = [narrow.shape != wide.shape for narrow, wide in shapes]
+    vectors: dict[int, Floats] = {}
+    tables: dict[int, Floats] = {}
+    for array, longer in zip(_arrays(own), grows, strict=True):
+        if longer:
+            (vectors if array.ndim == 1 else tables)[id(array)] = array
+    if len(tables) > 1:
+        raise Unsuitable(f"the exact moments of {method!r} are not known: it has several tables; use simulate")
+    k = len(vectors)
+    T, rows = np.zeros((k + 2, k + 2)), np.zeros((n, k + 2)) if tables else np.zeros((0, 0))
+    place = {key: T[1 + f] for f, key in enumerate(vectors)} | dict.fromkeys(tables, rows)
+    state = _replaced(own, place)
+    total = next((_row(T, part.total) for part in _tables(state)), 0)
+    begin = np.concatenate([*(array[np.newaxis] for array in vectors.values()), *tables.values()])
+    return Coefficients(state, T, rows, _row(T, shown(state)), _row(T, answer(state)), total), begin
+
+
+def _arrays(record: Record) -> Iterator[Any]:
+    """All arrays in a tuple and the tuples within it, in order; the same one may come twice."""
+    for value in record:
+        if isinstance(value, tuple):
+            yield from _arrays(value)
+        elif isinstance(value, np.ndarray):
+            yield value
+
+
+def _tables(record: Record) -> Iterator[Table]:
+    """The `Table`s in a tuple, itself included."""
+    if isinstance(record, Table):
+        yield record
+    for value in record:
+        if isinstance(value, tuple):
+            yield from _tables(value)
+
+
+def _replaced(record: Record, place: dict[int, Floats]) -> Record:
+    """The same with these arrays in place of some; a table is not to sum its rows, which hold other things here."""
+    values = [_replaced(value, place) if isinstance(value, tuple) else place.get(id(value), value) for value in record]
+    made = type(record)(*values) if hasattr(record, "_fields") else tuple(values)
+    return made._replace(resum=0) if isinstance(made, Table) else made
+
+
+def _row(T: Floats, array: Floats) -> int:
+    """Which row of T the array is."""
+    return next(r for r in range(len(T)) if np.shares_memory(T[r], array))

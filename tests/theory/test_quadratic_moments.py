@@ -20,7 +20,8 @@ from siag.methods.around import Around, receive_within
 from siag.problems import LeastSquares, Ridge
 from siag.theory import blocks as matrices
 from siag.theory import exact_error, linear
-from siag.theory.exact import Trail, alike, carry, mark, moments_at_start
+from siag.theory.exact import alike, carry, moments_at_start
+from siag.theory.trail import Trail, mark
 
 N, D, POINTS, BATCH = 3, 2, 4, 2
 RIDGE = Ridge.random(n=N, d=D, m=POINTS, tilt=0.6, spread=1.0, regularization=0.3, noise=0.5, batch=BATCH, seed=5)
@@ -224,7 +225,7 @@ def test_on_least_squares_matrices_and_traces_agree(method, sampler):
     problem = LeastSquares.random(n=N, d=D, p=3, noise=0.4, seed=6, sampler=sampler)
     step, noisy = siag.steps.Harmonic(0.6, 8.0), method != IAG()
     traces = moments_at_start(problem, method, START)
-    assert not isinstance(traces, matrices.Blocks)  # the fast recursion, in O(n |A|)
+    assert not isinstance(traces, matrices.Linear)  # the fast recursion, in O(n |A|)
     whole = matrices.blocks_at_start(matrices.quadratic(problem, noisy), method, START, N)
     short = matrices.blocks_at_start(alike(problem, noisy), method, START, N)
     expected = carried(traces, problem, TRACES["gaps"], step)
@@ -236,7 +237,7 @@ def test_traces_of_blocks_serve_means_of_iterates_on_least_squares():
     problem, method = LeastSquares.random(n=N, d=D, p=3, noise=0.4, seed=6), Averaged(SIAG(), start=FIRST)
     step = siag.steps.Harmonic(0.6, 8.0)
     short = moments_at_start(problem, method, START)
-    assert short.C.shape == (N + 4, N + 4)  # of the message, w, the sum, w̄ and the rows
+    assert short.blocks.C.shape == (N + 4, N + 4)  # of the message, w, the sum, w̄ and the rows
     whole = matrices.blocks_at_start(matrices.quadratic(problem, True), method, START, N)
     np.testing.assert_allclose(
         *(carried(blocks, problem, TRACES["gaps"], step) for blocks in (short, whole)), rtol=1e-9, atol=1e-13
@@ -248,8 +249,8 @@ def test_summing_the_rows_anew_changes_nothing_but_rounding(monkeypatch):
     usual = carried(moments[0], RIDGE, TRACES["gaps"], STEP)
     monkeypatch.setattr(matrices, "RESUM", 5)
     np.testing.assert_allclose(carried(moments[1], RIDGE, TRACES["gaps"], STEP), usual, rtol=1e-11)
-    assert moments[1].since[0] < 5
-    np.testing.assert_allclose(moments[1].C, moments[0].C, rtol=1e-9, atol=1e-15)
+    assert moments[1].blocks.since[0] < 5
+    np.testing.assert_allclose(moments[1].blocks.C, moments[0].blocks.C, rtol=1e-9, atol=1e-15)
 
 
 RUNS = 10_000

@@ -21,13 +21,15 @@ import numpy as np
 
 from siag.foundations.dispatch import compiled, is_own, rarely, verb
 from siag.foundations.errors import BadInput, Unsuitable
+from siag.foundations.schedule import Schedule
 from siag.foundations.types import Floats, Integers, Record
-from siag.methods import Method, advance, receive
+from siag.methods import Method
 from siag.problems import Problem
-from siag.theory.linear import Coefficients, coefficients_of
-from siag.theory.moments import RESUM, Source, move, renew
+from siag.theory.linear import Coefficients, coefficients_of, unroll
+from siag.theory.moments import RESUM, Source
 from siag.theory.noise import Silent, noise
 from siag.theory.quadratic import quadratics
+from siag.theory.trail import Trail, mark
 
 LARGEST = 4096  # numbers whose covariances with each other are carried: 128 MiB
 
@@ -43,18 +45,29 @@ class Quadratic(NamedTuple):
     scratch: Floats  # (2, d, d)
 
 
+class Linear(NamedTuple):
+    """A linear method, and the moments of all its blocks."""
+
+    m: Floats  # (d,) the mean of the result
+    V: Floats  # (1,) the trace of its covariance
+    method: Coefficients
+    blocks: Blocks
+
+
 class Blocks(NamedTuple):
     """Moments of all blocks: first the message, then the server's vectors, then the rows."""
 
     source: Record
-    method: Coefficients
     mean: Floats  # (blocks, d)
     C: Floats  # (blocks · c, blocks · c) covariances, c = d; or their traces, c = 1
     at: Integers  # (k + 2,) which blocks the rows of T stand for
-    scratch: Scratch
     m: Floats  # (d,) the mean of the result
     V: Floats  # (1,) the trace of its covariance
     since: Integers  # (1,) steps since the sum of the rows was summed anew
+    read: int  # the block that workers read
+    result: int  # the block that is the result
+    total: int  # the block that is the sum of the rows; 0 if none is
+    scratch: Scratch
 
 
 class Scratch(NamedTuple):
@@ -96,19 +109,18 @@ def check_noise(source: Quadratic, name: str) -> None:
                 )
 
 
-def blocks_at_start(source: Record, method: Method, w0: Floats, n: int) -> Blocks:
+def blocks_at_start(source: Record, method: Method, w0: Floats, n: int) -> Linear:
     """Before iteration 0."""
     made, begin = coefficients_of(method, w0, n)
-    k, d = len(made.T) - 2, w0.size
+    size, d = len(made.T), w0.size
     count, c = len(begin) + 1, d if isinstance(source, Quadratic) else 1
     check_size(count * c, f"{n} workers and {d} parameters")
-    mean = np.concatenate((np.zeros((1, d)), begin))
-    at = np.arange(k + 2)
-    scratch = Scratch(
-        np.zeros(k + 2, np.int64), np.zeros((k + 2, d)), np.zeros((k + 2, c, count * c)), np.zeros((k + 2, c, c))
-    )
-    C = np.zeros((count * c, count * c))
-    return Blocks(source, made, mean, C, at, scratch, mean[made.result], np.zeros(1), np.zeros(1, np.int64))
+    mean, C, V = np.concatenate((np.zeros((1, d)), begin)), np.zeros((count * c, count * c)), np.zeros(1)
+    moved, among = np.zeros(size, np.int64), np.zeros((size, c, c))
+    scratch = Scratch(moved, np.zeros((size, d)), np.zeros((size, c, count * c)), among)
+    at, m, since = np.arange(size), mean[made.result], np.zeros(1, np.int64)
+    blocks = Blocks(source, mean, C, at, m, V, since, made.read, made.result, made.total, scratch)
+    return Linear(m, V, made, blocks)
 
 
 def check_size(numbers: int, what: str) -> None:
@@ -174,14 +186,6 @@ def respond_alike(source: Source, i: int, read: int, mean: Floats, C: Floats) ->
         C[0, j] = p * C[read, j]
         C[j, 0] = C[0, j]
     C[0, 0] = p * p * V + source.spread * (V + apart) + source.floor
-
-
-@compiled
-def unit(T: Floats) -> None:
-    """T ← I."""
-    for r in range(T.shape[0]):
-        for q in range(T.shape[0]):
-            T[r, q] = 1.0 if r == q else 0.0
 
 
 @rarely
@@ -257,40 +261,38 @@ def write_block(block: int, r: int, mean: Floats, C: Floats, scratch: Scratch) -
             C[j, block * c + a] = scratch.C[r, a, j]
 
 
-@renew.when(Blocks)
-def renew_blocks(blocks: Blocks, workers: Integers) -> None:
-    """Every active worker's message, and what the method makes of it."""
-    method = blocks.method
-    T, rows = method.T, method.rows
-    last = T.shape[0] - 1
-    for i in workers:
-        respond(blocks.source, i, method.read, blocks.mean, blocks.C)
-        unit(T)
-        for q in range(rows.shape[1]):
-            rows[i, q] = T[last, q]
-        receive(method.state, i, T[0], 0)
-        for q in range(rows.shape[1]):
-            T[last, q] = rows[i, q]
-        blocks.at[last] = last + i
-        count = last + 1 if rows.shape[1] > 0 else last
-        transform(T, count, blocks.at, blocks.mean, blocks.C, blocks.scratch)
+def carry_blocks(moments: Linear, schedule: Schedule, first: int, trail: Trail) -> None:
+    """Carry the moments along the schedule."""
+    T = moments.method.T
+    maps = np.empty((len(schedule.worker) + schedule.iterations, *T.shape))
+    unroll(moments.method, schedule, maps)
+    follow(moments.blocks, schedule, maps, len(moments.method.rows) > 0, first, trail)
 
 
-@move.when(Blocks)
-def move_blocks(blocks: Blocks, eta: float) -> None:
-    """The method's step; then the variance of its result."""
-    method = blocks.method
-    unit(method.T)
-    advance(method.state, eta)
-    transform(method.T, method.T.shape[0] - 1, blocks.at, blocks.mean, blocks.C, blocks.scratch)
-    blocks.since[0] += 1
-    if method.total > 0 and blocks.since[0] >= RESUM:  # a running sum gathers rounding errors
-        blocks.since[0] = 0
-        sum_anew(method.total, method.T.shape[0] - 1, blocks.mean, blocks.C)
-    c = blocks.C.shape[0] // blocks.mean.shape[0]
-    blocks.V[0] = 0.0
-    for a in range(method.result * c, method.result * c + c):
-        blocks.V[0] += blocks.C[a, a]
+@compiled
+def follow(blocks: Blocks, schedule: Schedule, maps: Floats, rows: bool, first: int, trail: Trail) -> None:
+    """What every report and every step does to the moments, given its T."""
+    at, mean, C, done = blocks.at, blocks.mean, blocks.C, 0
+    last = at.size - 1
+    for k in range(schedule.eta.size):
+        for arrival in range(schedule.start[k], schedule.start[k + 1]):
+            i = schedule.worker[arrival]
+            respond(blocks.source, i, blocks.read, mean, C)
+            at[last] = last + i
+            transform(maps[done], last + 1 if rows else last, at, mean, C, blocks.scratch)
+            done += 1
+        transform(maps[done], last, at, mean, C, blocks.scratch)
+        done += 1
+        blocks.since[0] += 1
+        if blocks.total > 0 and blocks.since[0] >= RESUM:  # a running sum gathers rounding errors
+            blocks.since[0] = 0
+            sum_anew(blocks.total, last, mean, C)
+        if first + k + 1 == trail.t[trail.cursor[0]]:
+            c = blocks.scratch.C.shape[1]
+            blocks.V[0] = 0.0
+            for a in range(blocks.result * c, blocks.result * c + c):
+                blocks.V[0] += C[a, a]
+            mark(trail, blocks.m, blocks.V)
 
 
 @rarely

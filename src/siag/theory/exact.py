@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
@@ -18,8 +17,9 @@ from siag.foundations.types import Floats, Integers, Record
 from siag.methods import Exact, Fresh, MeanRows, Method, Streaming, Table, check_fit, try_out
 from siag.problems import LeastSquares, Problem
 from siag.steps import Step, shifted
-from siag.theory.blocks import blocks_at_start, quadratic
+from siag.theory.blocks import Linear, blocks_at_start, carry_blocks, quadratic
 from siag.theory.moments import Source, fresh_moments, mean_row_moments, move, renew, table_moments
+from siag.theory.trail import Trail, mark
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,28 +145,16 @@ def alike(problem: LeastSquares, noisy: bool) -> Source:
     return Source(problem.centers, float(p), spread, floor)
 
 
-class Trail(NamedTuple):
-    """What is written down along the way."""
-
-    t: Integers  # (points,)
-    optimum: Floats  # (d,)
-    parts: Floats  # (2, points) bias, variance
-    cursor: Integers  # (1,)
-
-
-@compiled
-def mark(trail: Trail, m: Floats, V: Floats) -> None:
-    """Write down bias and variance at the next point."""
-    bias = 0.0
-    for k in range(m.size):
-        bias += (m[k] - trail.optimum[k]) * (m[k] - trail.optimum[k])
-    trail.parts[0, trail.cursor[0]] = bias
-    trail.parts[1, trail.cursor[0]] = V[0]
-    trail.cursor[0] += 1
-
-
-@compiled
 def carry(moments: Record, schedule: Schedule, first: int, trail: Trail) -> None:
+    """Carry the moments along the schedule."""
+    if isinstance(moments, Linear):
+        carry_blocks(moments, schedule, first, trail)
+    else:
+        carry_traces(moments, schedule, first, trail)
+
+
+@compiled
+def carry_traces(moments: Record, schedule: Schedule, first: int, trail: Trail) -> None:
     """Carry the moments along the schedule."""
     for k in range(schedule.eta.size):
         renew(moments, schedule.worker[schedule.start[k] : schedule.start[k + 1]])

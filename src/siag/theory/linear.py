@@ -13,10 +13,12 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
+from siag.foundations.dispatch import compiled
 from siag.foundations.errors import Unsuitable
+from siag.foundations.schedule import Schedule
 from siag.foundations.shape import kinds_within
 from siag.foundations.types import Floats, Record
-from siag.methods import Fresh, MeanRows, Method, Table, answer, shown
+from siag.methods import Fresh, MeanRows, Method, Table, advance, answer, receive, shown
 from siag.methods.averaged import Averaging
 from siag.methods.saga import Jump
 
@@ -79,6 +81,48 @@ def coefficients_of(method: Method, w0: Floats, n: int) -> tuple[Coefficients, F
     total = next((_row(T, part.total) for part in _tables(state)), 0)
     begin = np.concatenate([*(array[np.newaxis] for array in vectors.values()), *tables.values()])
     return Coefficients(state, T, rows, _row(T, shown(state)), _row(T, answer(state)), total), begin
+
+
+@compiled
+def unroll(method: Coefficients, schedule: Schedule, maps: Floats) -> None:
+    """Write the T of all reports and steps of the schedule to `maps`, one after the other: it depends on them alone.
+
+    So what depends on the method is apart from what depends on the problem, and each is compiled by itself.
+    """
+    T, rows, done = method.T, method.rows, 0
+    last, table = T.shape[0] - 1, rows.shape[1] > 0
+    for k in range(schedule.eta.size):
+        for arrival in range(schedule.start[k], schedule.start[k + 1]):
+            i = schedule.worker[arrival]
+            unit(T)
+            if table:
+                copy(T[last], rows[i])
+            receive(method.state, i, T[0], 0)
+            if table:
+                copy(rows[i], T[last])
+            for r in range(last + 1):
+                copy(T[r], maps[done, r])
+            done += 1
+        unit(T)
+        advance(method.state, schedule.eta[k])
+        for r in range(last + 1):
+            copy(T[r], maps[done, r])
+        done += 1
+
+
+@compiled
+def unit(T: Floats) -> None:
+    """T ← I."""
+    for r in range(T.shape[0]):
+        for q in range(T.shape[0]):
+            T[r, q] = 1.0 if r == q else 0.0
+
+
+@compiled
+def copy(given: Floats, to: Floats) -> None:
+    """Copy a row."""
+    for q in range(to.size):
+        to[q] = given[q]
 
 
 def _arrays(record: Record) -> Iterator[Any]:

@@ -125,8 +125,9 @@ def moments_at_start(problem: Problem, method: Method, w0: Floats | None) -> Rec
         raise Unsuitable(f"the exact moments of {method!r} are not known: its workers remember; use simulate")
     noisy = isinstance(memory, Streaming)
     if not isinstance(problem, LeastSquares):
+        moments = blocks_at_start(quadratic(problem, noisy), method, start, problem.n)
         try_out(method, start, problem.n, problem)
-        return blocks_at_start(quadratic(problem, noisy), method, start, problem.n)
+        return moments
     source, state = alike(problem, noisy), method.init(start, problem.n)
     if isinstance(state, Table):
         return table_moments(source, start, problem.n, state.quorum)
@@ -134,8 +135,9 @@ def moments_at_start(problem: Problem, method: Method, w0: Floats | None) -> Rec
         return mean_row_moments(source, start, problem.n, state.table.quorum, state.most)
     if isinstance(state, Fresh):
         return fresh_moments(source, start, state.divisor)
+    moments = blocks_at_start(source, method, start, problem.n)
     try_out(method, start, problem.n)
-    return blocks_at_start(source, method, start, problem.n)
+    return moments
 
 
 def alike(problem: LeastSquares, noisy: bool) -> Source:

@@ -169,7 +169,14 @@ def test_the_best_step_beats_a_grid_on_least_squares(activity, age, iterations):
     assert best.error <= best_of_grid(SQUARES, activity, iterations, BETAS / 10, GAMMAS * age)
     curve = exact_error(SQUARES, best.method, activity, best.step, iterations=iterations, record=1)
     assert best.error == curve.error[-1]
-    assert best.tried < 100
+    assert best.tried < 150
+
+
+def test_the_best_step_is_as_good_as_any_of_a_thousand():
+    """β over three decades, γ over five, 33 of each; where the search begins, the error is 4 % larger."""
+    activity, betas, gammas = Nonuniform(2, 60), np.geomspace(0.01, 10.0, 33), np.geomspace(0.1, 1e4, 33)
+    best = best_step(SQUARES, activity, 400)
+    assert best.error <= 1.001 * best_of_grid(SQUARES, activity, 400, betas, gammas)
 
 
 @pytest.mark.parametrize("method", [SIAG(), SGD()], ids=repr)

@@ -19,7 +19,7 @@ from siag.theory.exact import exact_error
 from siag.theory.quadratic import quadratics
 
 ALGORITHM_1 = SIAG()
-LEVELS = (2.0, 1.0, 0.5, 0.25, 0.125)  # how far to look around, as powers of 2: by factors from 4 down to 1.09
+LEVELS = (2.0, 1.0, 0.5, 0.25, 0.125, 0.0625)  # how far to look around, as powers of 2: factors from 4 down to 1.04
 DIRECTIONS = ((0, 1), (1, 1), (1, 0), (1, -1), (0, -1), (-1, -1), (-1, 0), (-1, 1))
 SMALLER = 30  # how often the first γ is made four times as large, at most
 
@@ -56,7 +56,7 @@ def best_step(
     """The `Harmonic` step β/(t + γ) with the smallest exact error after so many iterations.
 
     A search without derivatives in the logarithms of β and γ. It begins at β = 1/μ with the γ that does best, and looks
-    around in eight directions, going on in one as long as that helps, first by factors of 4, in the end of 1.09.
+    around in eight directions, going on in one as long as that helps, first by factors of 4, in the end of 1.04.
     Nothing is drawn but who reports when, so the same arguments give the same step. Like any such search it may end in
     a local minimum; the tests hold it against grids.
 

@@ -74,19 +74,19 @@ def roll(state, eta):
 
 @dataclass(frozen=True)
 class Rolling(Around):
-    """Around any method: v ← θ v + ḡ, w ← w − η v, with ḡ the way the method itself would have gone, over η."""
+    """The same around any method: its own step, and θ of the last move."""
 
     def init(self, w0, n):
         inner = self.method.init(w0, n)
-        return Rolled(inner.w, inner, np.zeros(w0.size), np.zeros(w0.size), THETA)
+        return Rolled(inner.w, inner, w0.copy(), w0.copy(), THETA)
 
 
 @linear
 class Rolled(NamedTuple):
     w: np.ndarray
     inner: tuple
-    velocity: np.ndarray
     before: np.ndarray
+    now: np.ndarray
     theta: float
 
 
@@ -96,11 +96,11 @@ receive.when(Rolled)(receive_within)
 @advance.when(Rolled)
 def roll_on(state, eta):
     for j in range(state.w.size):
-        state.before[j] = state.w[j]
+        state.now[j] = state.w[j]
     advance(state.inner, eta)
     for j in range(state.w.size):
-        state.velocity[j] = state.theta * state.velocity[j] + (state.before[j] - state.w[j]) / eta
-        state.w[j] = state.before[j] - eta * state.velocity[j]
+        state.w[j] += state.theta * (state.now[j] - state.before[j])
+        state.before[j] = state.now[j]
 
 
 def noise_of(i, M, batch=BATCH):
@@ -181,6 +181,7 @@ FAMILIES = {
     "mean of the iterates": (Averaged(SIAG(), start=FIRST), "averaged", {}),
     "all of these": (Averaged(SIAG(average=3, wait=1.0), start=FIRST), "averaged", {"average": 3, "wait": N}),
     "momentum": (HeavyBall(), "ball", {}),
+    "momentum around sIAG": (Rolling(SIAG()), "ball", {}),
 }
 
 
@@ -194,19 +195,6 @@ def test_the_curve_on_ridge_is_that_of_the_whole_second_moments(family, name):
     error, bias = dense(TRACES[name], rule, **options)
     np.testing.assert_allclose(curve.error, error, rtol=1e-9)
     np.testing.assert_allclose(curve.bias, bias, rtol=1e-8, atol=1e-13)
-
-
-def test_momentum_around_a_method_is_a_heavy_ball_whose_steps_are_constant():
-    """With a constant η, v of one is −η times v of the other."""
-    step = siag.steps.Constant(0.05)
-    for method in (HeavyBall(), Rolling(SIAG())):
-        moments_at_start(RIDGE, method, START)
-    with as_python():
-        one, other = (
-            exact_error(RIDGE, method, TRACES["gaps"], step, iterations=ITERATIONS, record=50, w0=START).error
-            for method in (HeavyBall(), Rolling(SIAG()))
-        )
-    np.testing.assert_allclose(other, one, rtol=1e-9)
 
 
 def carried(moments, problem, trace, step):

@@ -164,11 +164,11 @@ def spread_through(H: Floats, N: Floats, first: int, C: Floats) -> None:
             for j in range(d, to.size):
                 to[j] += h * through[j]
     for a in range(d):
-        for b in range(d):
+        for b in range(a + 1):
             total = N[a, b]
             for k in range(d):
                 total += C[a, first + k] * H[b, k]
-            C[a, b] = total
+            C[a, b] = C[b, a] = total
     for j in range(d, C.shape[0]):
         for a in range(d):
             C[j, a] = C[a, j]
@@ -203,9 +203,11 @@ def transform(T: Floats, count: int, at: Integers, mean: Floats, C: Floats, scra
         for v in range(changes):
             among(T[moved[v]], count, at, new, scratch.among[v])
         for v in range(changes):
+            own = scratch.among[v]
             for a in range(c):
-                for b in range(c):
-                    new[a, at[moved[v]] * c + b] = scratch.among[v, a, b]
+                for b in range(c):  # C must stay symmetric to the last bit, or rounding errors would grow
+                    both = 0.5 * (own[a, b] + own[b, a]) if v == s else own[a, b]
+                    new[a, at[moved[v]] * c + b] = both
     for s in range(changes):
         write_block(at[moved[s]], moved[s], mean, C, scratch)
 
@@ -312,11 +314,11 @@ def sum_anew(total: int, first: int, mean: Floats, C: Floats) -> None:
             for j in range(C.shape[0]):
                 C[total * c + a, j] += C[block * c + a, j]
     for a in range(c):
-        for b in range(c):
+        for b in range(a + 1):
             own = 0.0
             for block in range(first, count):
                 own += C[total * c + a, block * c + b]
-            C[total * c + a, total * c + b] = own
+            C[total * c + a, total * c + b] = C[total * c + b, total * c + a] = own
     for j in range(C.shape[0]):
         for a in range(c):
             C[j, total * c + a] = C[total * c + a, j]

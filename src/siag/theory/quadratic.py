@@ -34,4 +34,4 @@ def quadratics(problem: Problem, what: str = "where local steps lead") -> tuple[
             raise Unsuitable(
                 f"{what} is known for quadratics, and F_{i} of {name} is none; use simulate, or LeastSquares or Ridge"
             )
-    return hessians, linear
+    return 0.5 * (hessians + hessians.transpose(0, 2, 1)), linear

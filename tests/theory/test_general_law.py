@@ -67,6 +67,14 @@ def test_the_law_on_ridge_is_the_exact_error_to_two_percent(activity, times):
     assert error == pytest.approx(sharp_law(RIDGE, pattern, step)(LONG), rel=0.02)
 
 
+@pytest.mark.parametrize("activity", [Uniform(5), Cyclic(), Bernoulli(0.3)])
+@pytest.mark.parametrize("beta", [0.15, 0.5])
+def test_the_law_on_least_squares_is_the_exact_error_to_two_percent(activity, beta):
+    problem, step = LeastSquares.random(n=6, d=4, p=10, noise=0.1), Harmonic(beta, 1000.0 * beta)
+    error, pattern = ending(problem, activity, step)
+    assert error == pytest.approx(sharp_law(problem, pattern, step)(LONG), rel=0.02)
+
+
 @pytest.mark.parametrize("average", [2, 8])
 def test_the_law_on_ridge_holds_for_rows_that_average(average):
     step = Harmonic(2.0 / MU, 80.0)
@@ -128,8 +136,8 @@ def test_sgd_on_ridge_goes_to_the_biased_optimum():
 
 def test_the_price_of_staleness_is_the_error_over_that_of_workers_always_active():
     step = Harmonic(2.0 / MU, 80.0)
-    error, pattern = ending(RIDGE, RATES, step)
-    fresh, _ = ending(RIDGE, Everyone(), step)
+    error, pattern = ending(RIDGE, RATES, step, iterations=30_000)
+    fresh, _ = ending(RIDGE, Everyone(), step, iterations=30_000)
     price = price_of_staleness(RIDGE, pattern, step)
     assert price.overall == pytest.approx(error / fresh, rel=0.02)
     assert price.due == pytest.approx(1.0 - fresh / error, abs=0.01)

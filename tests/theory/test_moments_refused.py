@@ -10,8 +10,8 @@ import siag
 from plain import as_python
 from siag.activity import Cyclic, Recorded
 from siag.methods import IAG, SIAG, FedAvg, Prox, Table, advance, receive, table
-from siag.problems import LogisticRegression, Problem, Ridge, exact, sample
-from siag.theory import exact_error, noise, sharp_law
+from siag.problems import LeastSquares, LogisticRegression, Problem, Ridge, exact, sample
+from siag.theory import exact_error, linear, noise, sharp_law
 from siag.theory.exact import moments_at_start
 
 STEP = siag.steps.Harmonic(2.0, 10.0)
@@ -172,6 +172,31 @@ def pass_on(state, i, message, age):
 @advance.when(Wrapped)
 def step_on(state, eta):
     advance(state.table, eta)
+
+
+@linear
+class Capped(NamedTuple):
+    w: np.ndarray
+    table: Table
+
+
+receive.when(Capped)(pass_on)
+
+
+@advance.when(Capped)
+def step_of_at_most_one(state, eta):
+    for j in range(state.w.size):
+        state.w[j] -= max(-1.0, min(1.0, eta * state.table.total[j]))
+
+
+@pytest.mark.parametrize("problem", [Ridge.random(n=3, d=2, m=4), LeastSquares.random(n=3, d=2, p=2, noise=0.1)])
+def test_a_method_that_is_declared_linear_and_is_not_is_refused(problem):
+    class Careful(SIAG):
+        def init(self, w0, n):
+            rows = table(w0, n, 0, 0.0)
+            return Capped(rows.w, rows)
+
+    refused("Capped is declared linear, but its steps are not; use simulate", problem, Careful())
 
 
 def test_a_problem_too_large_for_matrices_is_refused_with_its_size():

@@ -18,6 +18,7 @@ from siag.methods import Exact, Fresh, MeanRows, Method, Streaming, Table, check
 from siag.problems import LeastSquares, Problem
 from siag.steps import Step, shifted
 from siag.theory.blocks import Linear, blocks_at_start, carry_blocks, quadratic
+from siag.theory.linear import check_linear
 from siag.theory.moments import Source, fresh_moments, mean_row_moments, move, renew, table_moments
 from siag.theory.trail import Trail, mark
 
@@ -123,20 +124,20 @@ def moments_at_start(problem: Problem, method: Method, w0: Floats | None) -> Rec
     memory = method.recruit(start, problem.n)
     if not isinstance(memory, Streaming | Exact):
         raise Unsuitable(f"the exact moments of {method!r} are not known: its workers remember; use simulate")
-    noisy = isinstance(memory, Streaming)
-    if not isinstance(problem, LeastSquares):
-        moments = blocks_at_start(quadratic(problem, noisy), method, start, problem.n)
-        try_out(method, start, problem.n, problem)
-        return moments
-    source, state = alike(problem, noisy), method.init(start, problem.n)
-    if isinstance(state, Table):
-        return table_moments(source, start, problem.n, state.quorum)
-    if isinstance(state, MeanRows):
-        return mean_row_moments(source, start, problem.n, state.table.quorum, state.most)
-    if isinstance(state, Fresh):
-        return fresh_moments(source, start, state.divisor)
-    moments = blocks_at_start(source, method, start, problem.n)
-    try_out(method, start, problem.n)
+    noisy, n = isinstance(memory, Streaming), problem.n
+    if isinstance(problem, LeastSquares):
+        source, state = alike(problem, noisy), method.init(start, n)
+        if isinstance(state, Table):
+            return table_moments(source, start, n, state.quorum)
+        if isinstance(state, MeanRows):
+            return mean_row_moments(source, start, n, state.table.quorum, state.most)
+        if isinstance(state, Fresh):
+            return fresh_moments(source, start, state.divisor)
+        moments = blocks_at_start(source, method, start, n)
+    else:
+        moments = blocks_at_start(quadratic(problem, noisy), method, start, n)
+    try_out(method, start, n, problem)
+    check_linear(method, start, n)
     return moments
 
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from siag.foundations.dispatch import compiled
+from siag.foundations.dispatch import compiled, is_foreign
 from siag.foundations.errors import Unsuitable
 from siag.foundations.schedule import Schedule
 from siag.foundations.shape import kinds_within
@@ -81,6 +81,38 @@ def coefficients_of(method: Method, w0: Floats, n: int) -> tuple[Coefficients, F
     total = next((_row(T, part.total) for part in _tables(state)), 0)
     begin = np.concatenate([*(array[np.newaxis] for array in vectors.values()), *tables.values()])
     return Coefficients(state, T, rows, _row(T, shown(state)), _row(T, answer(state)), total), begin
+
+
+def check_linear(method: Method, w0: Floats, n: int) -> None:
+    """Refuse a method that is declared linear and is not: T must do to other vectors what it does to unit vectors.
+
+    A few reports and steps are tried, so what is not linear only later, or only for larger numbers, is not found.
+    """
+    on_units, on_others = (coefficients_of(method, w0, n)[0] for _ in range(2))
+    if not is_foreign(on_units.state):
+        return
+    draw, size = np.random.default_rng(0), len(on_units.T)
+    for i, scale in ((0, 1.0), (n - 1, 1e-3), (0, 1e3), (n - 1, 1.0)):
+        for worker in (i, None):
+            given = scale * draw.standard_normal((size, size))
+            expected = _after(on_units, np.eye(size), worker) @ given
+            if not np.allclose(_after(on_others, given, worker), expected, rtol=1e-9, atol=1e-9 * scale):
+                kind = type(on_units.state).__name__
+                raise Unsuitable(f"{method!r}: {kind} is declared linear, but its steps are not; use simulate")
+
+
+def _after(method: Coefficients, given: Floats, i: int | None) -> Floats:
+    """What is in place of these vectors after a report of worker i, or after a step."""
+    method.T[:] = given
+    if i is None:
+        advance(method.state, 0.01)
+    else:
+        if len(method.rows):
+            method.rows[i] = given[-1]
+        receive(method.state, i, method.T[0], 0)
+        if len(method.rows):
+            method.T[-1] = method.rows[i]
+    return method.T.copy()
 
 
 @compiled

@@ -113,7 +113,7 @@ def test_sag_which_draws_from_finite_data_is_refused_on_a_stream():
 
 def test_other_problems_are_refused_with_a_remedy():
     problem = siag.problems.LogisticRegression.random(n=3, d=2, m=5)
-    with pytest.raises(siag.Unsuitable, match="LeastSquares, not for LogisticRegression; use simulate"):
+    with pytest.raises(siag.Unsuitable, match="F_0 of LogisticRegression is none; use simulate"):
         siag.theory.exact_error(problem, siag.methods.SIAG(), siag.activity.Cyclic(), STEP, iterations=10)
 
 

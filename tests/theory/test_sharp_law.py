@@ -155,8 +155,9 @@ def test_the_law_is_refused_where_it_is_not_known():
     logistic = siag.problems.LogisticRegression.random(n=3, d=2, m=5)
     with pytest.raises(siag.Unsuitable, match="LogisticRegression"):
         sharp_law(logistic, Cyclic(), STEP)
-    with pytest.raises(siag.Unsuitable, match="needs a Harmonic step"):
-        sharp_law(drawn(3), Cyclic(), siag.steps.Constant(0.1))
+    switched = siag.steps.Switched(STEP, 10, siag.steps.Constant(0.1))
+    with pytest.raises(siag.Unsuitable, match="needs a Harmonic or a Constant step, not Switched"):
+        sharp_law(drawn(3), Cyclic(), switched)
 
 
 @pytest.mark.parametrize("beta", [0.05, 0.01])

@@ -10,8 +10,8 @@ from siag.foundations.errors import Unsuitable
 from siag.foundations.rng import ACTIVITY, fresh
 from siag.foundations.types import Floats
 from siag.methods import NORMALIZATIONS
-from siag.problems import Problem
-from siag.theory.exact import least_squares
+from siag.problems import LeastSquares, Problem
+from siag.theory.quadratic import quadratics
 
 
 def shares(activity: Recorded, n: int, normalization: str = "mean") -> Floats:
@@ -32,6 +32,15 @@ def shares(activity: Recorded, n: int, normalization: str = "mean") -> Floats:
 
 
 def biased_optimum(problem: Problem, activity: Recorded, normalization: str = "mean") -> Floats:
-    """(d,) Σ r_i w_i*, the point non-aggregated SGD converges to under the recorded activity."""
-    known = least_squares("the biased optimum", problem)
-    return np.asarray(shares(activity, known.n, normalization) @ known.centers)
+    """(d,) where Σ r_i ∇F_i(w) = 0: the point non-aggregated SGD converges to under the recorded activity.
+
+    It is Σ r_i w_i* for `LeastSquares`, and the solution of Σ r_i H_i w = Σ r_i b_i for any quadratic problem.
+    """
+    if isinstance(problem, LeastSquares):
+        return np.asarray(shares(activity, problem.n, normalization) @ problem.centers)
+    hessians, linear = quadratics(problem, "the biased optimum")
+    r = shares(activity, problem.n, normalization)
+    matrix = np.tensordot(r, hessians, 1)
+    if np.linalg.cond(matrix) > 1.0 / np.finfo(float).eps:
+        raise Unsuitable("those who report do not determine one w by themselves, so SGD has no one point to go to")
+    return np.asarray(np.linalg.solve(matrix, r @ linear))

@@ -7,24 +7,6 @@ import numpy as np
 from siag.foundations import check
 from siag.foundations.errors import Unsuitable
 from siag.foundations.types import Floats
-from siag.problems import Problem
-
-ALIKE = 1e-9  # how well a quadratic's gradient must agree with its Hessian, relative to their size
-
-
-def quadratics(problem: Problem) -> tuple[Floats, Floats]:
-    """(n, d, d) the A_i and (n, d) the b_i of a problem whose F_i(w) are ½ wᵀA_i w − b_iᵀw and a constant."""
-    zero, probe = np.zeros(problem.d), np.ones(problem.d)
-    hessians = np.stack([problem.hessian(i, zero) for i in range(problem.n)])
-    linear = -np.stack([problem.gradient(i, zero) for i in range(problem.n)])
-    for i in range(problem.n):
-        gap = problem.gradient(i, probe) - (hessians[i] @ probe - linear[i])
-        if np.abs(gap).max() > ALIKE * (np.abs(hessians[i]).sum() + np.abs(linear[i]).max()):
-            raise Unsuitable(
-                f"where local steps lead is known for quadratics, and F_{i} of {type(problem).__name__} is none; "
-                "use simulate"
-            )
-    return hessians, linear
 
 
 def local_fixed_point(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
@@ -11,13 +10,17 @@ from siag.activity import Activity, unfold, waited
 from siag.foundations import check
 from siag.foundations.dispatch import compiled
 from siag.foundations.errors import Unsuitable
+from siag.foundations.memory import size
 from siag.foundations.parallel import Progress, Watch, run_all
 from siag.foundations.schedule import Schedule, points
 from siag.foundations.types import Floats, Integers, Record
-from siag.methods import Exact, Fresh, MeanRows, Method, Streaming, Table, check_fit
+from siag.methods import Exact, Fresh, MeanRows, Method, Streaming, Table, check_fit, try_out
 from siag.problems import LeastSquares, Problem
 from siag.steps import Step, shifted
+from siag.theory.blocks import Linear, blocks_at_start, carry_blocks, quadratic
+from siag.theory.linear import check_linear
 from siag.theory.moments import Source, fresh_moments, mean_row_moments, move, renew, table_moments
+from siag.theory.trail import Trail, mark
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -60,14 +63,17 @@ def exact_error(
     threads: int | None = None,
     progress: Progress = False,
 ) -> Curve:
-    """E‖w^t − w*‖² of least squares, given who is active when; the expectation is over the samples only.
+    """E‖w^t − w*‖² of a quadratic problem, given who is active when; the expectation is over the samples only.
 
-    With the same seed it sees the activity pattern that `simulate` sees. Works for methods that keep a
-    table of gradients (sIAG, IAG), or of moving averages of them (sIAG with `average`), and for non-aggregated SGD.
+    With the same seed it sees the activity pattern that `simulate` sees. Works for methods that are linear in w and
+    gradients: those that keep a table of gradients (sIAG, IAG, SAG, SAGA) or of moving averages of them (sIAG with
+    `average`), non-aggregated SGD, `Averaged` around any of them, and what `linear` declares. An iteration costs
+    O(n |A_t|) on `LeastSquares`; on others it takes covariances of all vectors and rows, O(n d³ |A_t|).
 
     Args:
-        problem: a `LeastSquares`; its sampler does not matter.
-        method: SIAG, IAG, SGD, or a method of yours with the same server and worker.
+        problem: a `LeastSquares`, whose sampler does not matter; a `Ridge`, with mini-batches or not; or a quadratic of
+            your own, for whose oracle `exact` and `siag.theory.noise` have a meaning.
+        method: one of the above.
         activity: who reports when.
         step: the sizes of the server's moves.
         iterations: how many moves.
@@ -77,6 +83,16 @@ def exact_error(
         w0: (d,) where to start; 0 by default.
         threads: how many to use; all cores by default.
         progress: as in `simulate`.
+
+    Example:
+        >>> from siag.activity import Uniform
+        >>> from siag.methods import SIAG
+        >>> from siag.problems import Ridge
+        >>> from siag.steps import Harmonic
+        >>> problem = Ridge.random(n=4, d=2, m=8, seed=1)
+        >>> curve = exact_error(problem, SIAG(), Uniform(3), Harmonic(4.0, 40.0), iterations=1000)
+        >>> bool(curve.error[-1] < 0.01 * curve.error[0])
+        True
     """
     iterations, seed = check.integer("iterations", iterations), check.seed(seed)
     repeats = check.integer("repeats", repeats)
@@ -89,7 +105,8 @@ def exact_error(
         trail = Trail(t, np.array(problem.optimum), np.empty((2, len(t))), np.zeros(1, np.int64))
         mark(trail, moments.m, moments.V)
         sizes = shifted(step, waited(activity, problem.n, method.quorum(problem.n), iterations, seed, repeat))
-        for first, chunk in unfold(activity, problem.n, iterations, seed, repeat, sizes, problem.n):
+        cost = size([moments]) // (8 * problem.n)
+        for first, chunk in unfold(activity, problem.n, iterations, seed, repeat, sizes, cost):
             carry(moments, chunk, first, trail)
             watch.did(chunk.iterations)
         return trail
@@ -107,48 +124,45 @@ def least_squares(what: str, problem: Problem) -> LeastSquares:
 
 
 def moments_at_start(problem: Problem, method: Method, w0: Floats | None) -> Record:
-    """The moments before iteration 0, for a method of which they are known."""
-    problem = least_squares("the exact moments", problem)
+    """The moments before iteration 0, for a problem and a method of which they are known."""
     start = np.zeros(problem.d) if w0 is None else check.floats("w0", w0, (problem.d,))
-    state, memory = method.init(start, problem.n), method.recruit(start, problem.n)
-    p, d = problem.p, problem.d
-    if isinstance(memory, Streaming):
-        source = Source(problem.centers, float(p), float(p * (d + 1)), problem.noise**2 * p * d)
-    elif isinstance(memory, Exact):
-        source = Source(problem.centers, float(p), 0.0, 0.0)
-    else:
+    memory = method.recruit(start, problem.n)
+    if not isinstance(memory, Streaming | Exact):
         raise Unsuitable(f"the exact moments of {method!r} are not known: its workers remember; use simulate")
-    if isinstance(state, Table):
-        return table_moments(source, start, problem.n, state.quorum)
-    if isinstance(state, MeanRows):
-        return mean_row_moments(source, start, problem.n, state.table.quorum, state.most)
-    if isinstance(state, Fresh):
-        return fresh_moments(source, start, state.divisor)
-    raise Unsuitable(f"the exact moments of {method!r} are not known; use simulate")
+    noisy, n = isinstance(memory, Streaming), problem.n
+    if isinstance(problem, LeastSquares):
+        source, state = alike(problem, noisy), method.init(start, n)
+        if isinstance(state, Table):
+            return table_moments(source, start, n, state.quorum)
+        if isinstance(state, MeanRows):
+            return mean_row_moments(source, start, n, state.table.quorum, state.most)
+        if isinstance(state, Fresh):
+            return fresh_moments(source, start, state.divisor)
+        moments = blocks_at_start(source, method, start, n)
+    else:
+        moments = blocks_at_start(quadratic(problem, noisy), method, start, n)
+    try_out(method, start, n, problem)
+    check_linear(method, start, n)
+    return moments
 
 
-class Trail(NamedTuple):
-    """What is written down along the way."""
-
-    t: Integers  # (points,)
-    optimum: Floats  # (d,)
-    parts: Floats  # (2, points) bias, variance
-    cursor: Integers  # (1,)
+def alike(problem: LeastSquares, noisy: bool) -> Source:
+    """The law of gradients whose Hessians are p·I."""
+    p, d = problem.p, problem.d
+    spread, floor = (float(p * (d + 1)), problem.noise**2 * p * d) if noisy else (0.0, 0.0)
+    return Source(problem.centers, float(p), spread, floor)
 
 
-@compiled
-def mark(trail: Trail, m: Floats, V: Floats) -> None:
-    """Write down bias and variance at the next point."""
-    bias = 0.0
-    for k in range(m.size):
-        bias += (m[k] - trail.optimum[k]) * (m[k] - trail.optimum[k])
-    trail.parts[0, trail.cursor[0]] = bias
-    trail.parts[1, trail.cursor[0]] = V[0]
-    trail.cursor[0] += 1
-
-
-@compiled
 def carry(moments: Record, schedule: Schedule, first: int, trail: Trail) -> None:
+    """Carry the moments along the schedule."""
+    if isinstance(moments, Linear):
+        carry_blocks(moments, schedule, first, trail)
+    else:
+        carry_traces(moments, schedule, first, trail)
+
+
+@compiled
+def carry_traces(moments: Record, schedule: Schedule, first: int, trail: Trail) -> None:
     """Carry the moments along the schedule."""
     for k in range(schedule.eta.size):
         renew(moments, schedule.worker[schedule.start[k] : schedule.start[k + 1]])

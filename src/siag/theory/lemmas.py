@@ -16,7 +16,7 @@ from siag.foundations.types import Floats, Integers
 from siag.methods import Method, check_fit
 from siag.problems import LeastSquares
 from siag.steps import Sizes, Step, lemma_constant, shifted
-from siag.theory.exact import moments_at_start
+from siag.theory.exact import least_squares, moments_at_start
 from siag.theory.moments import TableMoments, move, renew
 
 
@@ -80,6 +80,7 @@ def lemmas(
     iteration 0 are taken as η_0.
     """
     check_fit(problem, method, activity, step, check.integer("iterations", iterations))
+    least_squares("the lemmas", problem)
     T = activity.bound(problem.n)
     if T is None:
         raise Unsuitable(f"{activity!r} has no bound on the age, which the lemmas assume; use Uniform or Cyclic")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -95,6 +96,11 @@ def compare(
         print(f"Report: {page}")
 
 
+def brief(verdict: str) -> str:
+    """A verdict on claims without its counts: "reaches, consistent"."""
+    return re.sub(r"( with)? \(.*?\)", "", verdict)
+
+
 def _split(text: str) -> list[str]:
     """Names between commas, those within brackets aside."""
     parts, depth = [""], 0
@@ -125,7 +131,7 @@ def _print(found: Comparison) -> None:
             table.add_column("claims", no_wrap=True)
         rows = [found.row(entry) for entry in found.entries if entry.activity == activity]
         for row in best_first(rows, found.axis):
-            verdict = [row["claims"].partition(" ")[0]] if found.claims else []
+            verdict = [brief(row["claims"])] if found.claims else []
             table.add_row(row["method"], *(cell(name, row) for name in shown), *verdict)
         console.print(table)
         for row in rows:

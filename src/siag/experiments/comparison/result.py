@@ -60,6 +60,10 @@ LEGEND = (
     "exact gradient is no sample, and time is counted on clocks only, where K local steps take K times as long. "
     "offset² is ‖E w − w*‖² at the end, by a jackknife over the runs: bias, and what has not converged yet."
 )
+OF_CLAIMS = (
+    "Claims: a method reaches what its paper proves, or is consistent with what its paper observed; docs/claims.md lists "
+    "what was put to the test, and what was not."
+)
 BARS = 3  # runs of which the jackknife has a standard error
 TWO_RUNS = "Two runs have no standard error, so offset² stands without one here; it takes three runs or more."
 TINY = 1e-25  # of offset²: rounding
@@ -115,7 +119,7 @@ class Comparison:
         problem: the problem.
         entries: one for every method and activity.
         rule: how steps were found, in words.
-        claims: by contender, whether it reaches what its paper claims.
+        claims: by contender, whether it reaches what its paper proves, and is consistent with what it observed.
         places: the activities by name.
         axis: what all methods had the same of, as far as they could; steps were found for the end of that.
     """
@@ -131,8 +135,9 @@ class Comparison:
     def legend(self) -> str:
         """What the columns are."""
         few = any(entry.run is not None and entry.run.repeats < BARS for entry in self.entries)
-        legend = LEGEND.format(axis=self.axis)
-        return f"{legend} {TWO_RUNS}" if few else legend
+        return " ".join(
+            [LEGEND.format(axis=self.axis), *([OF_CLAIMS] if self.claims else []), *([TWO_RUNS] if few else [])]
+        )
 
     @property
     def compared(self) -> dict[str, dict[str, str]]:

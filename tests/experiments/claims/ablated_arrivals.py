@@ -1,0 +1,52 @@
+"""Methods whose server steps at arrivals, or that have none, without what defines them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ablations import Ablation
+from siag.activity import WaitForAll
+from siag.experiments.claims.arrivals import NOISY, PLAIN, ace, async_sgd, dude
+from siag.experiments.claims.gossip import COMPLETE, RING, adpsgd
+from siag.methods.adpsgd import ADPSGD, Neighbours
+from siag.methods.iag import IAG
+from siag.methods.method import source
+from siag.methods.sgd import SGD
+
+
+@dataclass(frozen=True, kw_only=True)
+class Alone(ADPSGD):
+    """Workers that average with nobody but themselves: a graph the method itself would refuse."""
+
+    def recruit(self, w0, n):
+        return Neighbours(source(self.gradients), np.arange(n + 1), np.arange(n))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Couples(ADPSGD):
+    """Couples that never talk to other couples."""
+
+    def recruit(self, w0, n):
+        return Neighbours(source(self.gradients), np.arange(n + 1), np.arange(n) ^ 1)
+
+
+ALONE, COUPLES = Alone(), Couples()
+
+ABLATIONS = [
+    Ablation("AsyncSGD", "asynchrony: the server waits for all", lambda: async_sgd(server=WaitForAll()), (0,)),
+    Ablation("AsyncSGD", "the adaptive steps: constant ones", lambda: async_sgd(adaptive=PLAIN), (1, 2, 4)),
+    Ablation("AsyncSGD", "that gradients are forgotten: IAG", lambda: async_sgd(plain=IAG(), adaptive=IAG()), (3, 4)),
+    Ablation("DuDe", "the table: asynchronous SGD", lambda: dude(PLAIN, NOISY), (0, 1)),
+    Ablation("DuDe", "the table, with noise alone: SGD", lambda: dude(noisy=SGD()), (1,)),
+    Ablation("ACE", "the table: asynchronous SGD", lambda: ace(PLAIN), (0, 1)),
+    Ablation(
+        "ADPSGD",
+        "the averaging: workers alone",
+        lambda: adpsgd(*(replace(ALONE, gradients=each.gradients) for each in (RING, COMPLETE, ADPSGD()))),
+        (0, 1, 2, 3, 4),
+    ),
+    Ablation("ADPSGD", "the connectedness: couples", lambda: adpsgd(ring=replace(COUPLES, gradients="exact")), (0, 2, 4)),
+    Ablation("ADPSGD", "the better connections: a ring", lambda: adpsgd(complete=RING), (1,)),
+]

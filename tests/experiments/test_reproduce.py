@@ -10,7 +10,7 @@ from siag.experiments import Scale, reproduce
 from siag.experiments import reproduce as package_export
 
 FEW = {"sizes": (10, 20), "iterations": 2_000, "repeats": 4, "draws": 2, "checks": 10, "methods": ("sIAG", "SGD")}
-SMALL = Scale(**FEW, horizon=6_000, gammas=0.01, live=0.3, seed=1)
+SMALL = Scale(**FEW, horizon=6_000, gammas=0.01, live=1000, seed=1)
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from listing import PAGE, page  # noqa: E402  # found beside this file
+from listing import PAGE, page  # found beside this file
 
 PAGE.write_text(page())
 print(f"Written: {PAGE}")

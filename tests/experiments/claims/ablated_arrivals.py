@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-
 from ablations import Ablation
+
 from siag.activity import WaitForAll
 from siag.experiments.claims.arrivals import NOISY, PLAIN, ace, async_sgd, dude
 from siag.experiments.claims.gossip import COMPLETE, RING, adpsgd
@@ -47,6 +47,8 @@ ABLATIONS = [
         lambda: adpsgd(*(replace(ALONE, gradients=each.gradients) for each in (RING, COMPLETE, ADPSGD()))),
         (0, 1, 2, 3, 4),
     ),
-    Ablation("ADPSGD", "the connectedness: couples", lambda: adpsgd(ring=replace(COUPLES, gradients="exact")), (0, 2, 4)),
+    Ablation(
+        "ADPSGD", "the connectedness: couples", lambda: adpsgd(ring=replace(COUPLES, gradients="exact")), (0, 2, 4)
+    ),
     Ablation("ADPSGD", "the better connections: a ring", lambda: adpsgd(complete=RING), (1,)),
 ]

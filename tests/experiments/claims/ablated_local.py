@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ablations import Ablation
+
 from siag.activity import EveryArrivals, WaitForAll
 from siag.experiments.claims.buffered import fedasync, fedbuff
 from siag.experiments.claims.federated import fedavg, fedprox, mifa
@@ -102,8 +103,15 @@ ABLATIONS = [
     Ablation("Scaffnew", "half of the rounds", lambda: scaffnew(seldom_communicating), (4,)),
     Ablation("MIFA", "the table: FedAvg", lambda: mifa(FedAvg), (0, 1, 2, 3, 4)),
     Ablation("MIFA", "that local steps fall", lambda: mifa(never_falling), (1,)),
-    Ablation("FedBuff", "buffer and damping: FedAvg, which waits", lambda: fedbuff(averaged_plainly, lambda size: WaitForAll()), (0, 1, 2)),
-    Ablation("FedBuff", "the buffer: a step at every arrival", lambda: fedbuff(server=lambda size: EveryArrivals(1)), (0,)),
+    Ablation(
+        "FedBuff",
+        "buffer and damping: FedAvg, which waits",
+        lambda: fedbuff(averaged_plainly, lambda size: WaitForAll()),
+        (0, 1, 2),
+    ),
+    Ablation(
+        "FedBuff", "the buffer: a step at every arrival", lambda: fedbuff(server=lambda size: EveryArrivals(1)), (0,)
+    ),
     Ablation("FedBuff", "the damping", lambda: fedbuff(never_damped), (1, 4, 5)),
     Ablation("FedBuff", "that damping may be left out", lambda: fedbuff(always_damped), (3, 5)),
     Ablation("FedAsync", "the damping: constant weights", lambda: fedasync(never_mixed_less), (0, 1, 2, 5, 6)),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 
 from ablations import Ablation
+
 from siag.activity import Sequential
 from siag.experiments.claims.adaptive import delay_adaptive
 from siag.experiments.claims.aggregated import averaged, iag, piag
@@ -83,9 +84,7 @@ ABLATIONS = [
         (0, 1, 2),
     ),
     Ablation("PIAG", "nine tenths of the regulariser", lambda: piag(method=weaker), (0, 1, 2)),
-    Ablation(
-        "Incremental", "the order: workers are drawn", lambda: incremental(without_table, Sequential()), (0, 1)
-    ),
+    Ablation("Incremental", "the order: workers are drawn", lambda: incremental(without_table, Sequential()), (0, 1)),
     Ablation("Incremental", "that gradients are forgotten: IAG", lambda: incremental(IAG), (0, 1)),
     Ablation("SAG", "the memory of gradients: SGD", lambda: sag(SGD), (0, 1)),
     Ablation("SAGA", "the memory of gradients: SGD", lambda: saga(SGD), (1, 2)),
@@ -95,12 +94,14 @@ ABLATIONS = [
     Ablation("LAG", "the memory of D steps: D = 1, ξ = 1", lambda: lag(one_step_back, one_step_back), (3,)),
     Ablation("LAG", "the bound on the trigger: ξD = 10⁵", lambda: lag(careless, careless), (0, 1, 2)),
     Ablation("LAG", "the server's side of the trigger", lambda: lag(server=asked_at_the_worker), (4,)),
-    Ablation("DelayAdaptive", "ages: a constant step for the largest", lambda: delay_adaptive(constant(502)), (0, 2, 3, 4)),
+    Ablation(
+        "DelayAdaptive", "ages: a constant step for the largest", lambda: delay_adaptive(constant(502)), (0, 2, 3, 4)
+    ),
     Ablation("DelayAdaptive", "ages: a constant step of γ′", lambda: delay_adaptive(constant(1)), (1, 2)),
     Ablation(
         "DelayAdaptive",
         "the oldest age: they follow the newest",
-        lambda: delay_adaptive(lambda gamma, **rest: Newest(gamma, **rest)),
+        lambda: delay_adaptive(Newest),
         (2,),
     ),
     Ablation("DelayAdaptive", "the second rule: the first in its place", lambda: delay_adaptive(only("first")), (4,)),

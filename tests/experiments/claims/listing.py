@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ablations import Ablation, gathered
+
 from siag.experiments.claims import CLAIMS, NOT_MEASURED, claims_of, verdict
 from siag.report import Basis, Claim
 

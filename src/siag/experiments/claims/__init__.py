@@ -13,9 +13,9 @@ from siag.experiments.claims.federated import fedavg, fedprox, mifa
 from siag.experiments.claims.finite import curvature_iag, incremental, sag, saga
 from siag.experiments.claims.gossip import adpsgd
 from siag.experiments.claims.lazy import lag
+from siag.experiments.claims.not_measured import NOT_MEASURED
 from siag.experiments.claims.streaming import siag
 from siag.experiments.claims.variates import scaffnew, scaffold
-from siag.experiments.claims.not_measured import NOT_MEASURED
 from siag.report import Basis, Claim
 
 __all__ = ["CLAIMS", "NOT_MEASURED", "claims_of", "verdict"]

@@ -53,10 +53,10 @@ def delay_adaptive(step: Callable[..., Step] = DelayAdaptive) -> list[Claim]:
             used[0].window.min() >= ALPHA - EXACT,
         ),
         Claim(
-            "By the second rule the steps are even where the age is: all are γ′/(τ + 1), the largest constant step that "
-            "the principle allows",
+            "By the second rule the steps are even where the age is: all are γ′/(τ + 1), the largest constant step the "
+            "principle allows",
             f"{WU}, Adaptive 2",
-            f"workers of one speed, τ = {even.age[-1]}: η_t = γ′/(τ + 1) to {EXACT:g} of γ′ at the last 2000 of 5000 t",
+            f"workers of one speed, τ = {even.age[-1]}: η_t = γ′/(τ + 1) to {EXACT:g} of γ′ at the last 2000 of 5000",
             f"from {even.eta[-2000:].min() / gamma:.6f} to {even.eta[-2000:].max() / gamma:.6f} γ′, "
             f"1/(τ + 1) = {1 / (even.age[-1] + 1):.6f}",
             bool(np.all(np.abs(even.eta[-2000:] / gamma - 1 / (even.age[-2000:] + 1)) <= EXACT)),

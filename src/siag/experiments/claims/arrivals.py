@@ -19,6 +19,7 @@ from siag.steps import Constant, Harmonic
 N, D, P, NOISE = 10, 5, 4, 0.1
 ETA = Constant(0.005)
 SLOWEST = 10.0
+AT_ONCE = EveryArrivals()
 LIAN, MISHCHENKO = "Lian et al. 2015", "Mishchenko et al. 2022"
 BEYOND = f"beyond the papers: {MISHCHENKO} bound what data that differ cost, not where they lead"
 DUDE_PAPER, ACE_PAPER = "Wang et al. 2024 (DuDe-ASGD)", "Chang et al. 2025 (ACE)"
@@ -33,7 +34,7 @@ def async_sgd(
     plain: Method = PLAIN,
     adaptive: Method = ADAPTIVE,
     noisy: Method = NOISY,
-    server: EveryArrivals | WaitForAll = EveryArrivals(),
+    server: EveryArrivals | WaitForAll = AT_ONCE,
 ) -> list[Claim]:
     """On shared data it speeds up; old gradients can be tamed, so that delays do not matter; fast workers bias it."""
     return [_speedup(noisy, server), _old(plain, adaptive), _any_delay(adaptive), *_biased(plain, adaptive)]
@@ -55,8 +56,8 @@ def dude(method: Method = DUDE, noisy: Method = NOISY_DUDE) -> list[Claim]:
         Claim(
             "Nor do they with stochastic gradients",
             DUDE_PAPER,
-            "a convex problem: the mean over repeats is as near to w* as chance allows, ‖mean − w*‖² < 4.1 · variance/repeats (χ² with "
-            f"{D} degrees of freedom exceeds that about once in 1000)",
+            "a convex problem: the mean over repeats is as near to w* as chance allows, ‖mean − w*‖² < 4.1 · "
+            f"variance/repeats (χ² with {D} degrees of freedom exceeds that about once in 1000)",
             f"{off:.1e}, variance/repeats {expected:.1e}",
             off < 4.1 * expected,
         ),
@@ -153,9 +154,9 @@ def _any_delay(adaptive: Method) -> Claim:
     return Claim(
         "The number of iterations depends on the number of workers, not on the largest delay",
         f"{MISHCHENKO}, measured on a convex problem",
-        f"η = 1/(4nL): iterations to {goal:g} of the start, for good, ∝ τᵃ with a = 0 ± 0.1 for one worker {slownesses[0]} "
-        f"to {slownesses[-1]} times as slow as the others, τ its delay, and ∝ nᵇ with b = 1 ± 0.1 for n = {counts[0]} to "
-        f"{counts[-1]}",
+        f"η = 1/(4nL): iterations to {goal:g} of the start, for good, ∝ τᵃ with a = 0 ± 0.1 for one worker "
+        f"{slownesses[0]} to {slownesses[-1]} times as slow as the others, τ its delay, and ∝ nᵇ with b = 1 ± 0.1 for "
+        f"n = {counts[0]} to {counts[-1]}",
         f"a = {in_delay:.2f} ({delays[0]:g} to {delays[-1]:g}), b = {in_n:.2f}",
         abs(in_delay) <= 0.1 and abs(in_n - 1) <= 0.1,
     )

@@ -11,8 +11,22 @@ import numpy as np
 from siag.activity import Activity, Clock, Everyone, Exponential, Nonuniform, Recorded
 from siag.experiments.claims.fitted import first_below, slope
 from siag.experiments.claims.local_steps import (
-    AT_REST, NEAR, SLOWNESS, STEPS, Maker, N, Rest, alike, end, large, listed, reached, rests_where_predicted, small,
-    square, unlike,
+    AT_REST,
+    NEAR,
+    SLOWNESS,
+    STEPS,
+    Maker,
+    N,
+    Rest,
+    alike,
+    end,
+    large,
+    listed,
+    reached,
+    rests_where_predicted,
+    small,
+    square,
+    unlike,
 )
 from siag.methods import IAG, NORMALIZATIONS
 from siag.methods.fedavg import FedAvg
@@ -55,7 +69,9 @@ def _unbiased(method: Maker, activity: Activity, iterations: int, statement: str
     problem, size = unlike(), small(unlike())
     point = local_fixed_point(*quadratics(problem), steps=STEPS, size=size)
     gap, other = (
-        square(end(problem, make(steps=STEPS, size=size, gradients="exact"), activity, Constant(0.3), iterations) - point)
+        square(
+            end(problem, make(steps=STEPS, size=size, gradients="exact"), activity, Constant(0.3), iterations) - point
+        )
         for make in (method, FedAvg)
     )
     return Claim(
@@ -92,7 +108,14 @@ def _more_devices(method: Maker, activity: Activity, fall: float = 200.0) -> Cla
         problem = Ridge(np.tile(pair.features, (copies, 1, 1)), np.tile(pair.targets, (copies, 1)), pair.regularization)
         made = method(steps=STEPS, size=2.0 * small(problem), fall=fall)
         run = simulate(
-            problem, made, activity, Harmonic(beta=fall, gamma=fall), iterations=4000, repeats=60, record=2, w0=pair.optimum
+            problem,
+            made,
+            activity,
+            Harmonic(beta=fall, gamma=fall),
+            iterations=4000,
+            repeats=60,
+            record=2,
+            w0=pair.optimum,
         )
         errors.append(float(run.mean[-1]))
     rate = slope(counts, errors)
@@ -159,7 +182,7 @@ def _fewer_on_unlike(method: Maker) -> Claim:
         rounds.append(first_below(run.mean, goal * run.mean[0], run.t))
     fall = slope(counts, rounds)
     return Claim(
-        "They do so with stochastic gradients and data that differ in all respects, up to an accuracy that drift leaves",
+        "They do so with stochastic gradients and data that differ in all respects, to an accuracy that drift leaves",
         f"{MCMAHAN}, experiments on data that are not identically distributed",
         f"rounds to {goal:g} of the first error for K = {list(counts)} ∝ Kᵃ, a ≤ −0.5",
         f"{', '.join(f'{needed:g}' for needed in rounds)} rounds, a = {fall:.2f}",
@@ -253,5 +276,3 @@ def _less_drift(method: Maker) -> Claim:
         and descent < AT_REST,
         Basis.OBSERVED,
     )
-
-

@@ -149,9 +149,7 @@ def curvature_iag(kind: type[Aggregated] = CurvatureIAG) -> list[Claim]:
     ]
 
 
-def _end(
-    problem: Problem, method: Method, step: Step, iterations: int, activity: Activity | None = None
-) -> Floats:
+def _end(problem: Problem, method: Method, step: Step, iterations: int, activity: Activity | None = None) -> Floats:
     """(d,) w after this number of iterations, the workers taking turns unless something else is said."""
     w: Floats = simulate(problem, method, activity or Cyclic(), step, iterations=iterations, record=2).w[0]
     return w

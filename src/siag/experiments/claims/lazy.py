@@ -101,8 +101,8 @@ def _seldom(worker: Maker, server: Maker) -> Claim:
     return Claim(
         "A worker with L_m² ≤ ξ/(Dη²) uploads in at most one of D + 1 rounds, however w moves",
         f"{PAPER}, the lemma on lazy communication",
-        f"D = {DEPTH}, ξ = {WEIGHT:g}, all L_m that large: at most {most} of {N * rounds} uploads in {rounds} rounds, by "
-        "either trigger",
+        f"D = {DEPTH}, ξ = {WEIGHT:g}, all L_m that large: at most {most} of {N * rounds} uploads in {rounds} rounds, "
+        "by either trigger",
         " and ".join(map(str, uploads)),
         max(uploads) <= most,
     )

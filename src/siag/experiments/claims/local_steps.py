@@ -32,6 +32,7 @@ class Rest(NamedTuple):
 
 
 def rests_where_predicted(statement: str, law: str, rest: Rest) -> Claim:
+    """A claim of our own: the method ends on average where theory has it end."""
     return Claim(
         statement,
         "siag.theory.local_fixed_point",
@@ -49,8 +50,8 @@ def unlike() -> Ridge:
 
 def alike() -> Ridge:
     """Workers that want different things, all with the curvature of the first."""
-    unlike = unlike()
-    return Ridge(np.repeat(unlike.features[:1], N, axis=0), unlike.targets, unlike.regularization)
+    other = unlike()
+    return Ridge(np.repeat(other.features[:1], N, axis=0), other.targets, other.regularization)
 
 
 def shared() -> Ridge:
@@ -59,10 +60,12 @@ def shared() -> Ridge:
 
 
 def large(problem: Ridge) -> float:
+    """A size of local steps with which they drift."""
     return float(0.5 / problem.smoothness.max())
 
 
 def small(problem: Ridge) -> float:
+    """A size of local steps with which they drift little."""
     return float(0.1 / problem.smoothness.max())
 
 
@@ -90,8 +93,10 @@ def when(run: Run, repeat: int, goal: float) -> float:
 
 
 def square(vector: Floats) -> float:
+    """The squared length."""
     return float(vector @ vector)
 
 
 def listed(values: list[float]) -> str:
+    """Three digits of each."""
     return ", ".join(f"{value:.3g}" for value in values)

@@ -79,8 +79,8 @@ def piag(method: Callable[..., Method] = PIAG, bounds: Sequence[int] = (5, 15, 4
     source = "Vanli, Gürbüzbalaban, Ozdaglar 2018; Aytekin, Feyzmahdavian, Johansson 2016"
     return [
         Claim(
-            "PIAG converges linearly to the minimiser of F + λ‖w‖₁ with a constant step, however the workers differ, in "
-            "a number of iterations that grows at most as the bound on the delays",
+            "PIAG converges linearly to the minimiser of F + λ‖w‖₁ with a constant step, however the workers differ, "
+            "in a number of iterations that grows at most as the bound on the delays",
             source,
             f"{fell}, for every bound T on the gaps; iterations to it ∝ Tᵃ with a ≤ 1.1",
             "; ".join(f"T = {T}: {_fall(run)}" for T, run in zip(bounds, runs, strict=True)) + f"; a = {growth:.2f}",
@@ -112,15 +112,7 @@ def averaged(around: Callable[..., Method] = Averaged) -> list[Claim]:
     problem, start, iterations = LeastSquares.random(n=4, d=5, p=4, noise=0.1), 200, 6400
     large, small, made = 0.05, 0.025, around(SIAG(), start=start)
     runs = [
-        simulate(
-            problem,
-            around(SIAG(), start=start),
-            Everyone(),
-            Constant(eta),
-            iterations=iterations,
-            repeats=60,
-            record=60,
-        )
+        simulate(problem, made, Everyone(), Constant(eta), iterations=iterations, repeats=60, record=60)
         for eta in (large, small)
     ]
     late = runs[0].t >= 2 * start

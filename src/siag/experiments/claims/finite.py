@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 import numpy as np
 
 from siag.activity import Activity, Cyclic, Everyone, Sequential
@@ -26,6 +24,7 @@ DEFAZIO = "Defazio, Bach, Lacoste-Julien 2014"
 WAI = "Wai, Shi, Uribe, Nedić, Scaglione 2020"
 
 PASSES, REPEATS = 100, 8  # of SAG and SAGA over the samples; runs whose mean stands for an expectation
+DISTANCES = (0.1, 0.01, 0.001)  # of a start from w*
 COMPARED = (1, 3, 10, 30, 100)  # iterations after which iterates are compared with gradient descent's
 
 
@@ -122,7 +121,7 @@ def curvature_iag(kind: type[Aggregated] = CurvatureIAG) -> list[Claim]:
     faster = all(mine <= 4 * n and 4 * mine <= best for n, (mine, best) in counts.items())
     told = "; ".join(f"n = {n}: {mine}, IAG at its best step {best}" for n, (mine, best) in counts.items())
     off, drifts = _off_descent(kind(wait=1.0)), _drifts(kind(wait=1.0))
-    shrunk = [large / small for large, small in pairwise(drifts)]
+    order = slope(DISTANCES, drifts)
     return [
         Claim(
             "On quadratics its iterates are those of gradient descent with the same step, at one worker a time",
@@ -134,9 +133,9 @@ def curvature_iag(kind: type[Aggregated] = CurvatureIAG) -> list[Claim]:
         Claim(
             "Started near w* it follows gradient descent: it strays by the square of the distance at the start",
             WAI,
-            "a tenth of the distance, a hundredth of the straying: 50 to 200 times less",
-            f"{_listed(shrunk, '.0f')} times less",
-            all(50.0 < ratio < 200.0 for ratio in shrunk),
+            f"started {_listed(DISTANCES)} from w*, 10 steps: the straying ∝ distanceᵃ, a = 2 ± 0.2",
+            f"a = {order:.2f}",
+            abs(order - 2) <= 0.2,
         ),
         Claim(
             "It converges in far fewer iterations than IAG",
@@ -260,7 +259,7 @@ def _drifts(method: Method, steps: int = 10) -> list[float]:
     """How far w is from gradient descent's after some iterations, started ever closer to w*."""
     problem, eta = _logistic(20)
     drifts = []
-    for distance in (0.1, 0.01, 0.001):
+    for distance in DISTANCES:
         w0 = problem.optimum + distance / np.sqrt(problem.d)
         mine = _in_turn(problem, method, eta, problem.n - 1 + steps, w0).w[0]
         descent = simulate(problem, IAG(), Everyone(), Constant(eta), iterations=steps, record=2, w0=w0).w[0]

@@ -93,7 +93,7 @@ def _different(ring: Method) -> Claim:
 
 def _speedup(noisy: Method) -> Claim:
     """Two workers that are unlike, each copied: as many reports per worker, and steps that fall as in `_different`."""
-    pair = Ridge.random(n=2, d=D, m=M, spread=0.3, noise=1.0, tilt=0.5, regularization=0.1, seed=3)
+    pair = Ridge.random(n=2, d=D, m=M, spread=1.0, noise=1.0, tilt=0.5, regularization=0.1, seed=3)
     constants, counts, errors = pair.constants(), (4, 8, 16), []
     for n in counts:
         copies = n // 2

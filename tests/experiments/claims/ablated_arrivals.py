@@ -27,12 +27,19 @@ class Couples(ADPSGD):
 ALOOF = Couples(gradients="exact")
 
 ABLATIONS = [
-    Ablation("AsyncSGD", "asynchrony: the server waits for all", lambda: async_sgd(server=WaitForAll()), (0,)),
-    Ablation("AsyncSGD", "the adaptive steps: constant ones", lambda: async_sgd(adaptive=PLAIN), (1, 2, 4)),
-    Ablation("AsyncSGD", "that gradients are forgotten: IAG", lambda: async_sgd(plain=IAG(), adaptive=IAG()), (3, 4)),
-    Ablation("DuDe", "the table: asynchronous SGD", lambda: dude(PLAIN, NOISY), (0, 1)),
-    Ablation("DuDe", "the table, with noise alone: SGD", lambda: dude(noisy=SGD()), (1,)),
-    Ablation("ACE", "the table: asynchronous SGD", lambda: ace(PLAIN), (0, 1)),
+    Ablation(
+        "AsyncSGD", "asynchrony (instead: the server waits for all)", lambda: async_sgd(server=WaitForAll()), (0,)
+    ),
+    Ablation("AsyncSGD", "the adaptive steps (instead: constant ones)", lambda: async_sgd(adaptive=PLAIN), (1, 2, 4)),
+    Ablation(
+        "AsyncSGD",
+        "that gradients are forgotten (instead: IAG)",
+        lambda: async_sgd(plain=IAG(), adaptive=IAG()),
+        (3, 4),
+    ),
+    Ablation("DuDe", "the table (instead: asynchronous SGD)", lambda: dude(PLAIN, NOISY), (0, 1)),
+    Ablation("DuDe", "the table, with noise alone (instead: SGD)", lambda: dude(noisy=SGD()), (1,)),
+    Ablation("ACE", "the table (instead: asynchronous SGD)", lambda: ace(PLAIN), (0, 1)),
     Ablation("ADPSGD", "the averaging, but for couples", lambda: adpsgd(ALOOF, ALOOF, Couples()), (0, 1, 2, 3, 4)),
-    Ablation("ADPSGD", "the better connections: a ring", lambda: adpsgd(complete=RING), (1,)),
+    Ablation("ADPSGD", "the better connections (instead: a ring)", lambda: adpsgd(complete=RING), (1,)),
 ]

@@ -90,32 +90,44 @@ def seldom_communicating(*, p, size):
 
 
 ABLATIONS = [
-    Ablation("FedAvg", "the local steps: one", lambda: fedavg(one_local_step), (0, 1, 3)),
-    Ablation("FedAvg", "that updates are forgotten: MIFA", lambda: fedavg(with_table), (4, 5)),
-    Ablation("FedAvg", "the mean: the sum over n", lambda: fedavg(always_the_sum), (4,)),
+    Ablation("FedAvg", "the local steps (instead: one)", lambda: fedavg(one_local_step), (0, 1, 3)),
+    Ablation("FedAvg", "that updates are forgotten (instead: MIFA)", lambda: fedavg(with_table), (4, 5)),
+    Ablation("FedAvg", "the mean (instead: the sum over n)", lambda: fedavg(always_the_sum), (4,)),
     Ablation("FedAvg", "half of the local steps' size", lambda: fedavg(half_the_size), (2, 3)),
-    Ablation("FedProx", "the pull: FedAvg", lambda: fedprox(no_pull), (0, 1)),
-    Ablation("FedProx", "the local steps: one", lambda: fedprox(one_local_step_pulled), (1,)),
-    Ablation("SCAFFOLD", "the control variates: FedAvg", lambda: scaffold(without_variates), (0, 1, 2, 3)),
-    Ablation("SCAFFOLD", "option 1", lambda: scaffold(with_option_2_alone), (3,)),
-    Ablation("Scaffnew", "the variates h_i: FedAvg with 1/p local steps", lambda: scaffnew(no_variates), (0, 1, 2, 3)),
-    Ablation("Scaffnew", "the coin: p = 1, gradient descent", lambda: scaffnew(always_communicating), (0, 1, 2, 3)),
+    Ablation("FedProx", "the pull (instead: FedAvg)", lambda: fedprox(no_pull), (0, 1)),
+    Ablation("FedProx", "the local steps (instead: one)", lambda: fedprox(one_local_step_pulled), (1,)),
+    Ablation("SCAFFOLD", "the control variates (instead: FedAvg)", lambda: scaffold(without_variates), (0, 1, 2, 3)),
+    Ablation("SCAFFOLD", "option 1 (instead: option 2)", lambda: scaffold(with_option_2_alone), (3,)),
+    Ablation(
+        "Scaffnew",
+        "the variates h_i (instead: FedAvg with 1/p local steps)",
+        lambda: scaffnew(no_variates),
+        (0, 1, 2, 3),
+    ),
+    Ablation(
+        "Scaffnew", "the coin (instead: p = 1, gradient descent)", lambda: scaffnew(always_communicating), (0, 1, 2, 3)
+    ),
     Ablation("Scaffnew", "half of the rounds", lambda: scaffnew(seldom_communicating), (4,)),
-    Ablation("MIFA", "the table: FedAvg", lambda: mifa(FedAvg), (0, 1, 2, 3, 4)),
+    Ablation("MIFA", "the table (instead: FedAvg)", lambda: mifa(FedAvg), (0, 1, 2, 3, 4)),
     Ablation("MIFA", "that local steps fall", lambda: mifa(never_falling), (1,)),
     Ablation(
         "FedBuff",
-        "buffer and damping: FedAvg, which waits",
+        "buffer and damping (instead: FedAvg, which waits)",
         lambda: fedbuff(averaged_plainly, lambda size: WaitForAll()),
         (0, 1, 2),
     ),
     Ablation(
-        "FedBuff", "the buffer: a step at every arrival", lambda: fedbuff(server=lambda size: EveryArrivals(1)), (0,)
+        "FedBuff",
+        "the buffer (instead: a step at every arrival)",
+        lambda: fedbuff(server=lambda size: EveryArrivals(1)),
+        (0,),
     ),
     Ablation("FedBuff", "the damping", lambda: fedbuff(never_damped), (1, 4, 5)),
     Ablation("FedBuff", "that damping may be left out", lambda: fedbuff(always_damped), (3, 5)),
-    Ablation("FedAsync", "the damping: constant weights", lambda: fedasync(never_mixed_less), (0, 1, 2, 5, 6)),
-    Ablation("FedAsync", "the hinge: damping by a power", lambda: fedasync(always_by_a_power), (2, 4, 6)),
-    Ablation("FedAsync", "the local steps: one", lambda: fedasync(one_local_step_mixed), (0,)),
-    Ablation("FedAsync", "asynchrony: the server waits for all", lambda: fedasync(server=WaitForAll()), (3,)),
+    Ablation(
+        "FedAsync", "the damping (instead: constant weights)", lambda: fedasync(never_mixed_less), (0, 1, 2, 5, 6)
+    ),
+    Ablation("FedAsync", "the hinge (instead: damping by a power)", lambda: fedasync(always_by_a_power), (2, 4, 6)),
+    Ablation("FedAsync", "the local steps (instead: one)", lambda: fedasync(one_local_step_mixed), (0,)),
+    Ablation("FedAsync", "asynchrony (instead: the server waits for all)", lambda: fedasync(server=WaitForAll()), (3,)),
 ]

@@ -72,41 +72,63 @@ def constant(divisor):
 
 
 ABLATIONS = [
-    Ablation("SIAG", "the table: SGD", lambda: siag(SGD()), (0, 1, 2)),
-    Ablation("IAG", "the table: a gradient is used once", lambda: iag(method=without_table), (0, 1)),
-    Ablation("IAG", "the exactness of gradients: sIAG", lambda: iag(method=SIAG), (0, 1)),
+    Ablation("SIAG", "the table (instead: SGD)", lambda: siag(SGD()), (0, 1, 2)),
+    Ablation("IAG", "the table (instead: a gradient is used once)", lambda: iag(method=without_table), (0, 1)),
+    Ablation("IAG", "the exactness of gradients (instead: sIAG)", lambda: iag(method=SIAG), (0, 1)),
     Ablation("IAG", "the constant step", lambda: iag(step=lambda eta: Harmonic(20 * eta, 20.0)), (0, 1)),
-    Ablation("PIAG", "the proximal step: IAG", lambda: piag(method=lambda **terms: IAG()), (0, 1, 2)),
+    Ablation("PIAG", "the proximal step (instead: IAG)", lambda: piag(method=lambda **terms: IAG()), (0, 1, 2)),
     Ablation(
         "PIAG",
-        "the table: a gradient is used once",
+        "the table (instead: a gradient is used once)",
         lambda: piag(method=lambda **terms: Prox(without_table(), **terms)),
         (0, 1, 2),
     ),
     Ablation("PIAG", "nine tenths of the regulariser", lambda: piag(method=weaker), (0, 1, 2)),
-    Ablation("Incremental", "the order: workers are drawn", lambda: incremental(without_table, Sequential()), (0, 1)),
-    Ablation("Incremental", "that gradients are forgotten: IAG", lambda: incremental(IAG), (0, 1)),
-    Ablation("SAG", "the memory of gradients: SGD", lambda: sag(SGD), (0, 1)),
-    Ablation("SAGA", "the memory of gradients: SGD", lambda: saga(SGD), (1, 2)),
-    Ablation("SAGA", "the correction that makes a step unbiased: SAG", lambda: saga(SAG), (0, 1)),
-    Ablation("CurvatureIAG", "the Hessians: IAG", plain_iag, (0, 1, 2)),
-    Ablation("LAG", "the trigger: all gradients are sent", lambda: lag(never_silent, never_silent), (0, 1, 3, 4)),
-    Ablation("LAG", "the memory of D steps: D = 1, ξ = 1", lambda: lag(one_step_back, one_step_back), (3,)),
-    Ablation("LAG", "the bound on the trigger: ξD = 10⁵", lambda: lag(careless, careless), (0, 1, 2)),
+    Ablation(
+        "Incremental",
+        "the order (instead: workers are drawn)",
+        lambda: incremental(without_table, Sequential()),
+        (0, 1),
+    ),
+    Ablation("Incremental", "that gradients are forgotten (instead: IAG)", lambda: incremental(IAG), (0, 1)),
+    Ablation("SAG", "the memory of gradients (instead: SGD)", lambda: sag(SGD), (0, 1)),
+    Ablation("SAGA", "the memory of gradients (instead: SGD)", lambda: saga(SGD), (1, 2)),
+    Ablation("SAGA", "the correction that makes a step unbiased (instead: SAG)", lambda: saga(SAG), (0, 1)),
+    Ablation("CurvatureIAG", "the Hessians (instead: IAG)", plain_iag, (0, 1, 2)),
+    Ablation(
+        "LAG", "the trigger (instead: all gradients are sent)", lambda: lag(never_silent, never_silent), (0, 1, 3, 4)
+    ),
+    Ablation("LAG", "the memory of D steps (instead: D = 1, ξ = 1)", lambda: lag(one_step_back, one_step_back), (3,)),
+    Ablation("LAG", "the bound on the trigger (instead: ξD = 10⁵)", lambda: lag(careless, careless), (0, 1, 2)),
     Ablation("LAG", "the server's side of the trigger", lambda: lag(server=asked_at_the_worker), (4,)),
     Ablation(
-        "DelayAdaptive", "ages: a constant step for the largest", lambda: delay_adaptive(constant(502)), (0, 2, 3, 4)
+        "DelayAdaptive",
+        "ages (instead: a constant step for the largest)",
+        lambda: delay_adaptive(constant(502)),
+        (0, 2, 3, 4),
     ),
-    Ablation("DelayAdaptive", "ages: a constant step of γ′", lambda: delay_adaptive(constant(1)), (1, 2)),
+    Ablation("DelayAdaptive", "ages (instead: a constant step of γ′)", lambda: delay_adaptive(constant(1)), (1, 2)),
     Ablation(
         "DelayAdaptive",
-        "the oldest age: they follow the newest",
+        "the oldest age (instead: they follow the newest)",
         lambda: delay_adaptive(Newest),
         (2,),
     ),
-    Ablation("DelayAdaptive", "the second rule: the first in its place", lambda: delay_adaptive(only("first")), (4,)),
-    Ablation("DelayAdaptive", "the first rule: the second in its place", lambda: delay_adaptive(only("second")), (3,)),
-    Ablation("Averaged", "the mean: the last iterate", lambda: averaged(lambda method, start: method), (0, 1)),
+    Ablation(
+        "DelayAdaptive",
+        "the second rule (instead: the first in its place)",
+        lambda: delay_adaptive(only("first")),
+        (4,),
+    ),
+    Ablation(
+        "DelayAdaptive",
+        "the first rule (instead: the second in its place)",
+        lambda: delay_adaptive(only("second")),
+        (3,),
+    ),
+    Ablation(
+        "Averaged", "the mean (instead: the last iterate)", lambda: averaged(lambda method, start: method), (0, 1)
+    ),
     Ablation(
         "Averaged",
         "all of the mean but the last ten iterates",

@@ -76,4 +76,6 @@ def _item(number: int, claim: Claim, ablations: Sequence[Ablation]) -> str:
 
 
 def _wrapped(text: str, indent: str) -> str:
+    """At most so wide; asterisks, but for those of bold words, are no marks."""
+    text = re.sub(r"(?<!\*)\*(?!\*)", r"\\*", text)
     return textwrap.fill(text, WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)

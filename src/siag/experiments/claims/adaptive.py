@@ -132,7 +132,6 @@ def _sizes(n: int, step: Step, clock: Clock, iterations: int = 5000) -> Sizes:
                 t += 1
             elif code >= 0:
                 stamp[code] = t - age
-    t, begun = np.arange(len(sizes)), int(np.flatnonzero(sizes)[0])
-    total = np.concatenate(([0.0], np.cumsum(sizes)))
-    window = total[t + 1] - total[oldest]
-    return Sizes(sizes[begun:], (t - oldest)[begun:], window[begun:])
+    begun, total = int(np.flatnonzero(sizes)[0]), np.concatenate(([0.0], np.cumsum(sizes)))
+    window = total[1:] - total[oldest]
+    return Sizes(sizes[begun:], (np.arange(len(sizes)) - oldest)[begun:], window[begun:])

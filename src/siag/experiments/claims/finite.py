@@ -57,7 +57,7 @@ def incremental(kind: type[Method] = Incremental, activity: Activity | None = No
         Claim(
             "With a step of 1/t it converges to w*, with a distance of the order of 1/t",
             RATE_OF_INCREMENTAL,
-            f"‖w − w*‖² below 1e-6 at t = {times[-1]}, and ∝ (t + γ)ᵃ at t = {_listed(times)}: a = −2 ± 0.2",
+            f"‖w − w*‖² below 1e-6 at t = {times[-1]}, and ∝ (t + γ)ᵃ at t = {_listed(times, '.0f')}: a = −2 ± 0.2",
             f"{in_time[-1]:.1e}, a = {in_t:.2f}",
             in_time[-1] < 1e-6 and abs(in_t + 2) <= 0.2,
         ),

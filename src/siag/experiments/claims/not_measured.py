@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 NOT_MEASURED: Mapping[str, str] = {
-    "SIAG": "the growth with the staleness T, the bound of Theorem 1 and the lemmas: `siag reproduce` puts them to the test",
+    "SIAG": "the growth with the staleness T, the bound of Theorem 1, the lemmas: `siag reproduce` tests them",
     "IAG": "the constants of the rates, and for Blatt et al. problems that are not quadratic",
     "PIAG": "convex functions other than the ℓ₁ norm and boxes; the constants of the rate",
     "Incremental": "subgradients and proximal variants; problems that are not quadratic",

@@ -100,7 +100,8 @@ def _local_run(make: Callable[..., Method], spread: float, activity: Activity, r
     problem = Ridge.random(n=10, d=5, m=20, spread=spread, tilt=0.5, regularization=0.1, seed=7)
     size = 0.5 / float(problem.smoothness.max())
     run = _simulate(problem, make(steps=STEPS, size=size, gradients="exact"), activity, rounds, record)
-    return run.error[0] / run.error[0, 0]
+    errors: Floats = run.error[0] / run.error[0, 0]
+    return errors
 
 
 def _end(make: Callable[..., Method], spread: float, activity: Activity, rounds: int) -> float:

@@ -124,11 +124,11 @@ def _print(found: Comparison) -> None:
         timed = any(entry.timed for entry in found.ran(activity))
         shown = ["iterations", "samples", "bytes", *(["time"] if timed else []), "bias"]
         table = Table(title=activity, title_justify="left", box=None, pad_edge=False)
-        table.add_column("method", overflow="fold")
+        table.add_column("method", overflow="fold", min_width=7)
         for name in shown:
             table.add_column(SHOWN[name], justify="right", no_wrap=True)
         if found.claims:
-            table.add_column("claims", no_wrap=True)
+            table.add_column("claims", min_width=10, max_width=10)  # two words stand one below the other
         rows = [found.row(entry) for entry in found.entries if entry.activity == activity]
         for row in best_first(rows, found.axis):
             verdict = [brief(row["claims"])] if found.claims else []

@@ -93,12 +93,13 @@ def ace(method: Method = ENGAGED, plain: Method = PLAIN) -> list[Claim]:
 
 def _speedup(noisy: Method, server: EveryArrivals | WaitForAll) -> Claim:
     """With η = β/(t + γ) the error tends to β²s²/((2βp − 1)(t + γ)), s² = σ²pd the noise at w*; t grows as n."""
-    seconds, beta, gamma, noise, counts = 300, 2.0 / P, 100.0, 1.0, (4, 8, 16)
+    seconds, beta, gamma, noise, counts = 100, 2.0 / P, 100.0, 1.0, (4, 8, 16)
     law, measured = [], []
     for n in counts:
         problem, clock = LeastSquares(np.full((n, D), 0.5), P, noise), Clock(Exponential(1.0), server=server)
         steps = int(1.2 * seconds * n)
-        run = simulate(problem, noisy, clock, Harmonic(beta, gamma), iterations=steps, repeats=150, record=300)
+        step, start = Harmonic(beta, gamma), problem.optimum
+        run = simulate(problem, noisy, clock, step, iterations=steps, repeats=150, record=300, w0=start)
         then = (run.time <= seconds).sum(axis=1) - 1
         law.append(beta**2 * noise**2 * P * D / ((2 * beta * P - 1) * (seconds * n + gamma)))
         measured.append(float(run.error[np.arange(run.repeats), then].mean()))

@@ -118,7 +118,7 @@ def _less_noise(method: Maker, server: Callable[[int], Server], seed: int) -> Cl
         made = method(steps=STEPS, size=small(problem), damp=False)
         clock = Clock(Exponential(1.0), server=server(size), gradients=1)
         run = simulate(
-            problem, made, clock, Constant(0.05), iterations=1000, repeats=200, record=2, w0=one.optimum, seed=seed
+            problem, made, clock, Constant(0.05), iterations=300, repeats=200, record=2, w0=one.optimum, seed=seed
         )
         errors.append(float(run.mean[-1]))
     fall = slope(buffers, errors)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -24,6 +24,7 @@ from siag.simulation import Run, simulate
 from siag.steps import Constant
 
 MEAN = Constant(1.0)  # the server's step, with which w is the mean of the workers' models
+PROXSKIP = "Mishchenko et al. 2022"
 STEPS = 10  # local steps of SCAFFOLD
 DEEP = 1e-12  # an error relative to the start; a biased method does not get there
 GOAL = 1e-10  # the relative error up to which rounds are counted
@@ -115,7 +116,7 @@ def _needs(make: Callable[..., Method], spread: float, option: int, activity: Ac
 
 
 def _told(both: list[list[float]]) -> str:
-    return " and ".join(", ".join(f"{needed:g}" for needed in each) for each in both)
+    return " and ".join(_listed(each, "g") for each in both)
 
 
 def _alike(make: Callable[..., Method], source: str) -> Claim:
@@ -149,65 +150,78 @@ def scaffnew(method: Callable[..., Method] = Scaffnew) -> list[Claim]:
     Args:
         method: makes what is put to the test from `p` and `size`.
     """
-    contests = [
-        _against_descent(method, condition, fewer)
-        for condition, fewer in zip((100.0, 300.0, 1000.0), FEWER, strict=True)
-    ]
-    mild, source, kappas = contests[0], "Mishchenko et al. 2022, abstract", [contest.kappa for contest in contests]
-    saved = [contest.descent.rounds / contest.found.rounds for contest in contests]
-    own, others_own = (slope(kappas, [getattr(each, who).rounds for each in contests]) for who in ("found", "descent"))
+    conditions = (100.0, 300.0, 1000.0)
+    contests = [_against_descent(method, *each) for each in zip(conditions, FEWER, strict=True)]
     work = max(contest.found.steps / contest.descent.steps for contest in contests)
-    others = [
-        _first(_simulate(mild.problem, method(p=factor * mild.p, size=mild.size), Everyone(), mild.most, record=10**6))
-        for factor in (0.5, 2.0)
-    ]
-    one = _simulate(mild.problem, method(p=1.0, size=mild.size), Everyone(), 100, record=100)
-    twin = simulate(mild.problem, IAG(), Everyone(), Constant(mild.size), iterations=100, record=100)
-    gap = float(np.abs(one.error - twin.error).max() / twin.error.max())
     return [
-        Claim(
-            "The number of rounds grows as √κ, that of gradient descent as κ",
-            source,
-            f"with p = 1/√κ at least {', '.join(f'{fewer:g}' for fewer in FEWER)} times fewer rounds than gradient "
-            f"descent at κ = {', '.join(f'{kappa:.0f}' for kappa in kappas)}; ∝ κᵃ with a = 0.5 ± 0.15, gradient "
-            "descent's with a = 1 ± 0.1",
-            f"{', '.join(f'{contest.found.rounds:g}' for contest in contests)} rounds, "
-            f"{', '.join(f'{ratio:.1f}' for ratio in saved)} times fewer: a = {own:.2f}, gradient descent's "
-            f"{others_own:.2f}",
-            all(have >= want for have, want in zip(saved, FEWER, strict=True))
-            and abs(own - 0.5) <= 0.15
-            and abs(others_own - 1) <= 0.1,
-        ),
+        _root_of_kappa(contests),
         Claim(
             "It takes about as many local steps as gradient descent",
-            source,
+            f"{PROXSKIP}, abstract",
             "at most twice as many",
             f"{work:.2f} times as many",
             work <= 2.0,
         ),
         Claim(
             "E[Ψ] falls by 1 − min(γμ, p²) per local step, Ψ = Σ‖x_i − x*‖² + (γ/p)² Σ‖h_i − ∇f_i(x*)‖²",
-            "Mishchenko et al. 2022, the theorem on the rate of ProxSkip",
-            f"at most {', '.join(f'{contest.bound:.0f}' for contest in contests)} rounds to {GOAL:g} of the start",
-            ", ".join(f"{contest.found.rounds:g}" for contest in contests),
+            f"{PROXSKIP}, the theorem on the rate of ProxSkip",
+            f"at most {_listed([contest.bound for contest in contests], '.0f')} rounds to {GOAL:g} of the start",
+            _listed([contest.found.rounds for contest in contests], "g"),
             all(contest.found.rounds <= contest.bound for contest in contests),
         ),
-        Claim(
-            "p = 1/√κ is the best choice",
-            "Mishchenko et al. 2022, the corollary on the choice of p",
-            f"at κ = {mild.kappa:.0f} fewer rounds than with half and with twice that p",
-            f"{mild.found.rounds:g}; {others[0].text(mild.most)} and {others[1].text(mild.most)} with those",
-            mild.found.rounds < min(other.rounds for other in others),
-        ),
-        Claim(
-            "p = 1 is gradient descent, by construction",
-            "Mishchenko et al. 2022, Algorithm 2",
-            "the same errors to 1e-10 of the start, round by round",
-            f"they differ by {gap:.1e}",
-            gap <= 1e-10,
-            Basis.OURS,
-        ),
+        _best_choice(method, contests[0]),
+        _descent_itself(method, contests[0]),
     ]
+
+
+def _root_of_kappa(contests: list[Contest]) -> Claim:
+    kappas, rounds = [contest.kappa for contest in contests], [contest.found.rounds for contest in contests]
+    others = [contest.descent.rounds for contest in contests]
+    saved = [other / own for other, own in zip(others, rounds, strict=True)]
+    own, descent = slope(kappas, rounds), slope(kappas, others)
+    return Claim(
+        "The number of rounds grows as √κ, that of gradient descent as κ",
+        f"{PROXSKIP}, abstract",
+        f"with p = 1/√κ at least {_listed(FEWER, 'g')} times fewer rounds than gradient descent at κ = "
+        f"{_listed(kappas, '.0f')}; ∝ κᵃ with a = 0.5 ± 0.15, gradient descent's with a = 1 ± 0.1",
+        f"{_listed(rounds, 'g')} rounds, {_listed(saved, '.1f')} times fewer: a = {own:.2f}, gradient descent's "
+        f"{descent:.2f}",
+        all(have >= want for have, want in zip(saved, FEWER, strict=True))
+        and abs(own - 0.5) <= 0.15
+        and abs(descent - 1) <= 0.1,
+    )
+
+
+def _best_choice(make: Callable[..., Method], mild: Contest) -> Claim:
+    others = [
+        _first(_simulate(mild.problem, make(p=factor * mild.p, size=mild.size), Everyone(), mild.most, record=10**6))
+        for factor in (0.5, 2.0)
+    ]
+    return Claim(
+        "p = 1/√κ is the best choice",
+        f"{PROXSKIP}, the corollary on the choice of p",
+        f"at κ = {mild.kappa:.0f} fewer rounds than with half and with twice that p",
+        f"{mild.found.rounds:g}; {others[0].text(mild.most)} and {others[1].text(mild.most)} with those",
+        mild.found.rounds < min(other.rounds for other in others),
+    )
+
+
+def _descent_itself(make: Callable[..., Method], mild: Contest) -> Claim:
+    one = _simulate(mild.problem, make(p=1.0, size=mild.size), Everyone(), 100, record=100)
+    twin = simulate(mild.problem, IAG(), Everyone(), Constant(mild.size), iterations=100, record=100)
+    gap = float(np.abs(one.error - twin.error).max() / twin.error.max())
+    return Claim(
+        "p = 1 is gradient descent, by construction",
+        f"{PROXSKIP}, Algorithm 2",
+        "the same errors to 1e-10 of the start, round by round",
+        f"they differ by {gap:.1e}",
+        gap <= 1e-10,
+        Basis.OURS,
+    )
+
+
+def _listed(values: Sequence[float], form: str) -> str:
+    return ", ".join(format(value, form) for value in values)
 
 
 class First(NamedTuple):

@@ -21,7 +21,7 @@ NOT_MEASURED: Mapping[str, str] = {
     "FedProx": "the theorem on dissimilar functions, non-convex ones included; inexact local solutions; real data",
     "SCAFFOLD": "the non-convex and convex rates, and the noise terms of all: gradients are exact here",
     "Scaffnew": "stochastic gradients, decentralised graphs, other proximal maps",
-    "MIFA": "the non-convex rate; that the rate is the best possible; speedup in the number K of local steps",
+    "MIFA": "the non-convex rate; that the rate is the best possible; neural networks",
     "FedBuff": "the non-convex rate of the theorem; privacy and secure aggregation; the factors of its experiments",
     "FedAsync": "weakly convex functions; neural networks; noise, gradients being exact here",
     "DuDe": "the non-convex rate of the theorem, and that it is nearly the best possible",

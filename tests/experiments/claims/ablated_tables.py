@@ -7,7 +7,7 @@ import warnings
 from ablations import Ablation
 
 from siag.activity import Sequential
-from siag.experiments.claims.adaptive import delay_adaptive
+from siag.experiments.claims.ages import delay_adaptive
 from siag.experiments.claims.aggregated import averaged, iag, piag
 from siag.experiments.claims.finite import curvature_iag, incremental, sag, saga
 from siag.experiments.claims.lazy import lag

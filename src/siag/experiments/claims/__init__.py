@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 
-from siag.experiments.claims.adaptive import delay_adaptive
+from siag.experiments.claims.ages import delay_adaptive
 from siag.experiments.claims.aggregated import averaged, iag, piag
 from siag.experiments.claims.arrivals import ace, async_sgd, dude
 from siag.experiments.claims.buffered import fedasync, fedbuff

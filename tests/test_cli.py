@@ -129,6 +129,8 @@ def test_reproduce_exits_with_1_if_a_claim_does_not_hold_and_shows_it(monkeypatc
         assert (text.returncode, document.returncode) == (status, status)
     assert "FAILS" in text.stdout
     assert "0 of 1 claims hold" in text.stdout
+    for ended in (text, document):
+        assert "claim fails: sIAG is fast (Sec. IV); predicted: fast; measured: not measured" in ended.stderr
     assert json.loads(document.stdout)["claims"][0]["holds"] is False
 
 

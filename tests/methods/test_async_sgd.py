@@ -81,7 +81,7 @@ def twin(weight, every, iterations, seed):
         ({"adaptive": True, "threshold": 3, "drop": True}, lambda age: float(age <= 3)),
         ({"adaptive": True, "drop": True}, lambda age: float(age <= 4)),
     ],
-    ids=repr,
+    ids=lambda given: repr(given) if isinstance(given, dict) else "",
 )
 def test_it_is_the_papers_pseudo_code_on_a_recorded_clock(given, weight, every):
     clock, w, ages = twin(weight, every, 300, seed=3)

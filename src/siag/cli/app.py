@@ -118,7 +118,7 @@ def siag() -> None:
 def reproduce(out: Path, as_json: bool) -> int:
     """Reproduce the paper: all figures, a table of claims, and a page to read.
 
-    Exit status 1 if a claim does not hold.
+    Exit status 1 if a claim does not hold; standard error says which, and what was measured.
     """
     from siag.experiments import reproduce as make
 
@@ -134,6 +134,12 @@ def reproduce(out: Path, as_json: bool) -> int:
         _print_claims(claims)
         print(f"{len(held)} of {len(claims)} claims hold.")
         print(f"Report: {page}  ({time.perf_counter() - began:.0f} s)")
+    for claim in claims:
+        if not claim.holds:
+            tell(
+                f"claim fails: {claim.statement} ({claim.source}); predicted: {claim.prediction}; "
+                f"measured: {claim.measured}"
+            )
     return 0 if len(held) == len(claims) else FAILED
 
 

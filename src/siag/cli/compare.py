@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -118,6 +119,11 @@ def _activities(texts: tuple[str, ...], problem: Problem) -> dict[str, Activity]
     return found or None
 
 
+def brief(verdict: str) -> str:
+    """A verdict on claims without its counts: "reaches, consistent"."""
+    return re.sub(r"( with)? \(.*?\)", "", verdict)
+
+
 def _split(text: str) -> list[str]:
     """Names between commas, those within brackets aside."""
     parts, depth = [""], 0
@@ -141,14 +147,14 @@ def _print(found: Comparison) -> None:
         timed = any(entry.timed for entry in found.ran(activity))
         shown = ["iterations", "samples", "bytes", *(["time"] if timed else []), "bias", *found.metrics]
         table = Table(title=activity, title_justify="left", box=None, pad_edge=False)
-        table.add_column("method", overflow="fold")
+        table.add_column("method", overflow="fold", min_width=7)
         for name in shown:
             table.add_column(SHOWN.get(name, name), justify="right", no_wrap=True)
         if found.claims:
-            table.add_column("claims", no_wrap=True)
+            table.add_column("claims", min_width=10, max_width=10)  # two words stand one below the other
         rows = [found.row(entry) for entry in found.entries if entry.activity == activity]
         for row in best_first(rows, found.axis):
-            verdict = [row["claims"].partition(" ")[0]] if found.claims else []
+            verdict = [brief(row["claims"])] if found.claims else []
             table.add_row(row["method"], *(cell(name, row) for name in shown), *verdict)
         console.print(table)
         for note in found.unplaced(activity):

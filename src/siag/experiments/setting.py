@@ -33,7 +33,7 @@ class Scale:
     checks: int = 200  # runs compared with the exact curve
     horizon: int = 60_000  # where the sharp law is judged
     gammas: float = 10.0  # how many γ the theorem is followed for
-    live: float = 3.0  # seconds of each run with real processes
+    live: int = 10_000  # reports of each run with real processes
     methods: tuple[str, ...] = ("sIAG", "MIFA", "SGD", "AD-PSGD", "FedAvg", "SCAFFOLD", "IAG")  # to be compared
     choosing: int = 4000  # reports of an asynchronous server, where methods are compared as workers differ
     crowds: tuple[int, ...] = (8, 32)  # n, there

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import Enum
+from enum import StrEnum
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -16,7 +16,7 @@ Columns: TypeAlias = Mapping[str, np.ndarray | Sequence[float | int | str]]
 """A table, by the name of its columns; all of one length."""
 
 
-class Basis(Enum):
+class Basis(StrEnum):
     """What a claim rests on."""
 
     PROVED = "proved"  # a theorem of the paper, or the construction of its method

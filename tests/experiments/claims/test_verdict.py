@@ -1,19 +1,31 @@
-"""The verdict on a method counts what its paper claims, and nothing else."""
+"""The verdict on a method counts what its paper claims, theorems apart from experiments, and nothing else."""
 
 import pytest
 
+from siag.cli.compare import brief
 from siag.experiments.claims import verdict
 from siag.report import Basis, Claim
 
 
-def claim(holds, basis=Basis.PROVED):
-    return Claim("", "", "", "", holds, basis)
+def claims(basis, *held):
+    return [Claim("", "", "", "", holds, basis) for holds in held]
 
 
-@pytest.mark.parametrize("ours", [[], [claim(True, Basis.OURS)], [claim(False, Basis.OURS)]])
+@pytest.mark.parametrize("ours", [[], claims(Basis.OURS, True), claims(Basis.OURS, False)])
 @pytest.mark.parametrize(
-    ("theirs", "words"),
-    [([True, True], "reaches (2 of 2)"), ([True, False], "partly (1 of 2)"), ([False], "not (0 of 1)"), ([], "")],
+    ("proved", "observed", "words", "short"),
+    [
+        ([True, True], [], "reaches (2 of 2)", "reaches"),
+        ([True, False], [], "partly (1 of 2)", "partly"),
+        ([False], [], "not (0 of 1)", "not"),
+        ([], [True], "consistent with (1 of 1)", "consistent"),
+        ([], [True, False], "partly consistent with (1 of 2)", "partly consistent"),
+        ([], [False], "not consistent with (0 of 1)", "not consistent"),
+        ([True, True], [True], "reaches (2 of 2), consistent with (1 of 1)", "reaches, consistent"),
+        ([], [], "", ""),
+    ],
 )
-def test_own_predictions_do_not_count(ours, theirs, words):
-    assert verdict([*ours, *(claim(holds) for holds in theirs)]) == words
+def test_own_predictions_do_not_count_and_experiments_count_apart(ours, proved, observed, words, short):
+    found = verdict([*ours, *claims(Basis.PROVED, *proved), *claims(Basis.OBSERVED, *observed)])
+    assert found == words
+    assert brief(found) == short

@@ -6,22 +6,27 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 
 from siag.experiments.claims.adaptive import adagrad, adam, yogi
-from siag.experiments.claims.aggregated import averaged, delay_adaptive, iag, piag
+from siag.experiments.claims.ages import delay_adaptive
+from siag.experiments.claims.aggregated import averaged, iag, piag
 from siag.experiments.claims.arrivals import ace, async_sgd, dude
+from siag.experiments.claims.buffered import fedasync, fedbuff
 from siag.experiments.claims.clipping import clipped
 from siag.experiments.claims.concurrent import delay_threshold, rennala, ringmaster
 from siag.experiments.claims.engaged import aced
-from siag.experiments.claims.federated import fedasync, fedavg, fedbuff, fedprox, mifa
+from siag.experiments.claims.federated import fedavg, fedprox, mifa
 from siag.experiments.claims.feedback import ef21
 from siag.experiments.claims.finite import curvature_iag, incremental, sag, saga
 from siag.experiments.claims.gossip import adpsgd
 from siag.experiments.claims.lazy import lag
 from siag.experiments.claims.momentum import momentum
 from siag.experiments.claims.normalized import fednova
+from siag.experiments.claims.not_measured import NOT_MEASURED
 from siag.experiments.claims.recursive import storm
 from siag.experiments.claims.streaming import siag
 from siag.experiments.claims.variates import scaffnew, scaffold
 from siag.report import Basis, Claim
+
+__all__ = ["CLAIMS", "NOT_MEASURED", "claims_of", "verdict"]
 
 CLAIMS: Mapping[str, Callable[[], list[Claim]]] = {
     "SIAG": siag,
@@ -59,6 +64,12 @@ CLAIMS: Mapping[str, Callable[[], list[Claim]]] = {
     "STORM": storm,
 }
 
+WORDS = {
+    Basis.PROVED: ("reaches", "partly", "not"),
+    Basis.OBSERVED: ("consistent with", "partly consistent with", "not consistent with"),
+}
+"""How to say that all, some or none of a paper's claims hold: an experiment here cannot prove what one there showed."""
+
 
 @cache
 def claims_of(name: str) -> tuple[Claim, ...]:
@@ -67,14 +78,19 @@ def claims_of(name: str) -> tuple[Claim, ...]:
 
 
 def verdict(claims: Sequence[Claim]) -> str:
-    """Whether a method reaches what its paper claims: all of it, some, or none. What was derived here does not count.
+    """Whether a method reaches what its paper proves, and is consistent with what its paper observed.
+
+    All of it, some, or none. What was derived here does not count.
 
     >>> ours = Claim("", "siag.theory.local_fixed_point", "", "", True, Basis.OURS)
-    >>> verdict([Claim("", "", "", "", True), Claim("", "", "", "", False), ours])
-    'partly (1 of 2)'
+    >>> seen = Claim("", "", "", "", True, Basis.OBSERVED)
+    >>> verdict([Claim("", "", "", "", True), Claim("", "", "", "", False), seen, ours])
+    'partly (1 of 2), consistent with (1 of 1)'
     """
-    theirs = [claim.holds for claim in claims if claim.basis is not Basis.OURS]
-    if not theirs:
-        return ""
-    word = "reaches" if all(theirs) else "partly" if any(theirs) else "not"
-    return f"{word} ({sum(theirs)} of {len(theirs)})"
+    parts = []
+    for basis, words in WORDS.items():
+        held = [claim.holds for claim in claims if claim.basis is basis]
+        if held:
+            word = words[0] if all(held) else words[1] if any(held) else words[2]
+            parts.append(f"{word} ({sum(held)} of {len(held)})")
+    return ", ".join(parts)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from siag.activity import Clock, Exponential, Sequential
+from siag.experiments.claims.fitted import slope
 from siag.foundations.types import Floats, Record
 from siag.methods.adpsgd import ADPSGD, consensus
 from siag.methods.method import Method
@@ -16,7 +17,7 @@ from siag.simulation import simulate
 from siag.steps import Constant, Harmonic, Step
 
 PAPER = "Lian et al. 2018"
-N, D, M = 8, 5, 20
+N, D, M, FEW = 8, 5, 20, 3  # workers, dimension, points per worker; fewer than determine w
 DEEP = 1e-16
 RING, COMPLETE, NOISY = ADPSGD(gradients="exact"), ADPSGD(graph="complete", gradients="exact"), ADPSGD()
 
@@ -52,7 +53,7 @@ def adpsgd(ring: Method = RING, complete: Method = COMPLETE, noisy: Method = NOI
 
 
 def _agreement(ring: Method, complete: Method, reports: int) -> list[Claim]:
-    problem = Ridge.random(n=N, d=D, m=M, spread=0.0, noise=0.0, tilt=0.5, seed=3)
+    problem = Ridge.random(n=N, d=D, m=FEW, spread=0.0, noise=0.0, tilt=0.5, seed=3)
     step = Constant(0.3 / problem.constants().L)
     ends = [_watch(problem, method, step, reports) for method in (ring, complete)]
     early = [_watch(problem, method, step, reports // 4)[1] for method in (ring, complete)]
@@ -60,7 +61,8 @@ def _agreement(ring: Method, complete: Method, reports: int) -> list[Claim]:
         Claim(
             "Without a server the workers come to agree, and on w*",
             f"{PAPER}, Algorithm 1",
-            f"a common optimum, constant steps, ring and complete graph: ‖w − w*‖² and the mean ‖x_i − w‖² are below "
+            f"a convex problem, a common optimum that {FEW} points of one worker do not show, constant steps, ring and "
+            f"complete graph: ‖w − w*‖² and the mean ‖x_i − w‖² are below "
             f"{DEEP:g} after {reports} reports",
             "; ".join(f"{error:.1e} and {spread:.1e}" for error, spread in ends),
             max(max(pair) for pair in ends) < DEEP,
@@ -90,21 +92,26 @@ def _different(ring: Method) -> Claim:
 
 
 def _speedup(noisy: Method) -> Claim:
-    """At a constant step the error of w tends to a multiple of η/n, in as many reports per worker whatever n is."""
-    one = Ridge.random(n=1, d=D, m=M, noise=1.0, regularization=0.1, seed=3)
-    step, counts, errors = Constant(0.1 / one.constants().L), (4, 16), []
+    """Two workers that are unlike, each copied: as many reports per worker, and steps that fall as in `_different`.
+
+    The slope has a standard deviation of about 0.05 over seeds: less than one in 1000 would fail.
+    """
+    pair = Ridge.random(n=2, d=D, m=M, spread=1.0, noise=1.0, tilt=0.5, regularization=0.1, seed=3)
+    constants, counts, errors = pair.constants(), (4, 8, 16), []
     for n in counts:
-        problem = Ridge(np.tile(one.features, (n, 1, 1)), np.tile(one.targets, (n, 1)), one.regularization)
-        run = simulate(problem, noisy, Sequential(), step, iterations=150 * n, repeats=150, record=2, w0=one.optimum)
+        copies = n // 2
+        problem = Ridge(np.tile(pair.features, (copies, 1, 1)), np.tile(pair.targets, (copies, 1)), pair.regularization)
+        beta = 2 * n / constants.mu
+        step = Harmonic(beta, 4 * beta * constants.L)
+        run = simulate(problem, noisy, Sequential(), step, iterations=600 * n, repeats=300, record=2, w0=pair.optimum)
         errors.append(float(run.mean[-1]))
-    gain = counts[1] / counts[0]
+    fall = slope(counts, errors)
     return Claim(
-        "On shared data the speedup is linear in the number of workers",
-        PAPER,
-        f"{counts[1]} workers against {counts[0]}, as many reports each: the error of w is {gain:g} times lower, "
-        "within 25 %",
-        f"{errors[1]:.2e} against {errors[0]:.2e}, {errors[0] / errors[1]:.2f} times",
-        abs(errors[0] / errors[1] / gain - 1) < 0.25,
+        "The speedup is linear in the number of workers, with data that differ",
+        f"{PAPER}, its theorem, measured on a convex problem",
+        f"n = {', '.join(map(str, counts))}, as many reports of each worker: the error of w ∝ nᵃ, a = −1 ± 0.2",
+        f"{', '.join(f'{error:.2e}' for error in errors)}: a = {fall:.2f}",
+        abs(fall + 1) <= 0.2,
     )
 
 

@@ -65,6 +65,10 @@ LEGEND = (
     "exact gradient is no sample, and time is counted on clocks only, where K local steps take K times as long."
 )
 OFFSET = "offset² is ‖E w − w*‖² at the end, by a jackknife over the runs: bias, and what has not converged yet."
+OF_CLAIMS = (
+    "Claims: a method reaches what its paper proves, or is consistent with what its paper observed; docs/claims.md "
+    "lists what was put to the test, and what was not."
+)
 BARS = 3  # runs of which the jackknife has a standard error
 TWO_RUNS = "Two runs have no standard error, so offset² stands without one here; it takes three runs or more."
 TINY = 1e-25  # of offset²: rounding
@@ -129,7 +133,7 @@ class Comparison:
         problem: the problem.
         entries: one for every method and activity.
         rule: how steps were found, in words.
-        claims: by contender, whether it reaches what its paper claims.
+        claims: by contender, whether it reaches what its paper proves, and is consistent with what it observed.
         places: the activities by name.
         axis: what all methods had the same of, as far as they could; steps were found for the end of that.
     """
@@ -157,10 +161,12 @@ class Comparison:
     def legend(self) -> str:
         """What the columns are."""
         few = any(entry.run is not None and entry.run.repeats < BARS for entry in self.entries)
-        legend = LEGEND.format(axis=self.axis)
+        parts = [LEGEND.format(axis=self.axis)]
         if self.problem.optimum is None:
-            return f"{legend} No optimum is known: errors are {self.measure}."
-        return f"{legend} {OFFSET} {TWO_RUNS}" if few else f"{legend} {OFFSET}"
+            parts.append(f"No optimum is known: errors are {self.measure}.")
+        else:
+            parts += [OFFSET, TWO_RUNS] if few else [OFFSET]
+        return " ".join([*parts, *([OF_CLAIMS] if self.claims else [])])
 
     @property
     def measure(self) -> str:

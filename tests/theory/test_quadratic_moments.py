@@ -256,8 +256,8 @@ def test_the_mean_of_ten_thousand_runs_agrees_everywhere(family):
     assert run.standard_error[-1] < 0.03 * curve.error[-1]  # so a wrong curve would have been seen
 
 
-@pytest.mark.parametrize("method", [SAG(), SAGA(), SAG(wait=0.5), Averaged(SAG(), start=FIRST)], ids=repr)
-def test_methods_by_sample_have_nothing_random_and_agree_to_rounding(method):
+@pytest.mark.parametrize("method", [IAG(), SAG(), SAGA(), SAG(wait=0.5), Averaged(SAG(), start=FIRST)], ids=repr)
+def test_exact_gradients_have_nothing_random_and_runs_agree_to_rounding(method):
     problem, step = RIDGE.by_sample(), siag.steps.Constant(0.05)
     parts = (problem, method, siag.activity.Sequential(), step)
     common = {"iterations": 40, "record": 50, "w0": START, "seed": 3, "repeats": 2, "threads": 1}

@@ -28,7 +28,7 @@ NOT_MEASURED: Mapping[str, str] = {
     "ACE": "the non-convex rate; clients that drop out",
     "Averaged": "that the errors are normally distributed; steps that fall more slowly than 1/t",
     "Rennala": "the non-convex time complexity, and that it is the best possible; workers whose data differ",
-    "Ringmaster": "the non-convex time complexity, and that it is the best possible; stopping computations of old points",
+    "Ringmaster": "the non-convex time complexity, and that it is the best possible; the variant that stops old work",
     "DelayThreshold": "the non-convex rates; the term of data that differ; local steps",
     "ACED": "the non-convex rate; the paper's own tasks",
     "FedNova": "the non-convex rate; local momentum and proximal steps; the paper's own tasks",

@@ -70,7 +70,7 @@ def ringmaster(threshold, activity, iterations, seed):
     ("method", "twin", "size"),
     [(Rennala(batch=b), rennala, b) for b in (1, 4, 9)]
     + [(Ringmaster(threshold=r), ringmaster, r) for r in (1, 3, 12)],
-    ids=repr,
+    ids=lambda given: "" if callable(given) else repr(given),
 )
 def test_it_is_its_papers_pseudo_code_on_a_recorded_clock(method, twin, size, server):
     w, ignored = twin(size, clock(server), 400, seed=7)

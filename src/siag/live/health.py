@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from siag.foundations.types import Floats
+from siag.live.first_loss import FirstLoss
 from siag.methods import Automatic
 from siag.server.ledger import EARLY, FIRST_NORM, LARGEST, LOSSES, NORM, REPORTS, STAMP, WINDOW, ZEROS
 from siag.server.members import Member
@@ -22,6 +23,7 @@ BUSY, RARE = 100, 10_000  # reports of the others, on average, before one is mis
 KNOWN = 20  # reports of a worker, before its zeros or its losses are judged
 SIGNIFICANT, NOTABLE = 5.0, 0.1  # standard errors, and which part of it, that a loss is above where it was …
 CROWD, LARGE = 8, 0.5  # … and, for at least so many workers, above that of their very first samples
+LIKELY, TENFOLD = 2.0, 9.0  # the same where it has grown so far that its own spread is no measure of chance
 BLOCK, GROWTH = 4, 2.0  # moves whose longest is taken, as many such longest, and by how much each must grow
 SAMPLE, UNEVEN = 16, 1e3  # rows that are looked at, and how much larger one parameter's derivatives may be than most
 PARAMETERS = 10_000  # that are looked at, at most: a look must not take the time of training
@@ -67,13 +69,14 @@ class Health:
 
     Args:
         server: the server.
+        first: the loss at w_0, where it is known before a report comes.
 
     Attributes:
         warned: all that was said and is not over, in order.
     """
 
-    def __init__(self, server: ParameterServer) -> None:
-        self._server = server
+    def __init__(self, server: ParameterServer, first: FirstLoss | None = None) -> None:
+        self._server, self._first = server, first
         self._apart = -(-server.d // PARAMETERS)  # of many parameters every so manieth is looked at
         self._start = self._w()
         self._before, self._looked = self._start, server.version
@@ -109,7 +112,7 @@ class Health:
         if warned.kind is Kind.STEP:
             return self._growth(members) < 1.0
         if warned.kind is Kind.LOSS:
-            return _risen(members) < 0.0
+            return _risen(members, self._first) < 0.0
         if warned.kind is Kind.SILENT:
             unheard = [each.name for each in members if each.reports == 0]
             return len(unheard) <= NAMED if warned.worker == OTHERS else warned.worker not in unheard
@@ -120,7 +123,7 @@ class Health:
         if regular:
             yield from self._swinging(members)
         if self._server.ledger[:-1, LOSSES].max() >= KNOWN:
-            yield from _worse(members)
+            yield from self._worse(members)
         yield from self._silent(members, now)
         if self._server.reports >= SEVERAL * len(members):
             yield from self._going_away(members)
@@ -176,7 +179,7 @@ class Health:
         """Gradients grow, look after look, with the distance from where they vanish; unless the loss falls."""
         growth, off = self._growth(members), float(np.linalg.norm(self._w() - self._start))
         far = off > FAR * (1.0 + float(np.linalg.norm(self._start)))
-        self._away = self._away + 1 if growth > AWAY and far and not _better(members) else 0
+        self._away = self._away + 1 if growth > AWAY and far and not _better(members, self._first) else 0
         if self._away >= LOOKS:
             what = f"gradients are {growth:.0e} times as long as the first: w goes away"
             yield Warned(Kind.STEP, "", f"{what}; {self._remedy()}")
@@ -200,7 +203,7 @@ class Health:
         lengths = [float(np.linalg.norm(move)) for move in moves]
         if len(moves) < BLOCK or min(lengths) == 0.0 or self._server.reports < max(LONG, BUSY * len(members)):
             return
-        if self._growth(members) < SHORTER or _better(members):
+        if self._growth(members) < SHORTER or _better(members, self._first):
             return
         if all(after >= STEADY * before for before, after in pairwise(lengths)) and all(
             float(moves[i] @ moves[j]) > STRAIGHT * lengths[i] * lengths[j] for i, j in combinations(range(BLOCK), 2)
@@ -259,6 +262,43 @@ class Health:
             remedy = "scale the features: subtract their means, divide by their standard deviations"
             yield Warned(Kind.SCALE, "", f"{what}: the others hardly learn; {remedy}")
 
+    def _worse(self, members: list[Member]) -> Iterator[Warned]:
+        """The loss that workers tell, above where it began by more than chance."""
+        yield from self._above_first(members)
+        told = [member for member in members if member.losses >= KNOWN]
+        if len(told) >= CROWD and 2 * len(told) >= len(members):
+            risen = np.array([member.loss - member.start_loss for member in told])
+            began = float(np.mean([member.start_loss for member in told]))
+            if risen.mean() > max(SIGNIFICANT * risen.std(ddof=1) / math.sqrt(len(told)), LARGE * abs(began)):
+                yield _above(began + float(risen.mean()), began)
+                return
+        told = [member for member in members if member.losses >= 2 * WINDOW]
+        if told and 2 * len(told) >= len(members):
+            now, began = (float(np.mean([getattr(member, name) for member in told])) for name in ("loss", "first_loss"))
+            chance = math.sqrt(2.0) * _chance(told)
+            if any(
+                now - began > max(errors * chance, part * abs(began))
+                for errors, part in ((SIGNIFICANT, NOTABLE), (LIKELY, TENFOLD))
+            ):
+                yield _above(now, began)
+
+    def _above_first(self, members: list[Member]) -> Iterator[Warned]:
+        """The same where the loss at w_0 is known: above it by more than samples differ there.
+
+        How much they differ now is no measure, since losses that grow differ ever more; but a few samples that are
+        unlike all others, none of which was seen at w_0, must not be taken for all.
+        """
+        told = [member for member in members if member.losses >= KNOWN]
+        if self._first is None or not told or 2 * len(told) < len(members):
+            return
+        rows = [member.row for member in told]
+        began, spread = float(self._first.mean[rows].mean()), float(self._first.spread[rows].mean())
+        now = float(np.mean([member.loss for member in told]))
+        counted = 1.0 / self._first.samples + float(np.mean([1.0 / min(each.losses, WINDOW / 2.0) for each in told]))
+        chance = math.sqrt(spread * counted / len(told))
+        if now - began > max(SIGNIFICANT * chance, LIKELY * _chance(told), LARGE * abs(began)):
+            yield _above(now, began)
+
     def _silent(self, members: list[Member], now: float) -> Iterator[Warned]:
         """Somebody who has never reported, while others have often; one that is at work may be just slow."""
         server, seconds = self._server, self._server.seconds(now)
@@ -278,10 +318,11 @@ class Health:
             yield Warned(Kind.SILENT, OTHERS, f"{len(missed) - NAMED} other workers have not reported either")
 
 
-def _risen(members: list[Member]) -> float:
-    """By how much the loss is above that of the very first samples, on average; NaN, not below 0, if not known."""
-    told = [member.loss - member.start_loss for member in members if member.losses >= KNOWN]
-    return float(np.mean(told)) if told else math.nan
+def _risen(members: list[Member], first: FirstLoss | None) -> float:
+    """By how much the loss is above that at w_0, or of the very first samples, on average; NaN if not known."""
+    told = [member for member in members if member.losses >= KNOWN]
+    began = [each.start_loss if first is None else float(first.mean[each.row]) for each in told]
+    return float(np.mean([each.loss for each in told]) - np.mean(began)) if told else math.nan
 
 
 def _loss(members: list[Member]) -> float:
@@ -296,27 +337,15 @@ def _start_loss(members: list[Member]) -> float:
     return float(np.mean(told)) if told else math.nan
 
 
-def _better(members: list[Member]) -> bool:
+def _better(members: list[Member], first: FirstLoss | None) -> bool:
     """Whether the loss falls, and not without end."""
-    return _risen(members) < 0.0 and _loss(members) > -ENDLESS * _start_loss(members)
+    return _risen(members, first) < 0.0 and _loss(members) > -ENDLESS * _start_loss(members)
 
 
-def _worse(members: list[Member]) -> Iterator[Warned]:
-    """The loss that workers tell, above where it began by more than chance."""
-    told = [member for member in members if member.losses >= KNOWN]
-    if len(told) >= CROWD and 2 * len(told) >= len(members):
-        risen = np.array([member.loss - member.start_loss for member in told])
-        began = float(np.mean([member.start_loss for member in told]))
-        if risen.mean() > max(SIGNIFICANT * risen.std(ddof=1) / math.sqrt(len(told)), LARGE * abs(began)):
-            yield _above(began + float(risen.mean()), began)
-            return
-    told = [member for member in members if member.losses >= 2 * WINDOW]
-    if told and 2 * len(told) >= len(members):
-        now, began = (float(np.mean([getattr(member, name) for member in told])) for name in ("loss", "first_loss"))
-        spread = float(np.mean([max(member.loss2 - member.loss**2, 0.0) for member in told]))
-        chance = math.sqrt(2.0 * spread / (WINDOW / 2.0) / len(told))  # half: recent reports count more than older ones
-        if now - began > max(SIGNIFICANT * chance, NOTABLE * abs(began)):
-            yield _above(now, began)
+def _chance(told: list[Member]) -> float:
+    """The standard error of the loss of new samples, as they differ now; recent reports count more than older ones."""
+    spread = float(np.mean([max(member.loss2 - member.loss**2, 0.0) for member in told]))
+    return math.sqrt(spread * float(np.mean([1.0 / min(each.losses, WINDOW / 2.0) for each in told])) / len(told))
 
 
 def _above(now: float, began: float) -> Warned:

@@ -32,7 +32,8 @@ LOOKS = 3  # before derivatives are judged, and in a row before gradients are
 SEVERAL, OFTEN = 3, 10  # reports of each worker, on average, before gradients are judged, and before more is
 SLOW = 5  # rounds of all that a gradient must be old to be called so, if it is not its worker's first
 LONG = 1000  # reports, at least, of a run that is said to lead nowhere
-SHORTER, STRAIGHT = 0.5, 0.9  # times as long as the first; the cosine between any two of the last moves
+SHORTER, STRAIGHT = 1 / 3, 0.9  # times as long as the first, on average; the cosine between any two of the last moves
+FURTHER, SOARING = 1.4, 50.0  # times as long as the one before, and as the first of them: moves of w that runs away
 AWAY = 30.0  # times as long as the first ones that gradients are where w goes away …
 FAR = 1e-3  # … and times 1 + ‖w_0‖ that it must be off
 STEADY = 0.7  # times as long as the one before a move must be, to lead anywhere
@@ -82,6 +83,7 @@ class Health:
         self._before, self._looked = self._start, server.version
         self._trail = [(server.version, self._start)]  # versions, and where w was
         self._losses = [math.nan]  # and how low the loss was
+        self._growths: list[float] = []  # and how long gradients were
         self._moves: list[Floats] = []  # the last ones …
         self._lengths: list[float] = []  # … and how long more of them were
         self._largest: Floats = np.zeros(len(self._start))  # derivative by each parameter that was seen
@@ -98,9 +100,14 @@ class Health:
         with np.errstate(over="ignore", invalid="ignore"):  # w may be about to leave the range of numbers
             self.warned = [each for each in self.warned if not self._over(each, members)]
             known = {each[:2] for each in self.warned}
-            new = [each for each in self._found(members, now, regular, last) if each[:2] not in known]
-        self.warned += new
-        return [each.text for each in new]
+            new = []
+            for each in self._found(members, now, regular, last):
+                if each[:2] not in known:
+                    known.add(each[:2])
+                    self.warned.append(each)
+                    new.append(each.text)
+            self.warned = [each for each in self.warned if not self._over(each, members)]  # one may explain another
+        return new
 
     @property
     def texts(self) -> tuple[str, ...]:
@@ -113,6 +120,8 @@ class Health:
             return self._growth(members) < 1.0
         if warned.kind is Kind.LOSS:
             return _risen(members, self._first) < 0.0
+        if warned.kind is Kind.ZERO and not warned.worker:
+            return any(each.kind in (Kind.LOSS, Kind.STEP) for each in self.warned)
         if warned.kind is Kind.SILENT:
             unheard = [each.name for each in members if each.reports == 0]
             return len(unheard) <= NAMED if warned.worker == OTHERS else warned.worker not in unheard
@@ -124,7 +133,7 @@ class Health:
             yield from self._swinging(members)
         if self._server.ledger[:-1, LOSSES].max() >= KNOWN:
             yield from self._worse(members)
-        yield from self._silent(members, now)
+        yield from self._silent(members, now, last)
         if self._server.reports >= SEVERAL * len(members):
             yield from self._going_away(members)
         if self._server.reports >= OFTEN * len(members):
@@ -189,6 +198,7 @@ class Health:
         if self._server.version >= 2 * max(1, self._trail[-1][0]):
             self._trail = [*self._trail[-BLOCK:], (self._server.version, self._w())]
             self._losses = [*self._losses[-1:], _loss(self._server.members)]
+            self._growths = [*self._growths[-2:], self._growth(self._server.members)]
 
     def _endless(self, members: list[Member]) -> Iterator[Warned]:
         """At the end of a run: the loss is far below 0, and further than when there were half as many versions."""
@@ -198,16 +208,24 @@ class Health:
             yield Warned(Kind.LOSS, "", f"{what}; check that labels are those that it is for")
 
     def _astray(self, members: list[Member]) -> Iterator[Warned]:
-        """At the end of a run: w went straight on, while versions doubled four times, and gradients are as long."""
+        """At the end of a run: w went straight on, while versions doubled four times, and gradients are as long.
+
+        Or it went ever further, faster than versions grew, the last two times straight on. How long gradients are is
+        an average: those of some samples may be zero.
+        """
         moves = [after - before for (_, before), (_, after) in pairwise(self._trail)]
         lengths = [float(np.linalg.norm(move)) for move in moves]
         if len(moves) < BLOCK or min(lengths) == 0.0 or self._server.reports < max(LONG, BUSY * len(members)):
             return
-        if self._growth(members) < SHORTER or _better(members, self._first):
+        if np.mean([*self._growths, self._growth(members)]) < SHORTER or _better(members, self._first):
             return
-        if all(after >= STEADY * before for before, after in pairwise(lengths)) and all(
-            float(moves[i] @ moves[j]) > STRAIGHT * lengths[i] * lengths[j] for i, j in combinations(range(BLOCK), 2)
-        ):
+        ratios = [after / before for before, after in pairwise(lengths)]
+        straight = {
+            (i, j): float(moves[i] @ moves[j]) > STRAIGHT * lengths[i] * lengths[j]
+            for i, j in combinations(range(BLOCK), 2)
+        }
+        soars = min(ratios) > FURTHER and lengths[-1] > SOARING * lengths[0] and straight[BLOCK - 2, BLOCK - 1]
+        if soars or (min(ratios) >= STEADY and all(straight.values())):
             what = "w goes straight away from where it began, and gradients are as long as the first"
             remedy = "check the sign of the gradient, and the labels; if they are right, train for longer"
             yield Warned(Kind.ASTRAY, "", f"{what}: {remedy}")
@@ -242,9 +260,13 @@ class Health:
         lines = self._server.ledger[:-1]
         early, zero = np.minimum(lines[:, REPORTS], EARLY), lines[:, ZEROS]
         seen, zeros = int(early.sum()), int(zero.sum())
+        if any(each.kind in (Kind.LOSS, Kind.STEP) for each in self.warned):  # steps that are too large do the same
+            return
         if seen >= KNOWN and PART * seen <= zeros and (zero < early)[early > 0.0].all():
             what = f"{zeros} of the first {seen} gradients are zero: these samples teach the model nothing"
             remedy = "check that labels are those that the gradient is for, as −1 and 1, not 0"
+            if not isinstance(self._server.method, Automatic):
+                remedy = f"{remedy}, or make the step smaller"
             yield Warned(Kind.ZERO, "", f"{what}; {remedy}")
 
     def _uneven(self) -> Iterator[Warned]:
@@ -299,19 +321,26 @@ class Health:
         if now - began > max(SIGNIFICANT * chance, LIKELY * _chance(told), LARGE * abs(began)):
             yield _above(now, began)
 
-    def _silent(self, members: list[Member], now: float) -> Iterator[Warned]:
-        """Somebody who has never reported, while others have often; one that is at work may be just slow."""
+    def _silent(self, members: list[Member], now: float, last: bool) -> Iterator[Warned]:
+        """Somebody who has never reported, while others have often; one that is at work may be just slow.
+
+        At the end, somebody who has not reported at all, if others have several times.
+        """
         server, seconds = self._server, self._server.seconds(now)
-        if seconds < PATIENCE:
+        if seconds < PATIENCE and not last:
             return
-        usual = {State.WORKING: RARE, State.EXPECTED: BUSY}  # others have failed
+        usual = (
+            dict.fromkeys((State.WORKING, State.EXPECTED), OFTEN)
+            if last
+            else {State.WORKING: RARE, State.EXPECTED: BUSY}
+        )
         missed = [
             each
             for each in members
             if each.reports == 0 and server.reports >= usual.get(each.state, math.inf) * len(members)
         ]
         for member in missed[:NAMED]:
-            what = f"worker {member.name} has reported nothing in {seconds:.0f} seconds"
+            what = f"worker {member.name} has reported nothing in {seconds:.3g} seconds"
             remedy = "the model does not know its data; start it, or leave it out"
             yield Warned(Kind.SILENT, member.name, f"{what}: {remedy}")
         if len(missed) > NAMED:

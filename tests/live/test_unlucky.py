@@ -215,6 +215,10 @@ ERRORS = {
     "a gradient that returns nothing": (lambda: go(lambda w, s: None, [A, B]), "gradient returned None"),
     "gradients that are NaN": (lambda: go(lambda w, s: np.nan * w, [A, B]), "not finite: a number of the gradient"),
     "a gradient that writes to w": (lambda: go(lambda w, s: w.__isub__(1.0), [A, B]), "output array is read-only"),
+    "a gradient that writes to its sample": (
+        lambda: go(lambda w, s: s[0].__isub__(w[:3]), [A, B]),
+        "output array is read-only",
+    ),
     "names given twice": (lambda: go(squared, [A, B], names=["a", "a"]), "must be 2 different texts"),
     "w0 of another size": (lambda: go(Squared(), [A, B], w0=np.zeros(7)), "must be 6 features, as w has 7 numbers"),
 }

@@ -94,7 +94,7 @@ class Repeated(Stream[Any]):
         else:
             check_finite("stream", self.data)
             data = samples_of(self.data)
-        kept = (lambda sample: sample) if isinstance(data, Stream) else read_only
+        kept = not isinstance(data, Stream)
         number, skipped = divmod(self._first, len(data)) if is_indexed(data) else (0, self._first)
         while self.passes is None or number < self.passes:
             self._done[0], read = number, 0
@@ -102,7 +102,7 @@ class Repeated(Stream[Any]):
                 mix = self.shuffle and isinstance(data, LineStream) and not data.wait
                 for read, sample in enumerate(mixed(source, self._rng(number)) if mix else source, 1):
                     if read > skipped:
-                        yield kept(sample)
+                        yield read_only(sample) if kept else sample
                     if stop.is_set():
                         return
             if read == 0:

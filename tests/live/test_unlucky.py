@@ -219,6 +219,16 @@ ERRORS = {
         lambda: go(lambda w, s: s[0].__isub__(w[:3]), [A, B]),
         "output array is read-only",
     ),
+    "a class for a loss": (lambda: go(Squared, [A, B]), r"must be a loss, not its class; make one: Squared\(…\)"),
+    "names of files": (lambda: go(squared, ["a.csv"]), r"siag.streams.labelled\(paths, label\) reads rows"),
+    "a metric that raises": (
+        lambda: go(squared, [A, B], evaluate={"acc": lambda w: 1 / 0}),
+        r"^evaluate\['acc'\] raised ZeroDivisionError: division by zero",
+    ),
+    "a metric of three numbers for two workers": (
+        lambda: go(squared, [A, B], evaluate={"acc": lambda w: [1, 2, 3]}),
+        r"^evaluate\['acc'\] returned 3 numbers; it must return one, or one for each of the 2 workers",
+    ),
     "names given twice": (lambda: go(squared, [A, B], names=["a", "a"]), "must be 2 different texts"),
     "w0 of another size": (lambda: go(Squared(), [A, B], w0=np.zeros(7)), "must be 6 features, as w has 7 numbers"),
 }

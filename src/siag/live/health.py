@@ -106,7 +106,8 @@ class Health:
                     known.add(each[:2])
                     self.warned.append(each)
                     new.append(each.text)
-            self.warned = [each for each in self.warned if not self._over(each, members)]  # one may explain another
+        if any(each.kind in (Kind.LOSS, Kind.STEP) for each in self.warned):  # which explains zeros
+            self.warned = [each for each in self.warned if each[:2] != (Kind.ZERO, "")]
         return new
 
     @property
@@ -120,8 +121,6 @@ class Health:
             return self._growth(members) < 1.0
         if warned.kind is Kind.LOSS:
             return _risen(members, self._first) < 0.0
-        if warned.kind is Kind.ZERO and not warned.worker:
-            return any(each.kind in (Kind.LOSS, Kind.STEP) for each in self.warned)
         if warned.kind is Kind.SILENT:
             unheard = [each.name for each in members if each.reports == 0]
             return len(unheard) <= NAMED if warned.worker == OTHERS else warned.worker not in unheard

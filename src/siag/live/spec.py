@@ -324,6 +324,8 @@ def check_data(gradient: object, streams: object, problem: object, name: str, he
     elif here:
         if gradient is None or streams is None:
             raise Missing("gradient" if gradient is None else name, f"give gradient and {name}, or a problem")
+        if isinstance(gradient, type) and issubclass(gradient, Loss):
+            raise BadInput("gradient", gradient, "a loss, not its class", f"make one: {gradient.__name__}(…)")
         if not callable(gradient):
             raise BadInput("gradient", gradient, "a function gradient(w, sample)")
 

@@ -124,3 +124,45 @@ def test_doubts_are_told_when_a_run_begins_and_warned_of_when_it_ends(capsys):
     assert capsys.readouterr().err == f"siag: warning: {doubt}\n"
     once = spec(*streams, gradient=Logistic())
     assert once.validate().doubts == once.without_data().doubts == once.doubts == (doubt,)
+
+
+def scaled(change, gradient=None):
+    """What is said of two workers' standard normal features after a change."""
+    rng = np.random.default_rng(0)
+    tables = [change(rng.normal(size=(m, 3))) for m in (400, 60)]
+    streams = [(X, rng.integers(0, 2, len(X))) for X in tables]
+    return spec(*streams, gradient=gradient or Squared(), d=4).doubts
+
+
+@pytest.mark.parametrize("factor", [100, 500, 1000, 0.01])
+@pytest.mark.parametrize("loss", [Squared(), Logistic()])
+def test_columns_of_very_unequal_size_are_doubtful(factor, loss):
+    (doubt,) = scaled(lambda X: X * [1, 1, factor], loss)
+    assert "times as large as column" in doubt
+    assert "standardise: subtract each column's mean, divide by its standard deviation" in doubt
+
+
+@pytest.mark.parametrize("change", [lambda X: 10 * X + 300, lambda X: X + 2013])
+def test_columns_far_from_zero_are_doubtful(change):
+    (doubt,) = scaled(change)
+    assert "times its standard deviation (2 more like it): the model will hardly learn" in doubt
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda X: X,
+        lambda X: X * [1, 3, 10],
+        lambda X: X * 1000,
+        lambda X: (X > 2.5) * 1.0,  # rare
+        lambda X: (X < 2.5) * [1.0, 1.0, 100.0],  # usual, and of two values
+        lambda X: np.hstack([X[:, :1], np.eye(len(X), 2)]),
+        lambda X: X * (np.abs(X) > 1.9),  # most are 0
+    ],
+)
+def test_columns_of_ordinary_size_and_of_zeros_and_ones_are_not_doubtful(change):
+    assert scaled(change) == ()
+
+
+def test_labels_that_the_loss_refuses_are_not_called_of_one_class():
+    assert spec((np.ones((2, 2)), np.array([1, 2])), gradient=Logistic()).doubts == ()

@@ -2,12 +2,15 @@
 
 import itertools
 import re
+import warnings
 
 import numpy as np
 import pytest
 
 import siag
+from siag.live.first_loss import FirstLoss
 from siag.live.health import BUSY, KNOWN, LOOKS, OFTEN, PATIENCE, RARE, Health, Kind
+from siag.losses import Logistic
 from siag.methods import SIAG, Automatic
 from siag.server import ParameterServer
 from siag.server.ledger import EARLY, WINDOW
@@ -82,6 +85,53 @@ def test_a_loss_above_that_of_the_very_first_samples_is_told_where_many_tell_it(
                 report(server, row, [1.0, 0.0], loss=(1.0 if k < 1 else level) + 0.3 * rng.normal())
             health.look(0.0)
         assert kinds(health) == wanted, (level, n)
+
+
+FIRST = FirstLoss(mean=np.array([1.0, 1.2]), spread=np.array([2.0, 2.0]), samples=100)
+LEVELS = {
+    "as it was": (lambda k, rng: 1.1 * rng.exponential(), []),
+    "high from the second sample on": (lambda k, rng: 4.0 * rng.exponential(), [Kind.LOSS]),
+    "ever higher, and ever more uneven": (lambda k, rng: np.exp(0.05 * k + 1.5 * rng.normal()), [Kind.LOSS]),
+    "one sample unlike all others": (lambda k, rng: 1e5 if k == 395 else rng.exponential(), []),
+}
+
+
+@pytest.mark.parametrize("name", LEVELS)
+def test_a_loss_above_that_at_the_start_is_told_of_few_workers_too_where_that_is_known(name):
+    """Five standard errors of exponential losses; one sample in 400 is no reason, however large its loss."""
+    losses, wanted = LEVELS[name]
+    rng = np.random.default_rng(0)
+    server = server_of(n=2)
+    health = Health(server, FIRST)
+    for k in range(400):
+        for row in range(2):
+            report(server, row, [1.0, 0.0], loss=1.1 if k < 1 else losses(k, rng))
+        health.look(0.0, regular=False)
+    assert kinds(health) == wanted
+
+
+def test_a_loss_that_has_grown_tenfold_is_told_though_it_differs_much_from_sample_to_sample():
+    rng = np.random.default_rng(0)
+    server = server_of(n=2)
+    health = Health(server)
+    for k in range(400):
+        for row in range(2):
+            report(server, row, [1.0, 0.0], loss=np.exp(0.02 * k + 1.5 * rng.normal()))
+        health.look(0.0, regular=False)
+    assert kinds(health) == [Kind.LOSS]
+
+
+@pytest.mark.parametrize(("step", "wanted"), [(0.01, 0), (1.0, 1), (3.0, 1)])
+def test_a_step_too_large_for_a_ready_made_loss_is_told_of_four_workers(step, wanted):
+    rng = np.random.default_rng(0)
+    tables = [rng.normal(size=(200, 3)) for _ in range(4)]
+    streams = [(X, X @ [1.0, -1.0, 0.5] + rng.logistic(size=200) > 0.0) for X in tables]
+    given = {"step": Constant(step), "until": 3000, "runtime": siag.Simulated(seed=1), "progress": False}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", siag.TrainingWarning)
+        run = siag.train(Logistic(), streams, np.zeros(4), **given)
+    assert len(run.warnings) == wanted
+    assert all("above the 0.6931 it began with" in text for text in run.warnings)
 
 
 @pytest.mark.parametrize(("falls", "wanted"), [(False, [Kind.STEP]), (True, [])])
@@ -294,7 +344,7 @@ def test_gradients_of_which_many_are_zero_from_the_start_are_told():
             report(server, row, [0.0, 0.0] if k % 3 == row else [1.0, -1.0])
     assert health.look(0.0) == [
         "7 of the first 20 gradients are zero: these samples teach the model nothing; "
-        "check that labels are those that the gradient is for, as −1 and 1, not 0"
+        "check that labels are those that the gradient is for, as −1 and 1, not 0, or make the step smaller"
     ]
     for _ in range(100):
         report(server, 0, [0.0, 0.0])  # as of a hinge, later
@@ -310,3 +360,44 @@ def test_a_loss_that_falls_without_end_is_no_excuse_for_going_away():
     endless, astray = health.look(0.0, last=True)
     assert endless.startswith("the loss falls without end, from 1 to -3")
     assert "w goes straight away" in astray
+
+
+def test_zeros_of_steps_that_are_too_large_are_not_taken_for_wrong_labels():
+    """As where a sigmoid is saturated: what is said is that the loss has risen."""
+    server = server_of(n=2)
+    health = Health(server, FIRST)
+    for k in range(KNOWN):
+        for row in range(2):
+            report(server, row, [0.0, 0.0] if k % 3 == row else [1.0, -1.0], loss=1.0 if k < 1 else 50.0)
+        health.look(0.0, regular=False)
+    assert kinds(health) == [Kind.LOSS]
+
+
+@pytest.mark.parametrize(("seed", "until"), [(0, 10_000), (1, 3000), (2, 3000)])
+def test_a_gradient_for_labels_0_and_1_on_labels_1_and_minus_1_is_told_though_many_are_zero(seed, until):
+    rng = np.random.default_rng(0)
+    tables = [rng.normal(size=(m, 3)) for m in (400, 60)]
+    streams = [(X, np.where(X @ [1.0, -1.0, 0.5] + rng.logistic(size=len(X)) > 0.0, 1, -1)) for X in tables]
+
+    def gradient(w, sample):
+        x, y = sample
+        return (0.5 * (1.0 + np.tanh(0.5 * (x @ w))) - y) * x
+
+    given = {"until": until, "seed": seed, "runtime": siag.Simulated(seed=seed), "progress": False}
+    with pytest.warns(siag.TrainingWarning, match="w goes straight away from where it began"):
+        siag.train(gradient, streams, np.zeros(3), **given)
+
+
+def test_a_worker_that_has_not_reported_by_the_end_is_told_however_short_the_run_was():
+    server = ParameterServer(SIAG(), Constant(0.1), np.zeros(1), ["a", "b", "c"])
+    server.begin(0.0)
+    for name in ("a", "b"):
+        server.join(name, 0.0)
+    health = Health(server)
+    for _ in range(3 * OFTEN):
+        report(server, 0, [1.0])
+    assert health.look(2.0) == []
+    assert [text.partition(":")[0] for text in health.look(2.0, last=True)] == [
+        "worker b has reported nothing in 2 seconds",
+        "worker c has reported nothing in 2 seconds",
+    ]

@@ -215,6 +215,20 @@ ERRORS = {
     "a gradient that returns nothing": (lambda: go(lambda w, s: None, [A, B]), "gradient returned None"),
     "gradients that are NaN": (lambda: go(lambda w, s: np.nan * w, [A, B]), "not finite: a number of the gradient"),
     "a gradient that writes to w": (lambda: go(lambda w, s: w.__isub__(1.0), [A, B]), "output array is read-only"),
+    "a gradient that writes to its sample": (
+        lambda: go(lambda w, s: s[0].__isub__(w[:3]), [A, B]),
+        "output array is read-only",
+    ),
+    "a class for a loss": (lambda: go(Squared, [A, B]), r"must be a loss, not its class; make one: Squared\(…\)"),
+    "names of files": (lambda: go(squared, ["a.csv"]), r"siag.streams.labelled\(paths, label\) reads rows"),
+    "a metric that raises": (
+        lambda: go(squared, [A, B], evaluate={"acc": lambda w: 1 / 0}),
+        r"^evaluate\['acc'\] raised ZeroDivisionError: division by zero",
+    ),
+    "a metric of three numbers for two workers": (
+        lambda: go(squared, [A, B], evaluate={"acc": lambda w: [1, 2, 3]}),
+        r"^evaluate\['acc'\] returned 3 numbers; it must return one, or one for each of the 2 workers",
+    ),
     "names given twice": (lambda: go(squared, [A, B], names=["a", "a"]), "must be 2 different texts"),
     "w0 of another size": (lambda: go(Squared(), [A, B], w0=np.zeros(7)), "must be 6 features, as w has 7 numbers"),
 }

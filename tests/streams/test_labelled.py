@@ -6,6 +6,7 @@ import pickle
 import numpy as np
 import pytest
 
+import siag
 from siag.foundations.errors import BadFile, BadInput
 from siag.streams import Batched, Follow, labelled
 
@@ -174,3 +175,24 @@ def test_a_label_that_is_no_column_is_refused(here, label):
     with pytest.raises(BadInput, match="must be one of the columns x, w, y, by name or as a number from 1 to 3"):
         labelled(["a.csv"], label)
     assert np.array(pairs(labelled(["a.csv"])[0])[0][0]).tolist() == [1.0, 2.0]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("a.csv", "a;b;y\n1;2;0\n", "its columns are separated by semicolons; commas are expected"),
+        ("a.csv", "1\t2\t0\n1\t2\t1\n", "its columns are separated by tabs; commas are expected"),
+        ("a.csv.gz", "", "is compressed; unpack it first"),
+        ("a.json", '[{"a": 1, "y": 2}]\n', "one object a line is expected"),
+        ("a.json", '[\n{"a": 1, "y": 2}\n]\n', "one object a line is expected"),
+    ],
+)
+def test_files_of_another_format_are_refused_in_words(tmp_path, name, text, said):
+    (tmp_path / name).write_text(text)
+    with pytest.raises(siag.SiagError, match=said):
+        siag.streams.labelled([tmp_path / name], "y")
+
+
+def test_true_and_false_are_labels(tmp_path):
+    (tmp_path / "a.csv").write_text("a,y\n1,True\n2,false\n")
+    assert [y for _, y in siag.streams.labelled([tmp_path / "a.csv"])[0]] == [1.0, 0.0]

@@ -244,3 +244,14 @@ def test_what_holds_no_data_has_none(tmp_path):
     for stream in (iter([1]), Follow(tmp_path / "a.csv"), Batched(Follow(tmp_path / "a.csv"), 2), 5):
         assert repeated_within(stream) is None
     assert isinstance(repeated_within(read_again(Batched([1], 2), 0, 0)), Stream)
+
+
+@pytest.mark.parametrize("wrap", [lambda X: X, list, lambda X: (X, np.ones(len(X))), lambda X: [(x, 1.0) for x in X]])
+def test_samples_that_are_read_again_cannot_be_written_to_and_the_data_can(wrap):
+    X = np.ones((3, 2))
+    for sample in Repeated(wrap(X), passes=2):
+        x = sample[0] if isinstance(sample, tuple) else sample
+        with pytest.raises(ValueError, match="read-only"):
+            x -= 1.0
+    X -= 1.0
+    assert not X.any()

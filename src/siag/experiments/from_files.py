@@ -67,7 +67,9 @@ def stream_named(parameter: str, text: object, folder: Path) -> Any:
     """What "module:attribute" names, or the path of a file."""
     if isinstance(text, str) and (":" not in text or os.path.exists(folder / text)):
         if not os.path.isfile(folder / text):
-            raise BadInput(parameter, text, 'a file that exists, or of the form "module:attribute"')
+            remedy = "give each file by itself, as often as there are workers"
+            several = os.path.isdir(folder / text) or any(sign in text for sign in "*?[")
+            raise BadInput(parameter, text, 'a file that exists, or of the form "module:attribute"', remedy * several)
         return folder / text
     return reference(parameter, text, folder)
 

@@ -156,7 +156,7 @@ class Curve:
         try:
             w = server.w
             self.latest = None if self._measure is None else float(self._measure(w))
-            self.metrics = {name: checked_metric(name, function(w)) for name, function in self._evaluate.items()}
+            self.metrics = {name: _metric(name, function, w, server.n) for name, function in self._evaluate.items()}
             self.trouble = None
         except Exception as error:  # whatever a user's function raises
             if not self._points:  # it never worked: a mistake
@@ -186,6 +186,19 @@ class Curve:
             accepted - np.array([skips], np.int64),
             {name: as_curve(values)[None] for name, values in found.items()},
         )
+
+
+def _metric(name: str, function: Callable[[Floats], Any], w: Floats, n: int) -> float | list[float]:
+    """What a user's metric says of w; what it raises becomes one line."""
+    try:
+        said = function(w)
+    except Exception as error:  # whatever the user's code raises
+        raise SiagError(f"evaluate[{name!r}] raised {last_words(error)}") from error
+    found = checked_metric(name, said)
+    if isinstance(found, list) and len(found) != n:
+        what = f"evaluate[{name!r}] returned {len(found)} numbers"
+        raise SiagError(f"{what}; it must return one, or one for each of the {n} workers")
+    return found
 
 
 def _reason(error: Exception) -> str:

@@ -8,14 +8,19 @@ from typing import Any
 import numpy as np
 
 from siag.foundations.errors import BadInput, Unsuitable
+from siag.foundations.types import Floats
+from siag.live.first_loss import glimpse
 from siag.live.task import check_stream
 from siag.live.until import Until
-from siag.losses import Logistic, Softmax
+from siag.losses import Logistic, Loss, Softmax
 from siag.streams.finite import columns_of, is_finite, is_pair, is_table_with_labels
 from siag.streams.labelled import Columns
 from siag.streams.repeated import data_within, never_ends
 
 FEW, MANY = 2, 10  # rows and columns, in multiples of d, of a table that seems to be transposed
+KNOWN = 20  # rows, at least, of which scales are judged
+UNEQUAL, OFF_CENTRE = 50.0, 20.0  # how many times as large a column may be as another, and its mean as its deviation
+SCALED = "standardise: subtract each column's mean, divide by its standard deviation"
 ALIKE = "give all frames the same columns in the same order"
 
 
@@ -54,7 +59,8 @@ def doubts_about(gradient: object, streams: Sequence[Any], d: int) -> list[str]:
     """What seems to be wrong with the data, as far as they are here: arrays, DataFrames, pairs of these."""
     data = [data_within(stream) for stream in streams]
     labels = [each[1] for each in data if is_pair(each)]
-    return [*_transposed(data, d), *(one_class(gradient, labels) if len(labels) == len(data) else ())]
+    one = one_class(gradient, labels) if len(labels) == len(data) else []
+    return [*_transposed(data, d), *one, *_unscaled(gradient, streams)]
 
 
 def one_class(loss: object, labels: Sequence[Any], where: str = "") -> list[str]:
@@ -69,6 +75,10 @@ def one_class(loss: object, labels: Sequence[Any], where: str = "") -> list[str]
         return []
     try:
         arrays = [np.ravel(each) for each in labels]
+        if isinstance(loss, Logistic) and not all(
+            np.isin(each.astype(np.float64), (-1, 0, 1)).all() for each in arrays
+        ):
+            return []  # refused by the loss
         classes = [each.astype(np.float64) > 0.0 if isinstance(loss, Logistic) else each for each in arrays]
         if any((each != classes[0][0]).any() for each in classes):
             return []
@@ -76,6 +86,48 @@ def one_class(loss: object, labels: Sequence[Any], where: str = "") -> list[str]
         return []
     what = f"all labels{where} are of one class, {arrays[0][:1].tolist()[0]!r}: the model can learn nothing but that"
     return [f"{what}; add samples of another class, or check what is given as labels"]
+
+
+def _unscaled(loss: object, streams: Sequence[Any]) -> list[str]:
+    """A doubt if the columns of a ready-made loss are so unequal, or so far from 0, that they are hardly learned.
+
+    A few hundred rows of each worker are looked at. Columns of two values, as 0 and 1, are never in doubt, and zeros
+    do not count, so that rare ones are as large as others.
+    """
+    X = _features(streams) if isinstance(loss, Loss) else None
+    if not isinstance(loss, Loss) or X is None:
+        return []
+    names = columns_of(data_within(streams[0])) or list(getattr(_parse(streams[0]), "features", ()))
+    name = [str(names[k]) if k < len(names) else str(k + 1) for k in range(X.shape[1])]
+    two = ((X.min(axis=0) == X) | (X.max(axis=0) == X)).all(axis=0)
+    off = np.abs(X.mean(axis=0)) / np.maximum(X.std(axis=0), np.finfo(np.float64).tiny)
+    far = np.flatnonzero((off > OFF_CENTRE) & ~two & loss.intercept)
+    if far.size:
+        k = int(far[off[far].argmax()])
+        what = f"the mean of column {name[k]} is {off[k]:.0f} times its standard deviation"
+        others = f" ({far.size - 1} more like it)" * (far.size > 1)
+        return [f"{what}{others}: the model will hardly learn; {SCALED}"]
+    size = np.sqrt(np.square(X).sum(axis=0) / np.maximum((X != 0.0).sum(axis=0), 1))
+    size[two] = np.clip(size[two], 0.0, 1.0)
+    there = np.flatnonzero((size > 0.0) | ~size.any())
+    low, high = int(there[size[there].argmin()]), int(there[size[there].argmax()])
+    if size[high] <= UNEQUAL * size[low]:
+        return []
+    what = f"column {name[high]} is {size[high] / size[low]:.0f} times as large as column {name[low]}"
+    return [f"{what}: what is small is hardly learned; {SCALED}"]
+
+
+def _features(streams: Sequence[Any]) -> Floats | None:
+    """Some rows of all workers, if they are here and of numbers, all finite and of the same columns."""
+    tables = [X for X, _ in glimpse(streams) or ()]
+    alike = len({X.shape[1:] for X in tables}) == 1 and all(X.ndim == 2 and X.dtype.kind in "biuf" for X in tables)
+    X = np.concatenate(tables).astype(np.float64) if alike else None
+    return X if X is not None and len(X) >= KNOWN and np.isfinite(X).all() else None
+
+
+def _parse(stream: Any) -> Any:
+    """What makes samples of the lines of a file, if it is one."""
+    return getattr(data_within(stream), "parse", None)
 
 
 def _transposed(data: Sequence[Any], d: int) -> list[str]:

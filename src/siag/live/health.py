@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from siag.foundations.types import Floats
+from siag.live.first_loss import FirstLoss
 from siag.methods import Automatic
 from siag.server.ledger import EARLY, FIRST_NORM, LARGEST, LOSSES, NORM, REPORTS, STAMP, WINDOW, ZEROS
 from siag.server.members import Member
@@ -22,6 +23,7 @@ BUSY, RARE = 100, 10_000  # reports of the others, on average, before one is mis
 KNOWN = 20  # reports of a worker, before its zeros or its losses are judged
 SIGNIFICANT, NOTABLE = 5.0, 0.1  # standard errors, and which part of it, that a loss is above where it was …
 CROWD, LARGE = 8, 0.5  # … and, for at least so many workers, above that of their very first samples
+LIKELY, TENFOLD = 2.0, 9.0  # the same where it has grown so far that its own spread is no measure of chance
 BLOCK, GROWTH = 4, 2.0  # moves whose longest is taken, as many such longest, and by how much each must grow
 SAMPLE, UNEVEN = 16, 1e3  # rows that are looked at, and how much larger one parameter's derivatives may be than most
 PARAMETERS = 10_000  # that are looked at, at most: a look must not take the time of training
@@ -30,7 +32,8 @@ LOOKS = 3  # before derivatives are judged, and in a row before gradients are
 SEVERAL, OFTEN = 3, 10  # reports of each worker, on average, before gradients are judged, and before more is
 SLOW = 5  # rounds of all that a gradient must be old to be called so, if it is not its worker's first
 LONG = 1000  # reports, at least, of a run that is said to lead nowhere
-SHORTER, STRAIGHT = 0.5, 0.9  # times as long as the first; the cosine between any two of the last moves
+SHORTER, STRAIGHT = 1 / 3, 0.9  # times as long as the first, on average; the cosine between any two of the last moves
+FURTHER, SOARING = 1.4, 50.0  # times as long as the one before, and as the first of them: moves of w that runs away
 AWAY = 30.0  # times as long as the first ones that gradients are where w goes away …
 FAR = 1e-3  # … and times 1 + ‖w_0‖ that it must be off
 STEADY = 0.7  # times as long as the one before a move must be, to lead anywhere
@@ -67,18 +70,20 @@ class Health:
 
     Args:
         server: the server.
+        first: the loss at w_0, where it is known before a report comes.
 
     Attributes:
         warned: all that was said and is not over, in order.
     """
 
-    def __init__(self, server: ParameterServer) -> None:
-        self._server = server
+    def __init__(self, server: ParameterServer, first: FirstLoss | None = None) -> None:
+        self._server, self._first = server, first
         self._apart = -(-server.d // PARAMETERS)  # of many parameters every so manieth is looked at
         self._start = self._w()
         self._before, self._looked = self._start, server.version
         self._trail = [(server.version, self._start)]  # versions, and where w was
         self._losses = [math.nan]  # and how low the loss was
+        self._growths: list[float] = []  # and how long gradients were
         self._moves: list[Floats] = []  # the last ones …
         self._lengths: list[float] = []  # … and how long more of them were
         self._largest: Floats = np.zeros(len(self._start))  # derivative by each parameter that was seen
@@ -95,9 +100,15 @@ class Health:
         with np.errstate(over="ignore", invalid="ignore"):  # w may be about to leave the range of numbers
             self.warned = [each for each in self.warned if not self._over(each, members)]
             known = {each[:2] for each in self.warned}
-            new = [each for each in self._found(members, now, regular, last) if each[:2] not in known]
-        self.warned += new
-        return [each.text for each in new]
+            new = []
+            for each in self._found(members, now, regular, last):
+                if each[:2] not in known:
+                    known.add(each[:2])
+                    self.warned.append(each)
+                    new.append(each.text)
+        if any(each.kind in (Kind.LOSS, Kind.STEP) for each in self.warned):  # which explains zeros
+            self.warned = [each for each in self.warned if each[:2] != (Kind.ZERO, "")]
+        return new
 
     @property
     def texts(self) -> tuple[str, ...]:
@@ -109,7 +120,7 @@ class Health:
         if warned.kind is Kind.STEP:
             return self._growth(members) < 1.0
         if warned.kind is Kind.LOSS:
-            return _risen(members) < 0.0
+            return _risen(members, self._first) < 0.0
         if warned.kind is Kind.SILENT:
             unheard = [each.name for each in members if each.reports == 0]
             return len(unheard) <= NAMED if warned.worker == OTHERS else warned.worker not in unheard
@@ -120,8 +131,8 @@ class Health:
         if regular:
             yield from self._swinging(members)
         if self._server.ledger[:-1, LOSSES].max() >= KNOWN:
-            yield from _worse(members)
-        yield from self._silent(members, now)
+            yield from self._worse(members)
+        yield from self._silent(members, now, last)
         if self._server.reports >= SEVERAL * len(members):
             yield from self._going_away(members)
         if self._server.reports >= OFTEN * len(members):
@@ -176,7 +187,7 @@ class Health:
         """Gradients grow, look after look, with the distance from where they vanish; unless the loss falls."""
         growth, off = self._growth(members), float(np.linalg.norm(self._w() - self._start))
         far = off > FAR * (1.0 + float(np.linalg.norm(self._start)))
-        self._away = self._away + 1 if growth > AWAY and far and not _better(members) else 0
+        self._away = self._away + 1 if growth > AWAY and far and not _better(members, self._first) else 0
         if self._away >= LOOKS:
             what = f"gradients are {growth:.0e} times as long as the first: w goes away"
             yield Warned(Kind.STEP, "", f"{what}; {self._remedy()}")
@@ -186,6 +197,7 @@ class Health:
         if self._server.version >= 2 * max(1, self._trail[-1][0]):
             self._trail = [*self._trail[-BLOCK:], (self._server.version, self._w())]
             self._losses = [*self._losses[-1:], _loss(self._server.members)]
+            self._growths = [*self._growths[-2:], self._growth(self._server.members)]
 
     def _endless(self, members: list[Member]) -> Iterator[Warned]:
         """At the end of a run: the loss is far below 0, and further than when there were half as many versions."""
@@ -195,16 +207,24 @@ class Health:
             yield Warned(Kind.LOSS, "", f"{what}; check that labels are those that it is for")
 
     def _astray(self, members: list[Member]) -> Iterator[Warned]:
-        """At the end of a run: w went straight on, while versions doubled four times, and gradients are as long."""
+        """At the end of a run: w went straight on, while versions doubled four times, and gradients are as long.
+
+        Or it went ever further, faster than versions grew, the last two times straight on. How long gradients are is
+        an average: those of some samples may be zero.
+        """
         moves = [after - before for (_, before), (_, after) in pairwise(self._trail)]
         lengths = [float(np.linalg.norm(move)) for move in moves]
         if len(moves) < BLOCK or min(lengths) == 0.0 or self._server.reports < max(LONG, BUSY * len(members)):
             return
-        if self._growth(members) < SHORTER or _better(members):
+        if np.mean([*self._growths, self._growth(members)]) < SHORTER or _better(members, self._first):
             return
-        if all(after >= STEADY * before for before, after in pairwise(lengths)) and all(
-            float(moves[i] @ moves[j]) > STRAIGHT * lengths[i] * lengths[j] for i, j in combinations(range(BLOCK), 2)
-        ):
+        ratios = [after / before for before, after in pairwise(lengths)]
+        straight = {
+            (i, j): float(moves[i] @ moves[j]) > STRAIGHT * lengths[i] * lengths[j]
+            for i, j in combinations(range(BLOCK), 2)
+        }
+        soars = min(ratios) > FURTHER and lengths[-1] > SOARING * lengths[0] and straight[BLOCK - 2, BLOCK - 1]
+        if soars or (min(ratios) >= STEADY and all(straight.values())):
             what = "w goes straight away from where it began, and gradients are as long as the first"
             remedy = "check the sign of the gradient, and the labels; if they are right, train for longer"
             yield Warned(Kind.ASTRAY, "", f"{what}: {remedy}")
@@ -239,9 +259,13 @@ class Health:
         lines = self._server.ledger[:-1]
         early, zero = np.minimum(lines[:, REPORTS], EARLY), lines[:, ZEROS]
         seen, zeros = int(early.sum()), int(zero.sum())
+        if any(each.kind in (Kind.LOSS, Kind.STEP) for each in self.warned):  # steps that are too large do the same
+            return
         if seen >= KNOWN and PART * seen <= zeros and (zero < early)[early > 0.0].all():
             what = f"{zeros} of the first {seen} gradients are zero: these samples teach the model nothing"
             remedy = "check that labels are those that the gradient is for, as −1 and 1, not 0"
+            if not isinstance(self._server.method, Automatic):
+                remedy = f"{remedy}, or make the step smaller"
             yield Warned(Kind.ZERO, "", f"{what}; {remedy}")
 
     def _uneven(self) -> Iterator[Warned]:
@@ -259,29 +283,74 @@ class Health:
             remedy = "scale the features: subtract their means, divide by their standard deviations"
             yield Warned(Kind.SCALE, "", f"{what}: the others hardly learn; {remedy}")
 
-    def _silent(self, members: list[Member], now: float) -> Iterator[Warned]:
-        """Somebody who has never reported, while others have often; one that is at work may be just slow."""
-        server, seconds = self._server, self._server.seconds(now)
-        if seconds < PATIENCE:
+    def _worse(self, members: list[Member]) -> Iterator[Warned]:
+        """The loss that workers tell, above where it began by more than chance."""
+        yield from self._above_first(members)
+        told = [member for member in members if member.losses >= KNOWN]
+        if len(told) >= CROWD and 2 * len(told) >= len(members):
+            risen = np.array([member.loss - member.start_loss for member in told])
+            began = float(np.mean([member.start_loss for member in told]))
+            if risen.mean() > max(SIGNIFICANT * risen.std(ddof=1) / math.sqrt(len(told)), LARGE * abs(began)):
+                yield _above(began + float(risen.mean()), began)
+                return
+        told = [member for member in members if member.losses >= 2 * WINDOW]
+        if told and 2 * len(told) >= len(members):
+            now, began = (float(np.mean([getattr(member, name) for member in told])) for name in ("loss", "first_loss"))
+            chance = math.sqrt(2.0) * _chance(told)
+            if any(
+                now - began > max(errors * chance, part * abs(began))
+                for errors, part in ((SIGNIFICANT, NOTABLE), (LIKELY, TENFOLD))
+            ):
+                yield _above(now, began)
+
+    def _above_first(self, members: list[Member]) -> Iterator[Warned]:
+        """The same where the loss at w_0 is known: above it by more than samples differ there.
+
+        How much they differ now is no measure, since losses that grow differ ever more; but a few samples that are
+        unlike all others, none of which was seen at w_0, must not be taken for all.
+        """
+        told = [member for member in members if member.losses >= KNOWN]
+        if self._first is None or not told or 2 * len(told) < len(members):
             return
-        usual = {State.WORKING: RARE, State.EXPECTED: BUSY}  # others have failed
+        rows = [member.row for member in told]
+        began, spread = float(self._first.mean[rows].mean()), float(self._first.spread[rows].mean())
+        now = float(np.mean([member.loss for member in told]))
+        counted = 1.0 / self._first.samples + float(np.mean([1.0 / min(each.losses, WINDOW / 2.0) for each in told]))
+        chance = math.sqrt(spread * counted / len(told))
+        if now - began > max(SIGNIFICANT * chance, LIKELY * _chance(told), LARGE * abs(began)):
+            yield _above(now, began)
+
+    def _silent(self, members: list[Member], now: float, last: bool) -> Iterator[Warned]:
+        """Somebody who has never reported, while others have often; one that is at work may be just slow.
+
+        At the end, somebody who has not reported at all, if others have several times.
+        """
+        server, seconds = self._server, self._server.seconds(now)
+        if seconds < PATIENCE and not last:
+            return
+        usual = (
+            dict.fromkeys((State.WORKING, State.EXPECTED), OFTEN)
+            if last
+            else {State.WORKING: RARE, State.EXPECTED: BUSY}
+        )
         missed = [
             each
             for each in members
             if each.reports == 0 and server.reports >= usual.get(each.state, math.inf) * len(members)
         ]
         for member in missed[:NAMED]:
-            what = f"worker {member.name} has reported nothing in {seconds:.0f} seconds"
+            what = f"worker {member.name} has reported nothing in {seconds:.3g} seconds"
             remedy = "the model does not know its data; start it, or leave it out"
             yield Warned(Kind.SILENT, member.name, f"{what}: {remedy}")
         if len(missed) > NAMED:
             yield Warned(Kind.SILENT, OTHERS, f"{len(missed) - NAMED} other workers have not reported either")
 
 
-def _risen(members: list[Member]) -> float:
-    """By how much the loss is above that of the very first samples, on average; NaN, not below 0, if not known."""
-    told = [member.loss - member.start_loss for member in members if member.losses >= KNOWN]
-    return float(np.mean(told)) if told else math.nan
+def _risen(members: list[Member], first: FirstLoss | None) -> float:
+    """By how much the loss is above that at w_0, or of the very first samples, on average; NaN if not known."""
+    told = [member for member in members if member.losses >= KNOWN]
+    began = [each.start_loss if first is None else float(first.mean[each.row]) for each in told]
+    return float(np.mean([each.loss for each in told]) - np.mean(began)) if told else math.nan
 
 
 def _loss(members: list[Member]) -> float:
@@ -296,27 +365,15 @@ def _start_loss(members: list[Member]) -> float:
     return float(np.mean(told)) if told else math.nan
 
 
-def _better(members: list[Member]) -> bool:
+def _better(members: list[Member], first: FirstLoss | None) -> bool:
     """Whether the loss falls, and not without end."""
-    return _risen(members) < 0.0 and _loss(members) > -ENDLESS * _start_loss(members)
+    return _risen(members, first) < 0.0 and _loss(members) > -ENDLESS * _start_loss(members)
 
 
-def _worse(members: list[Member]) -> Iterator[Warned]:
-    """The loss that workers tell, above where it began by more than chance."""
-    told = [member for member in members if member.losses >= KNOWN]
-    if len(told) >= CROWD and 2 * len(told) >= len(members):
-        risen = np.array([member.loss - member.start_loss for member in told])
-        began = float(np.mean([member.start_loss for member in told]))
-        if risen.mean() > max(SIGNIFICANT * risen.std(ddof=1) / math.sqrt(len(told)), LARGE * abs(began)):
-            yield _above(began + float(risen.mean()), began)
-            return
-    told = [member for member in members if member.losses >= 2 * WINDOW]
-    if told and 2 * len(told) >= len(members):
-        now, began = (float(np.mean([getattr(member, name) for member in told])) for name in ("loss", "first_loss"))
-        spread = float(np.mean([max(member.loss2 - member.loss**2, 0.0) for member in told]))
-        chance = math.sqrt(2.0 * spread / (WINDOW / 2.0) / len(told))  # half: recent reports count more than older ones
-        if now - began > max(SIGNIFICANT * chance, NOTABLE * abs(began)):
-            yield _above(now, began)
+def _chance(told: list[Member]) -> float:
+    """The standard error of the loss of new samples, as they differ now; recent reports count more than older ones."""
+    spread = float(np.mean([max(member.loss2 - member.loss**2, 0.0) for member in told]))
+    return math.sqrt(spread * float(np.mean([1.0 / min(each.losses, WINDOW / 2.0) for each in told])) / len(told))
 
 
 def _above(now: float, began: float) -> Warned:

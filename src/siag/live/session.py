@@ -20,6 +20,7 @@ from siag.live.checkpoints import Checkpoints
 from siag.live.curve import Curve
 from siag.live.departures import GONE, Departures
 from siag.live.durable_log import DIVERGED, LEFT, LET_GO, MEMORY_LOST, REPORTED, SKIPPED, TICKED, go_on
+from siag.live.first_loss import FirstLoss
 from siag.live.health import Health
 from siag.live.monitor.watch import Watcher
 from siag.live.predecessor import Predecessor
@@ -50,6 +51,7 @@ class Session:
         durable: whether a report is on disk before it is answered.
         linger: seconds to wait for workers when none is there; `None`: for ever.
         forget: seconds after which a worker that is away counts as having left for good; `None`: never.
+        first: the loss at w_0, if it is known.
         run_id: by which a new run knows its trace.
         life: another one whenever versions may have gone back, so that a version means one w only; a durable session's
             is that of its run.
@@ -65,6 +67,7 @@ class Session:
         durable: bool = False,
         linger: float | None = None,
         forget: float | None = None,
+        first: FirstLoss | None = None,
         run_id: str = "",
         life: str = "",
     ) -> None:
@@ -83,6 +86,7 @@ class Session:
         self.event, self.alarm = self._announcer.event, self._announcer.alarm  # a remark, a problem
         self._saves = Checkpoints(server, store, durable, self._announcer)
         self.departures = Departures(server.members, linger, forget)
+        self._first = first
         self.health: Health | None = None  # what seems to be wrong with the training, once it has begun
         self.has_left: list[str] = []  # who, in words
         self._failed: set[int] = set()  # rows of workers that failed since the last look
@@ -219,7 +223,7 @@ class Session:
         self.next_tick = now + self._interval
         self._shown = now
         self._saves.begin(now)
-        self.health, self._examined = Health(server), now
+        self.health, self._examined = Health(server, self._first), now
         self.before = server.reports
         if not self.curve.begun:
             self._note(now)

@@ -32,6 +32,7 @@ Gradient = Callable[[Floats, Any], Any]
 
 UNKNOWN = math.nan  # a loss that was not told
 FLOAT = np.dtype(np.float64)
+FILES = "siag.streams.labelled(paths, label) reads rows of features and labels, siag.streams.Follow(path) lines"
 EMPTY = "its stream ended without a sample; give it some, or leave this worker out"
 
 
@@ -110,7 +111,7 @@ def last_given(oracle: Given, rng: Rng, i: int, w: Floats, out: Floats) -> None:
 def check_stream(parameter: str, stream: Any) -> None:
     """Refuse what is no stream, or is one only by chance."""
     if isinstance(stream, str | bytes | os.PathLike):
-        raise BadInput(parameter, stream, "a stream, not a name", "siag.streams.Follow(path) reads the lines of a file")
+        raise BadInput(parameter, stream, "a stream, not a name", FILES)
     if is_finite(stream):
         check_finite(parameter, stream)
     elif not callable(stream) and not isinstance(stream, Iterable):

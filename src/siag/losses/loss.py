@@ -49,6 +49,12 @@ class Loss(ABC):
         u = self._outputs(w, x)
         return self._value(w, x, self._values(u, self._labels(y, u)))
 
+    def each(self, w: Floats, batch: Any) -> Floats:
+        """(samples,) the loss of w on each sample of a batch, the ridge included."""
+        w, x, y = self._read(w, batch)
+        u = self._outputs(w, x)
+        return np.atleast_1d(self._values(u, self._labels(y, u))) + self._value(w, x, np.zeros(1))
+
     def value_and_gradient(self, w: Floats, sample: Any) -> tuple[float, Floats]:
         """Both, for less than the two of them."""
         w, x, y = self._read(w, sample)

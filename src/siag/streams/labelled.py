@@ -21,6 +21,9 @@ from siag.streams.follow import Follow
 from siag.streams.lines import BadLine, LineStream, check_path, names_columns
 
 MEND = "mend it, or take the line out"
+TRUTH = {"true": 1.0, "false": 0.0}  # as labels
+LONGEST = 10_000  # bytes of a first line that are looked at
+PACKED = (".gz", ".bz2", ".xz", ".zip", ".zst")
 JSON = (".json", ".jsonl", ".ndjson")
 
 
@@ -57,7 +60,9 @@ class Columns:
         for name, value in zip(self.features, values, strict=True) if _bad(values) else ():
             if _bad([value]):
                 raise BadLine(f"{shorten(value)} in column {name} is not a finite number", self._remedy(name, value))
-        if not _bad([y]):
+        if isinstance(y, str) and y.strip().lower() in TRUTH:
+            y = TRUTH[y.strip().lower()]
+        elif not _bad([y]):
             y = float(y)
         elif not isinstance(y, str) or not y.strip():
             raise BadLine(f"{shorten(y)} in column {self.label} is no label")
@@ -79,7 +84,7 @@ def labelled(
 
     A file is CSV, or JSON lines if its name ends in .json, .jsonl or .ndjson: an object or a list in each line. A first
     line of CSV without a number in it is a header. Files with names must all have the same; their order may differ.
-    Features are numbers; labels are numbers or texts.
+    Features are numbers; labels are numbers or texts, of which true and false are 1 and 0.
 
     Args:
         paths: the files, which must have a row already.
@@ -124,6 +129,7 @@ class _File:
         """Look at the first lines."""
         if not os.path.isfile(path):
             raise BadFile(f"{path}: there is no such file")
+        _check_format(path)
         rows = list(islice(cls(path, (), False).stream(None, False), 2))
         if not rows:
             raise BadFile(f"{path}: has no rows; a run needs one to begin with")
@@ -166,6 +172,19 @@ class _File:
         )
         stream._remedy = MEND
         return stream
+
+
+def _check_format(path: str) -> None:
+    """Refuse what is no CSV with commas and no lines of JSON, as far as the first line shows it."""
+    if path.endswith(PACKED):
+        raise BadFile(f"{path}: is compressed; unpack it first")
+    with open(path, "rb") as file:
+        line = file.readline(LONGEST).strip(b" \r\n")
+    if path.endswith(JSON) and (line == b"[" or line.replace(b" ", b"").startswith(b"[{")):
+        raise BadFile(f"{path}: is one array; one object a line is expected, without [ and ]")
+    for separator, word in ((b";", "semicolons"), (b"\t", "tabs")):
+        if not path.endswith(JSON) and separator in line and b"," not in line:
+            raise BadFile(f"{path}: its columns are separated by {word}; commas are expected")
 
 
 def _is_text(value: object) -> bool:

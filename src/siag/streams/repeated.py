@@ -34,6 +34,7 @@ class Repeated(Stream[Any]):
     The order of a pass follows from the seed, the worker and the number of the pass. Of a file up to 50 000
     samples, or 64 MB of them, are in memory at a time, and one of them at random is the next. Other data without
     numbers for their samples, such as a torch `DataLoader` or another `Stream`, are read in the order they have.
+    Arrays are given read-only: a gradient that writes to its sample fails, instead of changing the data.
 
     Args:
         data: a list, an array, a DataFrame, a pair of arrays, a dataset, or anything a `for` loop can go through twice.
@@ -93,6 +94,7 @@ class Repeated(Stream[Any]):
         else:
             check_finite("stream", self.data)
             data = samples_of(self.data)
+        kept = not isinstance(data, Stream)
         number, skipped = divmod(self._first, len(data)) if is_indexed(data) else (0, self._first)
         while self.passes is None or number < self.passes:
             self._done[0], read = number, 0
@@ -100,7 +102,7 @@ class Repeated(Stream[Any]):
                 mix = self.shuffle and isinstance(data, LineStream) and not data.wait
                 for read, sample in enumerate(mixed(source, self._rng(number)) if mix else source, 1):
                     if read > skipped:
-                        yield sample
+                        yield read_only(sample) if kept else sample
                     if stop.is_set():
                         return
             if read == 0:
@@ -139,6 +141,22 @@ def mixed(samples: Iterable[Any], rng: np.random.Generator, window: int = WINDOW
         held[k] = sample
     for k in rng.permutation(len(held)).tolist():
         yield held[k]
+
+
+def read_only(sample: Any) -> Any:
+    """A sample that will be read again: of its arrays views that cannot be written to, else later passes read other.
+
+    Example:
+        >>> x, y = read_only((np.zeros(2), 1.0))
+        >>> x.flags.writeable, y
+        (False, 1.0)
+    """
+    if type(sample) is tuple:
+        return tuple([read_only(part) if isinstance(part, np.ndarray) else part for part in sample])
+    if isinstance(sample, np.ndarray):
+        sample = sample.view()
+        sample.setflags(write=False)
+    return sample
 
 
 def _size(sample: Any) -> int:

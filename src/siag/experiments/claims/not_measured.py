@@ -22,7 +22,7 @@ NOT_MEASURED: Mapping[str, str] = {
     "SCAFFOLD": "the non-convex and convex rates, and the noise terms of all: gradients are exact here",
     "Scaffnew": "stochastic gradients, decentralised graphs, other proximal maps",
     "MIFA": "the non-convex rate; that the rate is the best possible; neural networks",
-    "FedBuff": "how the rate depends on the largest delay; privacy and secure aggregation; the factors of its experiments",
+    "FedBuff": "how the rate depends on the largest delay; privacy, secure aggregation; the factors of its experiments",
     "FedAsync": "weakly convex functions; neural networks; noise, gradients being exact here",
     "DuDe": "that its rate is nearly the best possible; how the rate depends on n and on the delays without convexity",
     "ACE": "how the rate depends on n and on the delays without convexity; clients that drop out",
@@ -37,7 +37,7 @@ NOT_MEASURED: Mapping[str, str] = {
     "Yogi": "the non-convex rate; the paper's own tasks",
     "Adagrad": "the non-convex rate, Theorem 1 of Reddi et al.; the paper's own tasks",
     "Clipped": "non-convex problems with growing smoothness; the constants of both bounds",
-    "EF21": "without convexity, the rate 1/T with exact gradients and the speedup in n; other compressors than the largest "
-    "coordinates",
+    "EF21": "without convexity, the rate 1/T with exact gradients and the speedup in n; compressors other than that of "
+    "the largest coordinates",
     "STORM": "step sizes from the norms of gradients, which are given here",
 }

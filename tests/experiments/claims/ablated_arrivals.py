@@ -37,9 +37,9 @@ ABLATIONS = [
         lambda: async_sgd(plain=IAG(), adaptive=IAG()),
         (3, 4),
     ),
-    Ablation("DuDe", "the table (instead: asynchronous SGD)", lambda: dude(PLAIN, NOISY), (0, 1)),
+    Ablation("DuDe", "the table (instead: asynchronous SGD)", lambda: dude(PLAIN, NOISY), (0, 1, 2)),
     Ablation("DuDe", "the table, with noise alone (instead: SGD)", lambda: dude(noisy=SGD()), (1,)),
-    Ablation("ACE", "the table (instead: asynchronous SGD)", lambda: ace(PLAIN), (0, 1)),
-    Ablation("ADPSGD", "the averaging, but for couples", lambda: adpsgd(ALOOF, ALOOF, Couples()), (0, 1, 2, 3, 4)),
+    Ablation("ACE", "the table (instead: asynchronous SGD)", lambda: ace(PLAIN, noisy=NOISY), (0, 1, 2)),
+    Ablation("ADPSGD", "the averaging, but for couples", lambda: adpsgd(ALOOF, ALOOF, Couples()), tuple(range(7))),
     Ablation("ADPSGD", "the better connections (instead: a ring)", lambda: adpsgd(complete=RING), (1,)),
 ]

@@ -120,7 +120,7 @@ ABLATIONS = [
         "FedBuff",
         "the buffer (instead: a step at every arrival)",
         lambda: fedbuff(server=lambda size: EveryArrivals(1)),
-        (0,),
+        (0, 7),
     ),
     Ablation("FedBuff", "the damping", lambda: fedbuff(never_damped), (1, 4, 5)),
     Ablation("FedBuff", "that damping may be left out", lambda: fedbuff(always_damped), (3, 5)),

@@ -56,7 +56,7 @@ ABLATIONS = [
     Ablation("Adagrad", "the squares v: every coordinate moves as it would", lambda: adagrad(alone), (0,)),
     Ablation("Adagrad", "the sum: v forgets, as Adam's does", lambda: adagrad(adam_instead), (1,)),
     Ablation("Clipped", "the threshold", lambda: clipped(alone), (0, 1)),
-    Ablation("EF21", "the memory g_i: gradients are compressed, not differences", lambda: ef21(Forgetful), (0, 1)),
+    Ablation("EF21", "the memory g_i: gradients are compressed, not differences", lambda: ef21(Forgetful), (0, 1, 3)),
     Ablation("EF21", "the momentum", lambda: ef21(without_momentum), (1, 2)),
-    Ablation("STORM", "the second gradient: a moving average is left", lambda: storm(moving_average), (0, 1)),
+    Ablation("STORM", "the second gradient: a moving average is left", lambda: storm(moving_average), (0, 1, 2)),
 ]

@@ -6,6 +6,7 @@ import numpy as np
 
 from siag.activity import Clock, EveryArrivals, Exponential, Fixed, WaitForAll
 from siag.experiments.claims.fitted import slope
+from siag.experiments.claims.nonconvex import Order, Servers, from_shared_data, root, whatever_the_data
 from siag.foundations.types import Floats
 from siag.methods.ace import ACE
 from siag.methods.async_sgd import AsyncSGD
@@ -27,7 +28,8 @@ NONE = 1e-6  # a part of another's bias that is none
 DEEP = 1e-20  # an error no method with a bias or with noise gets to
 
 PLAIN, ADAPTIVE, NOISY = AsyncSGD(gradients="exact"), AsyncSGD(adaptive=True, gradients="exact"), AsyncSGD()
-DUDE, NOISY_DUDE, ENGAGED = DuDe(gradients="exact"), DuDe(), ACE(gradients="exact")
+DUDE, NOISY_DUDE = DuDe(gradients="exact"), DuDe()
+ENGAGED, NOISY_ENGAGED = ACE(gradients="exact"), ACE()
 
 
 def async_sgd(
@@ -35,9 +37,17 @@ def async_sgd(
     adaptive: Method = ADAPTIVE,
     noisy: Method = NOISY,
     server: EveryArrivals | WaitForAll = AT_ONCE,
+    servers: Servers = EveryArrivals,
+    order: Order = root,
 ) -> list[Claim]:
     """On shared data it speeds up; old gradients can be tamed, so that delays do not matter; fast workers bias it."""
-    return [_speedup(noisy, server), _old(plain, adaptive), _any_delay(adaptive), *_biased(plain, adaptive)]
+    return [
+        _speedup(noisy, server),
+        _old(plain, adaptive),
+        _any_delay(adaptive),
+        *_biased(plain, adaptive),
+        *from_shared_data(noisy, f"{LIAN}, the theorem on AsySG-con", servers, order),
+    ]
 
 
 def dude(method: Method = DUDE, noisy: Method = NOISY_DUDE) -> list[Claim]:
@@ -61,10 +71,11 @@ def dude(method: Method = DUDE, noisy: Method = NOISY_DUDE) -> list[Claim]:
             f"{off:.1e}, variance/repeats {expected:.1e}",
             off < 4.1 * expected,
         ),
+        whatever_the_data(noisy, f"{DUDE_PAPER}, the theorem on convergence"),
     ]
 
 
-def ace(method: Method = ENGAGED, plain: Method = PLAIN) -> list[Claim]:
+def ace(method: Method = ENGAGED, plain: Method = PLAIN, noisy: Method = NOISY_ENGAGED) -> list[Claim]:
     """Stepping at once along everybody's latest update removes the bias, whatever the delays."""
     spreads = (3.0, 10.0, 30.0)
     errors = [_end(_problem(), method, 1, slowest) for slowest in spreads]
@@ -88,6 +99,7 @@ def ace(method: Method = ENGAGED, plain: Method = PLAIN) -> list[Claim]:
             and biases[2] > 2 * biases[0] > 0.01
             and all(mine < NONE * bias for mine, bias in zip(own, biases, strict=True)),
         ),
+        whatever_the_data(noisy, f"{ACE_PAPER}, the theorem on convergence"),
     ]
 
 

@@ -7,7 +7,6 @@ in its place and see the claims fail.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeAlias
 
 import numpy as np
 
@@ -29,6 +28,7 @@ from siag.experiments.claims.local_steps import (
     unlike,
     when,
 )
+from siag.experiments.claims.nonconvex import Order, Server, Servers, from_buffers, root
 from siag.foundations.types import Floats
 from siag.methods import Method
 from siag.methods.fedasync import FedAsync
@@ -40,8 +40,6 @@ from siag.simulation import simulate
 from siag.steps import Constant, Harmonic
 from siag.theory import local_fixed_point, quadratics
 
-Server: TypeAlias = EveryArrivals | WaitForAll
-
 AT_ONCE = EveryArrivals()
 
 NGUYEN, XIE = "Nguyen et al. 2022", "Xie et al. 2019"
@@ -51,13 +49,16 @@ SIZE = 0.5 / P
 WAY = 1.0 - (1.0 - SIZE * P) ** STEPS  # how much of the way to w* local steps go, on the isotropic problem
 
 
-def fedbuff(method: Maker = FedBuff, server: Callable[[int], Server] = EveryArrivals, seed: int = 0) -> list[Claim]:
+def fedbuff(
+    method: Maker = FedBuff, server: Servers = EveryArrivals, seed: int = 0, order: Order = root
+) -> list[Claim]:
     """The buffer lessens noise, damping the harm of old updates; sooner than waiting; unequal speeds bias it.
 
     Args:
         method: to be put to the test.
         server: when it steps, for a buffer of a size.
-        seed: of the runs.
+        seed: of the runs, but for those on a problem that is not convex.
+        order: of the local steps there, for T iterations.
     """
     clock = Clock(Exponential(1.0), slowness=SLOWNESS, server=EveryArrivals(3), gradients=1)
     even = _settles(method(damp=False, **local_parameters()), clock, lambda age: np.ones(len(age)), seed, 4)
@@ -77,6 +78,7 @@ def fedbuff(method: Maker = FedBuff, server: Callable[[int], Server] = EveryArri
             abs(root.measured / even.measured * even.predicted / root.predicted - 1.0) < 2 * WITHIN,
             Basis.OURS,
         ),
+        *from_buffers(method, f"{NGUYEN}, the theorem on convergence", server, order),
     ]
 
 
@@ -109,7 +111,7 @@ def fedasync(method: Maker = FedAsync, server: Server = AT_ONCE, seed: int = 0) 
     return claims
 
 
-def _less_noise(method: Maker, server: Callable[[int], Server], seed: int) -> Claim:
+def _less_noise(method: Maker, server: Servers, seed: int) -> Claim:
     """Sixteen workers with the same data, which noise takes away from w*.
 
     The slope has a standard deviation of about 0.04 over seeds: less than one in 1000 would fail.

@@ -11,6 +11,7 @@ import numpy as np
 
 from siag.activity import Everyone
 from siag.experiments.claims.atoms import Atoms
+from siag.experiments.claims.nonconvex import compressed
 from siag.foundations.errors import DivergenceWarning
 from siag.foundations.types import Floats
 from siag.methods import EF21, Method
@@ -42,7 +43,7 @@ def ef21(method: Maker = EF21) -> list[Claim]:
     Args:
         method: makes what is put to the test from `k`, `momentum` and `gradients`.
     """
-    return [_linear(method), *_noise(method)]
+    return [_linear(method), *_noise(method), compressed(method, f"{MOMENTUM_PAPER}, Theorem 3")]
 
 
 def _linear(method: Maker) -> Claim:

@@ -8,6 +8,7 @@ import numpy as np
 
 from siag.activity import Clock, Exponential, Sequential
 from siag.experiments.claims.fitted import slope
+from siag.experiments.claims.nonconvex import without_server
 from siag.foundations.types import Floats, Record
 from siag.methods.adpsgd import ADPSGD, consensus
 from siag.methods.method import Method
@@ -48,8 +49,14 @@ class Watched(Method):
 
 
 def adpsgd(ring: Method = RING, complete: Method = COMPLETE, noisy: Method = NOISY, reports: int = 8000) -> list[Claim]:
-    """Agreement and convergence, on data alike and different; speedup; and the bias of fast workers."""
-    return [*_agreement(ring, complete, reports), _different(ring), _speedup(noisy), _biased(ring)]
+    """Agreement and convergence, on data alike and different; speedup; the bias of fast workers; non-convex rates."""
+    return [
+        *_agreement(ring, complete, reports),
+        _different(ring),
+        _speedup(noisy),
+        _biased(ring),
+        *without_server(noisy, f"{PAPER}, its theorem"),
+    ]
 
 
 def _agreement(ring: Method, complete: Method, reports: int) -> list[Claim]:

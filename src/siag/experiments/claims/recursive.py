@@ -11,6 +11,7 @@ import numpy as np
 
 from siag.activity import Everyone
 from siag.experiments.claims.atoms import Atoms
+from siag.experiments.claims.nonconvex import faster_than_root
 from siag.foundations.types import Floats, Integers
 from siag.methods import STORM, Method
 from siag.report import Claim
@@ -30,7 +31,11 @@ def storm(method: Maker = STORM) -> list[Claim]:
     Args:
         method: makes what is put to the test from `a` and `fall`.
     """
-    return [_share(method), _rate(method)]
+    return [
+        _share(method),
+        _rate(method),
+        faster_than_root(method(a=0.5, fall=FALL), f"{PAPER}, Theorem 1", CubeRoot(1.0, FALL)),
+    ]
 
 
 @dataclass(frozen=True)

@@ -177,14 +177,15 @@ class Embedded:
     def _take(self, rung: Integers, now: float) -> None:
         """Do what workers ring for: many reports at once where that is possible, all else one by one."""
         memory, push_many = self._memory, self._session.push_many
-        while rung.size:
-            taken = push_many(rung, memory.sent, memory.notes, memory.figures, now)
+        while (taken := push_many(rung, memory.sent, memory.notes, memory.figures, now)) < rung.size:
             if taken:  # in durable mode none is
                 self._answer(rung[:taken], GO)
             else:
                 taken = 1
                 self._handle(rung[:taken], now)
             rung = rung[taken:]
+        if taken:
+            self._answer(rung, GO)
 
     def _handle(self, rung: Integers, now: float) -> None:
         """Do what one worker rings for; the answer may wait until that is on disk."""

@@ -51,7 +51,7 @@ def test_the_page_needs_no_other_file_and_shows_every_claim(report):
     folder, page, claims, _ = report
     text = page.read_text()
     assert page == folder / "report.html"
-    assert text.count('src="data:image/svg+xml;base64,') == 12
+    assert text.count('src="data:image/svg+xml;base64,') == 13
     assert "http://" not in text
     assert "https://" not in text
     assert "$" not in text

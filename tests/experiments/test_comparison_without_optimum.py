@@ -10,6 +10,7 @@ from siag.activity import Uniform
 from siag.checks import Bowl
 from siag.foundations.errors import Missing
 from siag.problems import FromFunction, Network
+from siag.simulation.tuning import unit_of
 
 
 class Anywhere(Bowl):
@@ -45,4 +46,4 @@ def test_what_cannot_be_ranked_is_refused_with_what_to_give():
 
 def test_the_search_begins_at_the_l_of_a_problem_that_is_not_convex():
     problem = siag.problems.NonconvexLogistic.random(n=3, d=2, m=4)
-    assert siag.experiments.comparison.tuning.unit_of(problem, None) == pytest.approx(1.0 / problem.smoothness.max())
+    assert unit_of(problem, None) == pytest.approx(1.0 / problem.smoothness.max())

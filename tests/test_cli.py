@@ -206,7 +206,8 @@ def test_a_sweep_goes_on_without_the_combination_whose_python_gradient_fails(com
     result = command("run", tmp_path / "sweep.toml", "--json")
     assert result.returncode == 1
     assert len(set(json.loads(result.stdout)["problem"])) == 1
-    (line,) = result.stderr.splitlines()
+    first, line = result.stderr.splitlines()
+    assert first.endswith("1 of 2 combinations failed; the others are finished:")
     assert line.endswith("call 1: ValueError: no data (bowls_of_mine.py, line 7)")
     assert "FromFunction(bowl.<locals>.gradient, n=3, d=2) × SIAG(" in line
 

@@ -45,7 +45,7 @@ def test_what_chance_does_to_sgd_is_foreseen_on_average_over_patterns():
         exact_error(least_squares, SGD(), pattern(1.0, seed), STEP, iterations=REPORTS, record=1).error[-1]
         for seed in range(40)
     ]
-    law = advantage(least_squares, pattern(1.0, 100, 20 * REPORTS), STEP)  # long: of a short one w_r is part of chance
+    law = advantage(least_squares, pattern(1.0, 100, 8 * REPORTS), STEP)  # long: of a short one w_r is part of chance
     assert law.sgd(REPORTS) == pytest.approx(np.mean(errors), rel=0.4)
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from siag.activity import Uniform
+from siag.activity import Recorded, Uniform
 from siag.foundations.errors import Unsuitable
 from siag.methods import SIAG, Adam, Momentum
 from siag.problems import LeastSquares
@@ -16,10 +16,10 @@ RUN = {"iterations": 300, "seed": 2, "record": 12}
 
 
 def test_the_mean_of_many_runs_agrees_everywhere():
-    # All repeats have one pattern of their own, and so has the exact curve. |z| > 4 at one of 11 points: 1 in 1400.
-    method = Momentum(SIAG(), beta=0.7)
-    runs = simulate(PROBLEM, method, Uniform(3), STEP, repeats=2000, **RUN)
-    exact = exact_error(PROBLEM, method, Uniform(3), STEP, repeats=2000, **RUN)
+    # |z| > 4 at one of 11 points: with other seeds 1 test in 1400 would fail.
+    method, activity = Momentum(SIAG(), beta=0.7), Recorded.of(Uniform(3), 4, 300)
+    runs = simulate(PROBLEM, method, activity, STEP, repeats=2000, **RUN)
+    exact = exact_error(PROBLEM, method, activity, STEP, **RUN)
     z = (runs.mean[1:] - exact.error[1:]) / runs.standard_error[1:]
     assert np.abs(z).max() < 4.0
 

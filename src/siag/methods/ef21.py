@@ -13,7 +13,7 @@ from siag.foundations.dispatch import part
 from siag.foundations.errors import Unsuitable
 from siag.foundations.types import Booleans, Floats, Record, Rng
 from siag.methods.method import GRADIENTS, Method, advance, compute, forget, receive, source
-from siag.methods.table import GONE, SEEN, SINCE, Table, table
+from siag.methods.table import Table, count_report, table
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -182,13 +182,7 @@ def correct_row(state: Pictures, i: int, message: Floats, age: int) -> None:
             j = int(message[k + position])
             total[j] += message[position] - row[j]
             row[j] = message[position]
-    rows.tally[SINCE] += 1
-    if not rows.seen[i]:
-        rows.seen[i] = True
-        rows.tally[SEEN] += 1
-    if rows.gone[i]:
-        rows.gone[i] = False
-        rows.tally[GONE] -= 1
+    count_report(rows, i)
 
 
 @advance.when(Pictures)

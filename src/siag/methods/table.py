@@ -80,6 +80,18 @@ def rows_left(state: Table) -> int:
     return int(max(1, state.rows.shape[0] - state.tally[GONE]))
 
 
+@part
+def count_report(state: Table, i: int) -> None:
+    """Worker i has reported, and its row is there."""
+    state.tally[SINCE] += 1
+    if not state.seen[i]:
+        state.seen[i] = True
+        state.tally[SEEN] += 1
+    if state.gone[i]:
+        state.gone[i] = False
+        state.tally[GONE] -= 1
+
+
 @receive.when(Table)
 def replace_row(state: Table, i: int, message: Floats, age: int) -> None:
     """g ← g − g_i + message; g_i ← message: the incremental form at the end of Sec. II."""
@@ -88,13 +100,7 @@ def replace_row(state: Table, i: int, message: Floats, age: int) -> None:
         before = np.float64(row[j])
         row[j] = message[j]
         total[j] += np.float64(row[j]) - before  # what is stored, in case it was rounded
-    state.tally[SINCE] += 1
-    if not state.seen[i]:
-        state.seen[i] = True
-        state.tally[SEEN] += 1
-    if state.gone[i]:
-        state.gone[i] = False
-        state.tally[GONE] -= 1
+    count_report(state, i)
 
 
 @part

@@ -4,17 +4,22 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PEERS := benchmarks/.venv/.ready
+ADAPTERS := tests/adapters/.venv
 OUT ?= out
 SEEDS ?= 1000
 unexport PYTHONDONTWRITEBYTECODE  # Python compiles what is imported once, not in every process; so pip need not
 
-.PHONY: run test install bench torture clean lint types layers pytest
+.PHONY: run test test-adapters install bench torture clean lint types layers pytest
 
 run: install  ## reproduce the paper and write the report
 	$(BIN)/siag reproduce --out $(OUT)
 
 test: lint layers  ## everything CI checks; types, which take one core, beside the tests
 	$(MAKE) --no-print-directory --jobs=2 types pytest
+
+test-adapters: $(ADAPTERS)/.ready  ## what needs torch, JAX and others, in an environment of its own
+	$(ADAPTERS)/bin/python -m pytest -o addopts='-q --strict-markers --strict-config --doctest-modules --ignore-glob=*conftest.py' \
+		tests/adapters src/siag/adapters
 
 lint: install
 	$(BIN)/ruff check .
@@ -43,6 +48,13 @@ $(PEERS): benchmarks/peers/requirements.txt
 	benchmarks/.venv/bin/python -m pip install --quiet --disable-pip-version-check -r benchmarks/peers/requirements.txt
 	touch $@
 
+$(ADAPTERS)/.ready: pyproject.toml constraints.txt tests/adapters/constraints.txt
+	$(PYTHON) -m venv $(ADAPTERS)
+	$(ADAPTERS)/bin/python -m pip install --quiet --no-compile --disable-pip-version-check torch==2.13.0
+	$(ADAPTERS)/bin/python -m pip install --quiet --no-compile --disable-pip-version-check \
+		-c constraints.txt -c tests/adapters/constraints.txt -e '.[adapters]' pytest hypothesis flax equinox
+	touch $@
+
 install: $(READY)
 
 $(READY): pyproject.toml constraints.txt
@@ -52,6 +64,6 @@ $(READY): pyproject.toml constraints.txt
 	touch $@
 
 clean:  ## remove what was made here, the environment included
-	rm -rf $(VENV) benchmarks/.venv $(OUT) build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(ADAPTERS) benchmarks/.venv $(OUT) build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find src tests benchmarks examples -name __pycache__ -type d -exec rm -rf {} +
 	find src -name '*.egg-info' -type d -exec rm -rf {} +

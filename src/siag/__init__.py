@@ -14,7 +14,7 @@ from siag.foundations.errors import (
 from siag.foundations.version import __version__
 
 if TYPE_CHECKING:
-    from siag import activity, losses, methods, problems, runtimes, server, steps, storage, streams, theory
+    from siag import activity, adapters, losses, methods, problems, runtimes, server, steps, storage, streams, theory
     from siag.experiments.comparison import compare
     from siag.experiments.replay import replay
     from siag.foundations import rng
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 # All but errors is imported when it is first asked for, so that the command line answers signals from the start.
 PARTS = (
     "activity",
+    "adapters",
     "losses",
     "methods",
     "problems",
@@ -61,6 +62,7 @@ __all__ = [
     "Until",
     "__version__",
     "activity",
+    "adapters",
     "compare",
     "compiled",
     "load",

@@ -58,7 +58,8 @@ def test_a_step_that_leads_far_astray_before_it_converges_is_not_taken():
     with quiet():
         found = trial.tune(64.0 * 3.0 / curvature)
         astray, taken = trial.run(3.0 / curvature, 1, record=300), trial.run(found.eta, 1, record=300)
-    assert astray.mean[-1] < 1e-20 < 1e3 < astray.mean.max() / astray.mean[0]
+    assert astray.mean[-1] < 1e-20
+    assert astray.mean.max() > 10 * WILD * astray.mean[0]
     assert dict(found.tries)[3.0 / curvature] == math.inf
     assert taken.mean[-1] < 1e-20 < taken.mean.max() <= WILD * taken.mean[0]
 

@@ -43,7 +43,7 @@ def ef21(method: Maker = EF21) -> list[Claim]:
     Args:
         method: makes what is put to the test from `k`, `momentum` and `gradients`.
     """
-    return [_linear(method), *_noise(method), compressed(method, f"{MOMENTUM_PAPER}, the theorem on EF21 with momentum")]
+    return [_linear(method), *_noise(method), compressed(method, f"{MOMENTUM_PAPER}, its theorem")]
 
 
 def _linear(method: Maker) -> Claim:
@@ -92,7 +92,7 @@ def _noise(method: Maker) -> list[Claim]:
         ),
         Claim(
             "With momentum the error that noise leaves falls as 1/n: linear speedup",
-            f"{MOMENTUM_PAPER}, the theorem on EF21 with momentum: σ²/(n ε⁴) samples, on non-convex problems; here on a quadratic",
+            f"{MOMENTUM_PAPER}, its theorem: σ²/(n ε⁴) samples, on non-convex problems; here on a quadratic",
             f"E‖∇F‖² for n = {label} falls as n^−1, to 0.2 in the exponent",
             f"as n^{slope:.2f}",
             abs(slope + 1.0) <= 0.2,

@@ -52,6 +52,9 @@ WORD = 14  # letters of the longest word in a method's name
     show_default=True,
     help="Rank methods at equal …, with steps found for that.",
 )
+@click.option(
+    "--objective/--no-objective", default=None, help="Measure F and ‖∇F‖², too.  [default: without an optimum]"
+)
 @click.option("--evaluate", multiple=True, help="NAME=module:function: a metric of w of your own; may be repeated.")
 @click.option("--out", type=FILE, default="out", show_default=True, help="Folder for the result.")
 @click.option("--details", is_flag=True, help="Print every method and activity with its parameters and steps, too.")

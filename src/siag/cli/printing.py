@@ -77,6 +77,8 @@ def print_run(result: Run) -> None:
 
 def _columns(result: Run) -> dict[str, Callable[[int], str]]:
     """What there is to print of each recorded point."""
+    from siag.simulation.metrics import WORDS
+
     table = result.table()
     columns: dict[str, Callable[[int], str]] = {"t": lambda k: f"{result.t[k]:,}"}
     if result.measure:
@@ -84,6 +86,8 @@ def _columns(result: Run) -> dict[str, Callable[[int], str]]:
         columns[what if result.repeats == 1 else f"mean {what}"] = lambda k: f"{table['error'][k]:.4e}"
     if result.measure and result.repeats > 1:
         columns["± standard error"] = lambda k: f"{table['standard_error'][k]:.1e}"
+    for name in result.beside_error:
+        columns[WORDS.get(name, name)] = lambda k, name=name: f"{table[name][k]:.4g}"
     columns["gradients"] = lambda k: f"{table['samples'][k]:,.0f}"
     if (table["time"] != table["t"]).any():
         columns["seconds"] = lambda k: f"{table['time'][k]:,.4g}"

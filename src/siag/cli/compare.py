@@ -74,8 +74,8 @@ def compare(
     """Compare methods on one problem, each with the best step that one rule finds for it.
 
     Writes compare.html, compare.md, compare.csv, curves.csv and the figures. A method that cannot run somewhere is
-    listed with the reason; so is one of yours that fails, and then the exit status is 1. The first time, machine code
-    is made for every method, which takes about a minute.
+    listed with the reason; so is one of yours that fails, and then the exit status is 1. All methods together take
+    about a minute on two cores; the first time two or three, since machine code is made for every method.
     """
     from siag.experiments.comparison import compare as make
     from siag.experiments.config import problem_named

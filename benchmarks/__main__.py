@@ -1,7 +1,7 @@
 """All sides in one run, interleaved, medians, as ratios: writes benchmarks/RESULTS.md and its figures.
 
-`python -m benchmarks simulator` measures one chapter anew and leaves the others as they are. Only those on the simulator
-and on the live server need the environment of the peers, which `make bench` makes.
+`python -m benchmarks simulator` measures one chapter anew and leaves the others as they are. Only those on the
+simulator and on the live server need the environment of the peers, which `make bench` makes.
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import Enum
+from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
@@ -75,6 +76,10 @@ def print_run(result: Run) -> None:
         print("No loss was recorded.")
 
 
+def _shown(curve: Any, k: int) -> str:
+    return f"{curve[k]:.4g}"
+
+
 def _columns(result: Run) -> dict[str, Callable[[int], str]]:
     """What there is to print of each recorded point."""
     from siag.simulation.metrics import WORDS
@@ -86,8 +91,7 @@ def _columns(result: Run) -> dict[str, Callable[[int], str]]:
         columns[what if result.repeats == 1 else f"mean {what}"] = lambda k: f"{table['error'][k]:.4e}"
     if result.measure and result.repeats > 1:
         columns["± standard error"] = lambda k: f"{table['standard_error'][k]:.1e}"
-    for name in result.beside_error:
-        columns[WORDS.get(name, name)] = lambda k, name=name: f"{table[name][k]:.4g}"
+    columns |= {WORDS.get(name, name): partial(_shown, table[name]) for name in result.beside_error}
     columns["gradients"] = lambda k: f"{table['samples'][k]:,.0f}"
     if (table["time"] != table["t"]).any():
         columns["seconds"] = lambda k: f"{table['time'][k]:,.4g}"

@@ -12,7 +12,7 @@ import time
 import numpy as np
 
 import siag
-from benchmarks import limits, python_gradients, scaling
+from benchmarks import limits, scaling
 from benchmarks.sides import ACTIVITY, CORE, HERE, STEP, D, N, P, Peer, T, ours, problem
 from benchmarks.targets import Target, table
 from siag.report import BLUE, figure, styled, write_figure
@@ -125,7 +125,6 @@ def chapter() -> tuple[str, list[Target]]:
     ratios = {name: median_ratio(found, costs["siag"]) for name, found in costs.items()}
     over_normals = median_ratio(costs["siag"], fills)
     flat = [scaling.ratio(rounds["p"], p, 10) for p in (10, 100, 1000)]
-    (call, _), (_, copies) = map(python_gradients.overhead, python_gradients.REPORTS)
     per_coordinate = scaling.ratio(rounds["d"], 10**6, 20) * 20 / 10**6
     chain = "a gradient is a chain (hash, draw, norm, root, scale) that overlaps only in part with the next one's draws"
     loop = statistics.median(costs[LOOP])
@@ -162,13 +161,6 @@ def chapter() -> tuple[str, list[Target]]:
             "× the cost per coordinate at d = 20 for d = 10⁶",
             most=3,
             because="the rows are fetched from memory instead of the cache",
-        ),
-        Target(call, "µs a report for a Python gradient, beyond the gradient itself, d = 10³", most=10, because=noise),
-        Target(
-            copies,
-            "× a copy of d numbers, the same at d = 10⁶",
-            most=2,
-            because="what it returns is copied, and read once more to see that all of it is finite",
         ),
         Target(
             start["import"],

@@ -19,6 +19,7 @@ step = STEP
 iterations = 60
 repeats = 3
 record = 4
+objective = true
 """
 
 
@@ -50,6 +51,7 @@ def test_parts_are_texts_and_the_table_has_their_parameters(command, tmp_path):
     lines = result.stdout.splitlines()
     assert lines[:2] == ["activity  Uniform(T=3)", "step      Harmonic(beta=0.5, gamma=50.0)"]
     assert "d=2" in result.stdout
+    assert "‖∇F(wᵗ)‖²" in result.stdout
 
 
 def test_steps_that_were_found_are_printed(command):

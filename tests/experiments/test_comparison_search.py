@@ -14,7 +14,7 @@ from siag.experiments.comparison import CONTENDERS, Contender, compare
 from siag.experiments.comparison.contenders import chosen
 from siag.experiments.comparison.tuning import Trial
 from siag.methods import SIAG, Automatic, FedAvg, Momentum
-from siag.simulation.tuning import BESIDE, BEYOND, COARSE, FINE, FIRST, RUNS, SEEDS, quiet
+from siag.simulation.tuning import BESIDE, BEYOND, COARSE, FINE, FIRST, RUNS, SEEDS, WILD, quiet
 from siag.steps import Constant, DelayAdaptive, Harmonic
 
 pytestmark = pytest.mark.usefixtures("compiled_here")
@@ -50,6 +50,18 @@ def test_a_search_looks_on_both_sides():
     assert low.eta > 0.001 / COARSE ** FIRST[0]
     assert high.eta < 60.0 / COARSE ** FIRST[-1]
     assert 0.3 < low.eta / high.eta < 3.0
+
+
+def test_a_step_that_leads_far_astray_before_it_converges_is_not_taken():
+    trial = Trial(Contender("a", siag.methods.IAG()), PROBLEM, Everyone(), 300)
+    curvature = PROBLEM.constants().L  # in all directions: steps of more than 2/L lead away until they have fallen
+    with quiet():
+        found = trial.tune(64.0 * 3.0 / curvature)
+        astray, taken = trial.run(3.0 / curvature, 1, record=300), trial.run(found.eta, 1, record=300)
+    assert astray.mean[-1] < 1e-20
+    assert astray.mean.max() > 10 * WILD * astray.mean[0]
+    assert dict(found.tries)[3.0 / curvature] == math.inf
+    assert taken.mean[-1] < 1e-20 < taken.mean.max() <= WILD * taken.mean[0]
 
 
 def test_a_comparison_in_which_all_steps_diverge_says_so_and_does_not_warn():

@@ -21,7 +21,7 @@ from siag.experiments.comparison import CONTENDERS, Contender, compare
 from siag.experiments.comparison.chapter import Offset, methods, unbiased
 from siag.experiments.comparison.contenders import chosen
 from siag.experiments.comparison.contest import activities_of
-from siag.experiments.comparison.figures import _apart
+from siag.experiments.comparison.figures import NAMES, _apart, _together
 from siag.experiments.comparison.memory import memory
 from siag.experiments.comparison.result import bias
 from siag.experiments.setting import Scale
@@ -76,6 +76,11 @@ def test_labels_are_kept_apart_in_order_and_inside(wanted):
     places = _apart(sorted(wanted), 0.05)
     assert all(b - a > 0.05 - 1e-9 for a, b in itertools.pairwise(places))
     assert all(place <= 1.0 for place in places)
+
+
+def test_names_of_curves_that_end_together_stay_short():
+    assert _together(["a", "b"]) == "a = b"
+    assert _together(list("abcdefg")) == f"a = b = c and {7 - NAMES} more"
 
 
 @pytest.mark.parametrize("contender", CONTENDERS, ids=lambda contender: contender.name)
@@ -149,6 +154,15 @@ def test_the_offset_is_the_same_in_the_terminal_the_text_and_the_page(repeats, t
     for text in (output, (tmp_path / "compare.md").read_text(), (tmp_path / "compare.html").read_text()):
         assert shown in text
         assert ("Two runs have no standard error" in " ".join(text.split())) == (repeats == 2)
+
+
+def test_a_table_in_the_terminal_breaks_no_word_and_says_what_it_is_ranked_by(tmp_path):
+    words = ("--methods", "sIAG", "--methods", "delay-adaptive sIAG", "--activities", "clock", "--by", "time")
+    lines = cli(*words, "--repeats", "3", "--out", str(tmp_path)).splitlines()
+    assert lines[0].strip() == "clock: errors at equal …, the least at equal time first"
+    assert lines[1].split() == ["method", "iterations", "samples", "bytes", "time", "offset²", "±", "2", "s.e."]
+    assert any(line.startswith("delay-adaptive sIAG ") for line in lines)
+    assert max(map(len, lines[:4])) <= 80
 
 
 def test_the_numbers_a_search_sets_are_printed_as_multiples_of_eta():

@@ -41,6 +41,15 @@ def test_a_file_runs_what_it_says_as_if_written_in_python():
     assert run.about == same.about
 
 
+def test_a_file_may_ask_for_f_its_gradient_and_metrics_of_the_users_own():
+    asked = {**GOOD["run"], "objective": True, "evaluate": {"size": "numpy.linalg:norm"}}
+    run = build(changed(run=asked)).run()
+    assert set(run.metrics) == {"size", "objective", "stationarity"}
+    assert np.allclose(run.metrics["size"][:, -1], np.linalg.norm(run.w, axis=1))
+    swept = build(changed(run=asked, activity={"kind": "Uniform", "T": [3, 4]})).sweep(None).table()
+    assert {"size", "objective", "stationarity"} <= swept.keys()
+
+
 @pytest.mark.parametrize(
     ("tables", "words"),
     [
@@ -57,6 +66,10 @@ def test_a_file_runs_what_it_says_as_if_written_in_python():
         ({"step": {"kind": "theorem", "T": 3, "beta": 1.0}}, ["step.beta = 1.0", "beta > 4/mu"]),
         ({"run": {"iterations": 100, "itertions": 3}}, ["run.itertions = 3", "did you mean iterations?"]),
         ({"run": {"iterations": 1.5}}, ["run.iterations = 1.5", "a whole number"]),
+        ({"run": {"iterations": 9, "objective": 1}}, ["run.objective = 1", "True or False"]),
+        ({"run": {"iterations": 9, "evaluate": "norm"}}, ["evaluate = 'norm'", "a table"]),
+        ({"run": {"iterations": 9, "evaluate": {"size": "nowhere:norm"}}}, ["evaluate", "can be imported"]),
+        ({"run": {"iterations": 9, "evaluate": {"size": "math:pi"}}}, ["evaluate", "functions of w by name"]),
         ({"run": {"iterations": True}}, ["run.iterations = True", "a whole number"]),
         ({"run": {"repeats": 3}}, ["run.iterations", "add iterations = … to [run]"]),
         ({"method": None}, ["method", "add the table [method]"]),

@@ -139,8 +139,11 @@ def test_it_runs_along_any_activity_compiled_as_plain(activity):
     assert fast.error[0, -1] < fast.error[0, 0]
 
 
-def test_a_report_costs_two_models_and_reading_ones_own_nothing():
-    run = simulate(BOWL, ADPSGD(), Sequential(), siag.steps.Constant(0.05), iterations=10)
+@pytest.mark.parametrize("activity", [Sequential(), Clock(Exponential(1.0))], ids=["in turn", "clock"])
+def test_a_report_costs_two_models_and_reading_ones_own_nothing(activity):
+    """One there and one back, 8 bytes a number; the gradient stays where it was computed."""
+    run = simulate(BOWL, ADPSGD(), activity, siag.steps.Constant(0.05), iterations=10)
+    assert run.uploads[0, -1] == 10
     assert run.bytes[0, -1] == 10 * 8 * 2 * BOWL.d
 
 

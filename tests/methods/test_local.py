@@ -1,14 +1,12 @@
 """Local steps: the compiled walk against a readable one, and what all methods that take them refuse."""
 
-from dataclasses import dataclass
-from typing import NamedTuple
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import siag
+from samples_only import SamplesOnly
 from siag.checks import Bowl
 from siag.foundations.rng import SAMPLES, fresh
 from siag.methods import compute, cost
@@ -19,7 +17,7 @@ from siag.methods.fednova import FedNova
 from siag.methods.fedprox import FedProx
 from siag.methods.local import DELTA, MODEL, descend, local, walk
 from siag.methods.mifa import MIFA
-from siag.problems import Problem, sample
+from siag.problems import sample
 
 BOWL = Bowl(np.random.default_rng(0).random((3, 4)), np.array([0.5, 1.0, 2.0, 3.0]))
 METHODS = [FedAvg, FedProx, MIFA, FedBuff, FedAsync, FedNova]
@@ -137,33 +135,12 @@ def test_parameters_of_no_meaning_are_refused_by_name(kind, name, value, allowed
         kind(**given_parameters(kind, **{name: value}))
 
 
-@dataclass(frozen=True, eq=False)
-class OnlySamples(Problem):
-    """A problem without exact gradients."""
-
-    n = 2
-    d = 1
-    optimum = np.zeros(1)
-
-    def oracle(self):
-        return Drop(np.zeros(1))
-
-
-class Drop(NamedTuple):
-    nothing: np.ndarray
-
-
-@sample.when(Drop)
-def fall(oracle, rng, i, w, out):
-    out[:] = w
-
-
 @pytest.mark.parametrize("kind", METHODS)
 def test_exact_gradients_are_refused_where_there_are_none_and_samples_will_do(kind):
     rest = siag.activity.Everyone(), siag.steps.Constant(0.5)
-    with pytest.raises(siag.Unsuitable, match=f"{kind.__name__} needs exact gradients, which OnlySamples does not"):
-        siag.simulate(OnlySamples(), kind(**given_parameters(kind, gradients="exact")), *rest, iterations=2)
+    with pytest.raises(siag.Unsuitable, match=f"{kind.__name__} needs exact gradients, which SamplesOnly does not"):
+        siag.simulate(SamplesOnly(), kind(**given_parameters(kind, gradients="exact")), *rest, iterations=2)
     run = siag.simulate(
-        OnlySamples(), kind(**given_parameters(kind)), *rest, iterations=2, w0=np.ones(1), compiled=False
+        SamplesOnly(), kind(**given_parameters(kind)), *rest, iterations=2, w0=np.ones(1), compiled=False
     )
     assert 0 < run.w[0, 0] < 1

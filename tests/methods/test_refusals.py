@@ -184,6 +184,10 @@ def parts():
     }
     for name, (graph, text) in graphs.items():
         yield refusal(f"ADPSGD-{name}", run(ADPSGD(graph=graph)), Unsuitable, text)
+    large = Clock(Exponential(1.0), server=EveryArrivals(N + 1))
+    buffered = FedBuff(steps=2, size=0.1)
+    for method in (buffered, siag.methods.Momentum(buffered)):
+        yield refusal(f"{type(method).__name__}-buffer", run(method, large), Unsuitable, "buffer of 5.*from 1 to 4")
     alone = Ridge.random(n=1, d=D, m=3)
     yield refusal("ADPSGD-alone", run(ADPSGD(), problem=alone), Unsuitable, "use SGD")
     no_constants = functools.partial(LAG, trigger="server")

@@ -1,14 +1,11 @@
 """IAG, SAG and SGD: what each is known for, and where each refuses to run."""
 
-from dataclasses import dataclass
-from typing import NamedTuple
-
 import numpy as np
 import pytest
 
 import siag
+from samples_only import SamplesOnly
 from siag.checks import Bowl
-from siag.problems import Problem, sample
 
 
 def fitted_rate(t, error):
@@ -109,39 +106,18 @@ def test_sag_and_saga_on_a_stream_say_so_and_name_what_works(method, activity, p
         siag.simulate(problem, method, activity, siag.steps.Constant(0.1), iterations=5)
 
 
-@dataclass(frozen=True, eq=False)
-class StreamOnly(Problem):
-    """A problem of which only samples are known."""
-
-    n = 2
-    d = 1
-    optimum = np.zeros(1)
-
-    def oracle(self):
-        return Tap(np.zeros(1))
-
-
-class Tap(NamedTuple):
-    nothing: np.ndarray
-
-
-@sample.when(Tap)
-def drip(oracle, rng, i, w, out):
-    out[:] = w
-
-
 @pytest.mark.parametrize(
     ("method", "activity"),
     [(siag.methods.IAG(), siag.activity.Everyone()), (siag.methods.SAG(), siag.activity.Sequential())],
 )
 def test_a_problem_without_exact_gradients_is_refused_with_a_remedy(method, activity):
-    with pytest.raises(siag.Unsuitable, match=r"StreamOnly does not offer; use SIAG, or give `exact` .* Tap"):
-        siag.simulate(StreamOnly(), method, activity, siag.steps.Constant(0.1), iterations=5)
+    with pytest.raises(siag.Unsuitable, match=r"SamplesOnly does not offer; use SIAG, or give `exact` .* Tap"):
+        siag.simulate(SamplesOnly(), method, activity, siag.steps.Constant(0.1), iterations=5)
 
 
 def test_a_problem_without_exact_gradients_is_fine_for_siag():
     run = siag.simulate(
-        StreamOnly(),
+        SamplesOnly(),
         siag.methods.SIAG(),
         siag.activity.Everyone(),
         siag.steps.Constant(0.5),

@@ -1,5 +1,6 @@
 """Problems made from Python functions: the method compiled, the numbers as in plain Python, mistakes in one line."""
 
+import ctypes
 import gc
 import os
 import pickle
@@ -130,6 +131,12 @@ def spoil(i, w):
     return w
 
 
+def spoil_as_torch_does(i, w):
+    """Write where w is, whether it is read-only or not."""
+    ctypes.c_double.from_address(w.ctypes.data).value += 1.0
+    return w
+
+
 def fail(i, w):
     raise KeyError("no such worker")
 
@@ -154,9 +161,10 @@ def at_call(number, what):
         (lambda i, w: None, r"gradient returned None; it must return 2 real numbers"),
         (lambda i, w: w + 1j, r"gradient returned array.*; it must return 2 real numbers"),
         (spoil, r"ValueError: .*read-only \(test_from_function.py, line \d+\); copy w before you change it"),
+        (spoil_as_torch_does, "ValueError: it has changed w, which is read-only; copy w before you change it"),
         (fail, r"KeyError: 'no such worker' \(test_from_function.py, line \d+\)"),
     ],
-    ids=["shape", "text", "nothing", "complex", "writes to w", "raises"],
+    ids=["shape", "text", "nothing", "complex", "writes to w", "writes to w at its address", "raises"],
 )
 def test_a_mistake_in_the_middle_of_a_run_is_one_line_with_worker_and_call(what, words, compiled):
     activity = Recorded([[0], [1], [2], [1], [1], [0]])

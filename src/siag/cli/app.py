@@ -202,16 +202,20 @@ def _print_sweep(result: Sweep) -> None:
     import rich
     from rich.table import Column, Table
 
+    from siag.simulation.metrics import WORDS
     from siag.simulation.swept import ROLES
 
     differ = [role for role in ROLES if role in result.varying or (role == "step" and len(set(result.steps)) > 1)]
     for role in ROLES:
         if role not in differ and result.runs:
             print(f"{role:<9} {result.steps[0] if role == 'step' else result.runs[0].about[role]}")
-    grid = Table(*(Column(role, overflow="fold") for role in differ), "error at the end", "± standard error")
+    measured = list(result.runs[0].beside_error if result.runs else ())
+    places = [Column(role, overflow="fold") for role in differ]
+    grid = Table(*places, "error at the end", "± standard error", *(WORDS.get(name, name) for name in measured))
     for run, step, label in zip(result.runs, result.steps, result.labels, strict=True):
-        spread = f"{run.standard_error[-1]:.1e}" if run.repeats > 1 else "–"
-        grid.add_row(*(step if role == "step" else label[role] for role in differ), f"{run.mean[-1]:.4e}", spread)
+        spread, table = f"{run.standard_error[-1]:.1e}" if run.repeats > 1 else "–", run.table()
+        own = [f"{table[name][-1]:.4g}" if name in table else "–" for name in measured]
+        grid.add_row(*(step if role == "step" else label[role] for role in differ), f"{run.mean[-1]:.4e}", spread, *own)
     rich.print(grid)
 
 

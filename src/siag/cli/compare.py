@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from siag.activity import Activity
     from siag.experiments.comparison import Comparison
     from siag.problems import Problem
+
+WORD = 14  # letters of the longest word in a method's name
 
 
 @siag.command(epilog='Example: siag compare --methods "sIAG, PIAG, FedAvg(steps=3, size=1.0)" --out compared')
@@ -49,6 +52,9 @@ if TYPE_CHECKING:
     show_default=True,
     help="Rank methods at equal …, with steps found for that.",
 )
+@click.option(
+    "--objective/--no-objective", default=None, help="Measure F and ‖∇F‖², too.  [default: without an optimum]"
+)
 @click.option("--evaluate", multiple=True, help="NAME=module:function: a metric of w of your own; may be repeated.")
 @click.option("--out", type=FILE, default="out", show_default=True, help="Folder for the result.")
 @click.option("--details", is_flag=True, help="Print every method and activity with its parameters and steps, too.")
@@ -68,8 +74,8 @@ def compare(
     """Compare methods on one problem, each with the best step that one rule finds for it.
 
     Writes compare.html, compare.md, compare.csv, curves.csv and the figures. A method that cannot run somewhere is
-    listed with the reason; so is one of yours that fails, and then the exit status is 1. The first time, machine code
-    is made for every method, which takes about a minute.
+    listed with the reason; so is one of yours that fails, and then the exit status is 1. All methods together take
+    about a minute on two cores; the first time two or three, since machine code is made for every method.
     """
     from siag.experiments.comparison import compare as make
     from siag.experiments.config import problem_named
@@ -124,6 +130,15 @@ def brief(verdict: str) -> str:
     return re.sub(r"( with)? \(.*?\)", "", verdict)
 
 
+def by_verdict(claims: Mapping[str, str]) -> dict[str, list[str]]:
+    """The methods of each verdict, without its counts; those without claims are left out."""
+    found: dict[str, list[str]] = {}
+    for name, verdict in claims.items():
+        if verdict:
+            found.setdefault(brief(verdict), []).append(name)
+    return found
+
+
 def _split(text: str) -> list[str]:
     """Names between commas, those within brackets aside."""
     parts, depth = [""], 0
@@ -146,16 +161,14 @@ def _print(found: Comparison) -> None:
     for activity in found.activities:
         timed = any(entry.timed for entry in found.ran(activity))
         shown = ["iterations", "samples", "bytes", *(["time"] if timed else []), "bias", *found.metrics]
-        table = Table(title=activity, title_justify="left", box=None, pad_edge=False)
-        table.add_column("method", overflow="fold", min_width=7)
+        title = f"{activity}: errors at equal …, the least at equal {found.axis} first"
+        table = Table(title=title, title_justify="left", box=None, pad_edge=False)
+        table.add_column("method", overflow="fold", min_width=WORD)
         for name in shown:
-            table.add_column(SHOWN.get(name, name), justify="right", no_wrap=True)
-        if found.claims:
-            table.add_column("claims", min_width=10, max_width=10)  # two words stand one below the other
+            table.add_column(SHOWN.get(name, name).removeprefix("= "), justify="right", no_wrap=True)
         rows = [found.row(entry) for entry in found.entries if entry.activity == activity]
         for row in best_first(rows, found.axis):
-            verdict = [brief(row["claims"])] if found.claims else []
-            table.add_row(row["method"], *(cell(name, row) for name in shown), *verdict)
+            table.add_row(row["method"], *(cell(name, row) for name in shown))
         console.print(table)
         for note in found.unplaced(activity):
             console.print(note, style="dim", soft_wrap=True)
@@ -163,4 +176,6 @@ def _print(found: Comparison) -> None:
             if row["remark"]:
                 console.print(f"{row['method']}: {row['remark']}", style="dim", soft_wrap=True)
         console.print()
+    for verdict, names in by_verdict(found.claims).items():
+        console.print(f"Claims of their papers, {verdict}: {', '.join(names)}")
     console.print(f"{found.legend} {found.rule}", style="dim")

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import Enum
+from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
@@ -75,8 +76,14 @@ def print_run(result: Run) -> None:
         print("No loss was recorded.")
 
 
+def _shown(curve: Any, k: int) -> str:
+    return f"{curve[k]:.4g}"
+
+
 def _columns(result: Run) -> dict[str, Callable[[int], str]]:
     """What there is to print of each recorded point."""
+    from siag.simulation.metrics import WORDS
+
     table = result.table()
     columns: dict[str, Callable[[int], str]] = {"t": lambda k: f"{result.t[k]:,}"}
     if result.measure:
@@ -84,6 +91,7 @@ def _columns(result: Run) -> dict[str, Callable[[int], str]]:
         columns[what if result.repeats == 1 else f"mean {what}"] = lambda k: f"{table['error'][k]:.4e}"
     if result.measure and result.repeats > 1:
         columns["± standard error"] = lambda k: f"{table['standard_error'][k]:.1e}"
+    columns |= {WORDS.get(name, name): partial(_shown, table[name]) for name in result.beside_error}
     columns["gradients"] = lambda k: f"{table['samples'][k]:,.0f}"
     if (table["time"] != table["t"]).any():
         columns["seconds"] = lambda k: f"{table['time'][k]:,.4g}"

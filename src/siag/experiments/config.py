@@ -42,13 +42,14 @@ from siag.activity import (
     WaitForAll,
 )
 from siag.experiments.making import check_names, guess, make_part, maker
-from siag.experiments.references import reference
+from siag.experiments.references import metrics_named, reference
 from siag.experiments.written import Makers, made
 from siag.foundations import check
 from siag.foundations.errors import BadFile, BadInput, Missing
 from siag.methods import Method, check_fit, step_of
 from siag.problems import LeastSquares, LogisticRegression, Network, NonconvexLogistic, Problem, Ridge
 from siag.simulation import MOST, Run, Sweep, Tuned, simulate, sweep
+from siag.simulation.metrics import check_evaluate
 from siag.steps import Constant, DelayAdaptive, Harmonic, Step, Switched, theorem
 
 METHODS: dict[str, type[Method]] = {
@@ -89,7 +90,7 @@ PIECES: dict[str, Callable[..., Any]] = {
 }
 BASES = {"problem": Problem, "method": Method, "activity": Activity, "step": Step}
 LISTS = ("rates", "slowness", "trace", "smoothness", "graph")  # arguments that are lists by themselves
-RUN = ("iterations", "repeats", "seed", "record", "threads")
+RUN = ("iterations", "repeats", "seed", "record", "threads", "objective", "evaluate")
 
 
 @dataclass(frozen=True)
@@ -198,7 +199,7 @@ def read_tables(path: str | os.PathLike[str]) -> dict[str, Any]:
 def build(tables: Mapping[str, Any], folder: Path = Path()) -> Experiment:
     """Turn parsed tables into an experiment; `folder` is where modules of the user's are looked for first."""
     check_names("file", tables, (*KINDS, "run"), needed=("problem", "method", "activity", "run"))
-    options = _options(tables["run"])
+    options = _options(tables["run"], folder)
     problems = _parts("problem", tables["problem"], folder)
     steps = [_step(table, problems, folder) for table in _grid("step", tables["step"])] if "step" in tables else [None]
     methods, activities = (_parts(role, tables[role], folder) for role in ("method", "activity"))
@@ -209,15 +210,20 @@ def build(tables: Mapping[str, Any], folder: Path = Path()) -> Experiment:
     return experiment
 
 
-def _options(table: Any) -> dict[str, Any]:
+def _options(table: Any, folder: Path) -> dict[str, Any]:
     """The table [run], checked."""
     if not isinstance(table, dict):
         raise BadInput("run", table, "a table, written [run]")
     check_names("run", table, RUN, needed=("iterations",))
-    for name, value in table.items():
+    options = dict(table)
+    if "objective" in options:
+        check.truth("run.objective", options["objective"])
+    if "evaluate" in options:
+        options["evaluate"] = check_evaluate(metrics_named(options["evaluate"], folder))
+    for name in table.keys() - {"objective", "evaluate"}:
         low, high = (0, check.LARGEST_SEED) if name == "seed" else (1, check.LARGEST if name == "iterations" else MOST)
-        check.integer(f"run.{name}", value, low=low, high=high)
-    return dict(table)
+        check.integer(f"run.{name}", options[name], low=low, high=high)
+    return options
 
 
 def _step(table: Mapping[str, Any] | str, problems: Sequence[Problem], folder: Path) -> Step | Tuned:

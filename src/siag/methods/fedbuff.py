@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from siag.activity import Activity, Clock, EveryArrivals
 from siag.foundations import check
+from siag.foundations.errors import Unsuitable
 from siag.foundations.types import Floats, Record
 from siag.methods.local import check_local, local, local_of, tuned_local
 from siag.methods.method import Method
 from siag.methods.weighted import EVEN, ROOT, weighted
+from siag.problems import Problem
 from siag.steps import Step
 
 
@@ -19,10 +22,10 @@ class FedBuff(Method):
         Δ_i = w^{t−τ} − y_i, where y_i is K local steps from the w^{t−τ} that worker i has read
         w^{t+1} = w^t − (η_t/B) Σ_{i in the buffer} s(τ_i) Δ_i,    s(τ) = 1/√(1 + τ), or 1
 
-    The buffer's size B is the activity's: `Clock(…, server=EveryArrivals(B))`. A worker counts as often as it reports,
-    so under unequal speeds it is biased towards the fast ones; damping, which weakens the slow further, biases it more.
-    The older the updates are, the smaller the server's step has to be, about 1/(1 + τ) with τ a usual age. Left out of
-    the paper: privacy and secure aggregation.
+    The buffer's size B ≤ n is the activity's: `Clock(…, server=EveryArrivals(B))`. A worker counts as often as it
+    reports, so under unequal speeds it is biased towards the fast ones; damping, which weakens the slow further, biases
+    it more. The older the updates are, the smaller the server's step has to be, about 1/(1 + τ) with τ a usual age.
+    Left out of the paper: privacy and secure aggregation.
 
     Args:
         steps: K, how many steps a worker takes before it reports.
@@ -52,6 +55,16 @@ class FedBuff(Method):
     def tuned(self, eta: float, gamma: float) -> tuple[Method, Step]:
         """The size of the local steps is chosen."""
         return tuned_local(self, eta, gamma)
+
+    def suit(self, problem: Problem, activity: Activity) -> None:
+        """Refuse a buffer that all workers together do not fill, too."""
+        super().suit(problem, activity)
+        server, n = activity.server if isinstance(activity, Clock) else None, problem.n
+        if isinstance(server, EveryArrivals) and server.k > n:
+            raise Unsuitable(
+                f"FedBuff's buffer of {server.k} updates is larger than the number of workers; use EveryArrivals(k) "
+                f"with a k from 1 to {n}, or Rennala, whose batch may be of any size"
+            )
 
     def init(self, w0: Floats, n: int) -> Record:
         """An empty buffer."""

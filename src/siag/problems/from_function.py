@@ -28,6 +28,7 @@ FAILED, WORKER, CALL = range(3)  # the entries of `notes`
 FLOAT = np.dtype(np.float64)
 LARGEST = float(np.finfo(np.float64).max)
 READ_ONLY = "read-only"  # in what NumPy says of an array that must not be written to
+GLANCED = 512  # numbers of w that are looked at again after a call: torch writes to arrays that are read-only
 
 
 class FromFunction(Problem):
@@ -202,6 +203,7 @@ class Asked:
 
     def __call__(self, what: int, i: int, a: int, b: int, w: Floats, out: Floats) -> bool:
         """Write the gradient of worker i to `out`, and return whether it is finite; a and b set the generator."""
+        before = glance(w)
         try:
             with self._lock:  # until it is copied, too: the function may return the same array each time
                 if what == EXACT:
@@ -212,11 +214,18 @@ class Asked:
                     found = self._sample(i, w, self._rng)
                 else:
                     found = self._sample(i, w)
+                if glance(w) != before:
+                    raise ValueError(f"it has changed w, which is {READ_ONLY}")
                 return write_finite(found, out)
         except Exception as error:
             remedy = "; copy w before you change it" if READ_ONLY in str(error) else ""
             where = f"{'exact ' if what == EXACT else ''}gradient of worker {i}, call {self._calls[i]}"
             raise SiagError(f"{where}: {last_words(error)}{remedy}") from error
+
+
+def glance(w: Floats) -> bytes:
+    """All numbers of w, or some of them, evenly spaced, where there are many."""
+    return w[:: max(1, w.size // GLANCED)].tobytes()
 
 
 def write_finite(found: Any, out: Floats) -> bool:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from siag.problems.points import Pointwise, bend, slope
 from siag.problems.problem import Constants
 
 NEWTON_STEPS = 200
+Drawn = TypeVar("Drawn", bound=Pointwise)
 
 
 class Logistic(NamedTuple):
@@ -73,12 +75,7 @@ class LogisticRegression(Pointwise):
             batch: points per stochastic gradient.
             seed: of the draw.
         """
-        features, labels = labelled_points(n, d, m, heterogeneity, seed)
-        made = cls(features, labels, regularization, batch)
-        drawn = f"n={n}, d={d}, m={m}, heterogeneity={float(heterogeneity)}"
-        settings = f"{drawn}, regularization={regularization}, batch={batch}, seed={seed}"
-        object.__setattr__(made, "origin", f"LogisticRegression.random({settings})")
-        return made
+        return drawn(cls, n, d, m, heterogeneity, regularization, batch, seed)
 
     @cached_property
     def optimum(self) -> Floats:
@@ -122,8 +119,17 @@ class LogisticRegression(Pointwise):
         return Constants(self.regularization, float(self.smoothness.max()), sigma2)
 
 
-def labelled_points(n: int, d: int, m: int, heterogeneity: float, seed: int) -> tuple[Floats, Floats]:
-    """(n, m, d) points and (n, m) labels, the arguments being those of `LogisticRegression.random`."""
+def drawn(
+    kind: Callable[..., Drawn],
+    n: int,
+    d: int,
+    m: int,
+    heterogeneity: float,
+    regularization: float,
+    batch: int,
+    seed: int,
+) -> Drawn:
+    """A problem of a kind on points and labels that are drawn, from the arguments of `LogisticRegression.random`."""
     n, d, m = check.integer("n", n), check.integer("d", d), check.integer("m", m)
     spread = check.real("heterogeneity", heterogeneity, low=0, high=1e6)
     draw = np.random.default_rng(check.seed(seed))
@@ -131,7 +137,12 @@ def labelled_points(n: int, d: int, m: int, heterogeneity: float, seed: int) -> 
     own = spread * draw.standard_normal((2, n, 1, d))
     features = own[0] + draw.standard_normal((n, m, d))
     odds = (features * (common + own[1])).sum(axis=2)
-    return features, np.where(draw.logistic(size=(n, m)) < odds, 1.0, -1.0)
+    labels = np.where(draw.logistic(size=(n, m)) < odds, 1.0, -1.0)
+    made = kind(features, labels, regularization, batch)
+    points = f"n={n}, d={d}, m={m}, heterogeneity={spread}"
+    settings = f"{points}, regularization={regularization}, batch={batch}, seed={seed}"
+    object.__setattr__(made, "origin", f"{type(made).__name__}.random({settings})")
+    return made
 
 
 def check_labels(labels: Floats) -> None:

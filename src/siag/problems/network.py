@@ -14,14 +14,15 @@ from siag.foundations.dispatch import compiled
 from siag.foundations.errors import BadInput
 from siag.foundations.rng import below
 from siag.foundations.types import Floats, Integers, Record, Rng
-from siag.problems.problem import Problem, exact, sample
+from siag.problems.points import OnPoints
+from siag.problems.problem import exact, sample
 
 ACTIVATIONS = ("tanh", "relu")
 CLUSTERS = 2  # of each class, so that no straight line tells them apart
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Network(Problem):
+class Network(OnPoints):
     r"""A hidden layer, then softmax regression; worker i holds m labelled points and draws with replacement.
 
         F_i(w) = (1/m) Σ_k [log Σ_c exp(s_c) − s_{y_ik}],    s = W₂ φ(W₁ x_ik + b₁) + b₂
@@ -112,24 +113,9 @@ class Network(Problem):
         return made
 
     @property
-    def n(self) -> int:
-        """The number of workers."""
-        return int(self.features.shape[0])
-
-    @property
-    def m(self) -> int:
-        """The number of points per worker."""
-        return int(self.features.shape[1])
-
-    @property
     def d(self) -> int:
         """Weights and thresholds of both layers."""
         return self.hidden * (int(self.features.shape[2]) + 1 + self.classes) + self.classes
-
-    @property
-    def finite(self) -> bool:
-        """They are means over the m points."""
-        return True
 
     @cached_property
     def start(self) -> Floats:

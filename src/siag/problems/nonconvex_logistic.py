@@ -9,7 +9,7 @@ import numpy as np
 
 from siag.foundations.errors import Unsuitable
 from siag.foundations.types import Floats
-from siag.problems.logistic_regression import Logistic, check_labels, labelled_points
+from siag.problems.logistic_regression import Logistic, check_labels, drawn
 from siag.problems.points import Pointwise, pull, stiffness
 from siag.problems.problem import Constants
 
@@ -68,12 +68,7 @@ class NonconvexLogistic(Pointwise):
         seed: int = 0,
     ) -> NonconvexLogistic:
         """Draw the points and labels that `LogisticRegression.random` draws; the arguments are the same."""
-        features, labels = labelled_points(n, d, m, heterogeneity, seed)
-        made = cls(features, labels, regularization, batch)
-        drawn = f"n={n}, d={d}, m={m}, heterogeneity={float(heterogeneity)}"
-        settings = f"{drawn}, regularization={regularization}, batch={batch}, seed={seed}"
-        object.__setattr__(made, "origin", f"NonconvexLogistic.random({settings})")
-        return made
+        return drawn(cls, n, d, m, heterogeneity, regularization, batch, seed)
 
     def objective(self, w: Floats) -> float:
         """F(w)."""

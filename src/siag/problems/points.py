@@ -18,7 +18,28 @@ class Square(NamedTuple):
     """The penalty x²/2, per coordinate."""
 
 
-class Pointwise(Problem):
+class OnPoints(Problem):
+    """Worker i holds m points, of which its F_i is a mean."""
+
+    features: Floats  # (n, m, how many numbers a point has)
+
+    @property
+    def n(self) -> int:
+        """The number of workers."""
+        return int(self.features.shape[0])
+
+    @property
+    def m(self) -> int:
+        """The number of points per worker."""
+        return int(self.features.shape[1])
+
+    @property
+    def finite(self) -> bool:
+        """They are means over the m points."""
+        return True
+
+
+class Pointwise(OnPoints):
     """F_i(w) = (1/m) Σ_k ℓ(x_ik·w, y_ik) + λ Σ_j r(w_j); a stochastic gradient takes `batch` of the m points.
 
     A subclass is a frozen dataclass with the fields below and one for the y_ik, and names its loss ℓ: an empty
@@ -32,30 +53,14 @@ class Pointwise(Problem):
     VALUES: ClassVar[str]  # the name of the field that holds the y_ik, (n, m)
     CURVATURE: ClassVar[float]  # the largest second derivative of ℓ
 
-    features: Floats  # (n, m, d)
     regularization: float
     batch: int
     origin: str
 
     @property
-    def n(self) -> int:
-        """The number of workers."""
-        return int(self.features.shape[0])
-
-    @property
-    def m(self) -> int:
-        """The number of points per worker."""
-        return int(self.features.shape[1])
-
-    @property
     def d(self) -> int:
         """The dimension of w."""
         return int(self.features.shape[2])
-
-    @property
-    def finite(self) -> bool:
-        """They are means over the m points."""
-        return True
 
     @property
     def smoothness(self) -> Floats:

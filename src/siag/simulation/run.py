@@ -93,8 +93,7 @@ class Run:
         if self.measure:
             first = next((value for value in self.mean if np.isfinite(value)), np.nan)
             rows[self.measure] = f"{self.mean[-1]:.4g}, from {first:.4g}"
-        others = (name for name in self.metrics if self.measure not in (name, WORDS.get(name)))
-        rows |= {WORDS.get(name, name): f"{_means(self.metrics[name])[-1]:.4g}" for name in others}
+        rows |= {WORDS.get(name, name): f"{_means(self.metrics[name])[-1]:.4g}" for name in self.beside_error}
         if (self.diverged >= 0).any():
             cause = f": {self.about['cause']}" if "cause" in self.about else ""
             rows["diverged"] = f"{np.count_nonzero(self.diverged >= 0)} of {self.repeats}{cause}"
@@ -109,6 +108,11 @@ class Run:
     def measure(self) -> str:
         """What `error` is: ‖wᵗ − w*‖², unless `about["measure"]` says otherwise; "" if there is none, but NaN only."""
         return str(self.about.get("measure", DISTANCE)) if np.isfinite(self.error).any() else ""
+
+    @property
+    def beside_error(self) -> list[str]:
+        """The names of the metrics that are not the error itself."""
+        return [name for name in self.metrics if self.measure not in (name, WORDS.get(name))]
 
     @property
     def objective(self) -> Floats | None:

@@ -41,7 +41,9 @@ class Sweep:
 
     def __repr__(self) -> str:
         """How large it is, what differs, and the range of errors at the end."""
-        lines = [f"Sweep of {len(self.runs)} runs, {max((run.repeats for run in self.runs), default=0)} repeats each"]
+        repeats = max((run.repeats for run in self.runs), default=0)
+        each = f", {repeats} repeats each" if repeats > 1 else ""
+        lines = [f"Sweep of {len(self.runs)} {'run' if len(self.runs) == 1 else 'runs'}{each}"]
         for role in ROLES:
             names = list(dict.fromkeys(label[role] for label in self.labels))
             more = [f"… {len(names)} in all"] if len(names) > MANY else []

@@ -21,6 +21,7 @@ COARSE, FINE = 4.0, 2.0  # factors between two tries
 FIRST = (2, 3, 4)  # how many coarse factors below the unit the first tries are
 BEYOND, BESIDE = 6, 2  # more coarse and fine ones at most, as long as the best is the largest or the smallest
 RUNS = 2  # of a fine try; a coarse one is a single run
+WILD, POINTS = 100.0, 20  # times the error of the start that a try may have in between, and where that is looked at
 WANE = 10.0  # steps fall as 1/t after this fraction of the iterations
 SEEDS = 1_000_003  # the tries' seed is so far from that of the runs that are shown
 
@@ -34,8 +35,9 @@ class Tuned:
 
     Steps are η_t = η·γ/(γ + t) with γ a tenth of the iterations; of methods with local steps the local ones are η_t/K.
     η is tried at a 16th, a 64th and a 256th of `eta`, then further on the side of the best; at last, with two runs
-    each, between these. A try is judged by the mean error at the end, on other samples than those of the runs. So the
-    same sweep finds the same steps, whatever else is in it. `siag.compare` finds its steps by this rule, too.
+    each, between these. A try is judged by the mean error at the end, on other samples than those of the runs; one
+    whose distance from w* was 10 times that of the start on the way has failed. So the same sweep finds the same steps,
+    whatever else is in it. `siag.compare` finds its steps by this rule, too.
 
     Args:
         eta: what the first tries are fractions of; 1/L by default, where the problem knows its L.
@@ -62,7 +64,7 @@ class Found:
 
     Attributes:
         eta: the best η.
-        tries: every η that was tried, and its mean error at the end; infinite if a run diverged.
+        tries: every η that was tried, and its mean error at the end; infinite if a run diverged or went astray.
     """
 
     eta: float
@@ -88,7 +90,8 @@ def rule(iterations: int, unit: float) -> str:
         f"{first} and {unit / COARSE ** FIRST[-1]:.3g}, and at "
         f"most {BEYOND} times further by a factor of {COARSE:g}, as long as the largest or the smallest is the best; "
         f"then, with {RUNS} runs each, at the best of these, {FINE:g} times it and as many times less, and at most "
-        f"{BESIDE} times further. A try is judged by the mean error at the end, on other samples than those shown."
+        f"{BESIDE} times further. A try is judged by the mean error at the end, on other samples than those shown; one "
+        f"whose error was {WILD:g} times that of the start on the way has failed."
     )
 
 
@@ -143,12 +146,13 @@ def find_step(
             iterations=iterations,
             repeats=repeats,
             seed=(seed + SEEDS) % 2**64,
-            record=1,
+            record=1 if problem.optimum is None else POINTS,
             threads=1,
             progress=progress,
         )
         error = float(run.mean[-1])
-        return error if (run.diverged < 0).all() and math.isfinite(error) else math.inf
+        tame = bool(run.error.max() <= WILD * (run.error[0, 0] + error))
+        return error if (run.diverged < 0).all() and tame else math.inf
 
     def search(first: Iterable[float], factor: float, repeats: int, more: int) -> dict[float, float]:
         tries = {eta: attempt(eta, repeats) for eta in first}

@@ -28,7 +28,7 @@ ALOOF = Couples(gradients="exact")
 
 ABLATIONS = [
     Ablation(
-        "AsyncSGD", "asynchrony (instead: the server waits for all)", lambda: async_sgd(server=WaitForAll()), (0,)
+        "AsyncSGD", "asynchrony (instead: the server waits for all)", lambda: async_sgd(server=WaitForAll()), (0, 5)
     ),
     Ablation("AsyncSGD", "the adaptive steps (instead: constant ones)", lambda: async_sgd(adaptive=PLAIN), (1, 2, 4)),
     Ablation(

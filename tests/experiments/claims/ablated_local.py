@@ -57,6 +57,10 @@ def always_damped(*, damp=True, **rest):
     return FedBuff(damp=True, **rest)
 
 
+def one_local_step_buffered(*, steps, **rest):
+    return FedBuff(steps=1, **rest)
+
+
 def never_mixed_less(*, damp="constant", **rest):
     return FedAsync(damp="constant", **rest)
 
@@ -122,6 +126,7 @@ ABLATIONS = [
         lambda: fedbuff(server=lambda size: EveryArrivals(1)),
         (0, 7),
     ),
+    Ablation("FedBuff", "the local steps (instead: one)", lambda: fedbuff(one_local_step_buffered), (1, 6)),
     Ablation("FedBuff", "the damping", lambda: fedbuff(never_damped), (1, 4, 5)),
     Ablation("FedBuff", "that damping may be left out", lambda: fedbuff(always_damped), (3, 5)),
     Ablation(

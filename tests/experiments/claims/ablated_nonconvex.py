@@ -29,6 +29,6 @@ ABLATIONS = [
         lambda: async_sgd(servers=lambda size: EveryArrivals(1)),
         (6,),
     ),
-    Ablation("FedBuff", "that local steps are of the order of T^(−1/2)", lambda: fedbuff(order=the_same), (6,)),
+    Ablation("FedBuff", "that local steps are of the order of (TK)^(−1/2)", lambda: fedbuff(order=the_same), (6,)),
     Ablation("STORM", "the memory (instead: a = 1, sIAG)", lambda: storm(without_memory), (0, 1, 2)),
 ]

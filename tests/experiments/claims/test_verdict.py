@@ -2,7 +2,7 @@
 
 import pytest
 
-from siag.cli.compare import brief
+from siag.cli.compare import brief, by_verdict
 from siag.experiments.claims import verdict
 from siag.report import Basis, Claim
 
@@ -29,3 +29,8 @@ def test_own_predictions_do_not_count_and_experiments_count_apart(ours, proved, 
     found = verdict([*ours, *claims(Basis.PROVED, *proved), *claims(Basis.OBSERVED, *observed)])
     assert found == words
     assert brief(found) == short
+
+
+def test_methods_are_listed_by_their_verdicts_without_counts():
+    found = {"a": "reaches (2 of 2)", "b": "", "c": "consistent with (1 of 1)", "d": "reaches (1 of 1)"}
+    assert by_verdict(found) == {"reaches": ["a", "d"], "consistent": ["c"]}

@@ -70,7 +70,7 @@ def _steep(method: Maker) -> Claim:
     return Claim(
         "Where the curvature grows with the gradient, clipped gradient descent does not slow down with M, the largest "
         "gradient on the way; gradient descent with a fixed step does in proportion",
-        "Zhang et al. 2020, Theorems 3 and 4, on non-convex problems; here on cosh",
+        "Zhang et al. 2020, the theorems on both, on non-convex problems; here on cosh",
         f"iterations to |∇F| = {SMALL:g} for M = {', '.join(f'{m:.1f}' for m in steepness)} grow as M^p, p at most 0.3 "
         "with clipping and at least 0.7 without",
         f"{', '.join(f'{count:g}' for count in ours)} (p = {slopes[0]:.2f}) and "

@@ -43,7 +43,7 @@ def ef21(method: Maker = EF21) -> list[Claim]:
     Args:
         method: makes what is put to the test from `k`, `momentum` and `gradients`.
     """
-    return [_linear(method), *_noise(method), compressed(method, f"{MOMENTUM_PAPER}, Theorem 3")]
+    return [_linear(method), *_noise(method), compressed(method, f"{MOMENTUM_PAPER}, its theorem")]
 
 
 def _linear(method: Maker) -> Claim:
@@ -64,7 +64,7 @@ def _linear(method: Maker) -> Claim:
     slope = float(np.polyfit(run.t[late], np.log(error[late]), 1)[0])
     return Claim(
         f"With {k} of {d} coordinates a report EF21 converges linearly to w*, whatever the workers' data",
-        f"{EF21_PAPER}, Theorem 2: F − F* and the error of the g_i fall as (1 − γμ)^t under the PŁ condition",
+        f"{EF21_PAPER}, the theorem under the PŁ condition: F − F* and the error of the g_i fall as (1 − γμ)^t",
         f"with its step γ the error is below {DEEP:g} of the start after {most:,} iterations, and falls at least as "
         f"fast as {1 - gamma * mu:.5f}^t",
         f"{error[-1]:.1e}, as {math.exp(slope):.5f}^t",
@@ -84,7 +84,7 @@ def _noise(method: Maker) -> list[Claim]:
     return [
         Claim(
             "With momentum EF21 bears stochastic gradients; without it does not converge, however many workers",
-            f"{MOMENTUM_PAPER}, Theorem 3; Theorem 1, for an ideal EF21 and another noise",
+            f"{MOMENTUM_PAPER}, the theorems on both; that without momentum is for an ideal EF21 and another noise",
             f"E‖∇F‖² after {ITERATIONS:,} steps of {ETA:g} for n = {label}: at least σ²/60 without, and with η = "
             f"{MOMENTUM:g} at most that of SGD, γσ²/2n, to 50 %",
             f"{', '.join(f'{value:.4f}' for value in plain)} and {', '.join(f'{value:.5f}' for value in smooth)} σ²",
@@ -92,7 +92,7 @@ def _noise(method: Maker) -> list[Claim]:
         ),
         Claim(
             "With momentum the error that noise leaves falls as 1/n: linear speedup",
-            f"{MOMENTUM_PAPER}, Theorem 3: σ²/(n ε⁴) samples, on non-convex problems; here on a quadratic",
+            f"{MOMENTUM_PAPER}, its theorem: σ²/(n ε⁴) samples, on non-convex problems; here on a quadratic",
             f"E‖∇F‖² for n = {label} falls as n^−1, to 0.2 in the exponent",
             f"as n^{slope:.2f}",
             abs(slope + 1.0) <= 0.2,

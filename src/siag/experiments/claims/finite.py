@@ -80,7 +80,7 @@ def sag(kind: type[Method] = SAG) -> list[Claim]:
     rate = 1.0 - min(mu / (16.0 * L), 1.0 / (8.0 * n))
     return [
         _deep(run, sgd, PASSES, 1e-14, SCHMIDT),
-        _bounded(run, 2.0 / mu * constant, rate, f"{SCHMIDT}, Theorem 1, with (μ/2) ‖w − w*‖² ≤ F(w) − F(w*)"),
+        _bounded(run, 2.0 / mu * constant, rate, f"{SCHMIDT}, its theorem, with (μ/2) ‖w − w*‖² ≤ F(w) − F(w*)"),
     ]
 
 
@@ -107,7 +107,7 @@ def saga(kind: type[Method] = SAGA) -> list[Claim]:
             bias < 1e-12,
         ),
         _deep(run, sgd, PASSES // 2, 1e-16, DEFAZIO),
-        _bounded(_drawn(problem, kind(), Constant(gamma)), apart, 1.0 - gamma * mu, f"{DEFAZIO}, Theorem 1"),
+        _bounded(_drawn(problem, kind(), Constant(gamma)), apart, 1.0 - gamma * mu, f"{DEFAZIO}, its theorem"),
     ]
 
 

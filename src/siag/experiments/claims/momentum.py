@@ -50,7 +50,7 @@ def _root(method: Maker) -> Claim:
     growth, root = counts[1] / counts[0], math.sqrt(kappas[1] / kappas[0])
     return Claim(
         "On quadratics the number of iterations grows as √κ, that of gradient descent as κ",
-        "Polyak 1964, Theorem 9",
+        "Polyak 1964, the theorem on the heavy ball",
         f"with his step and β the error falls as β^t at κ = {kappas[0]:.0f} and {kappas[1]:.0f}, to 10 %; the "
         f"iterations to {GOAL:g} of the start are {root:.2f} times more, to 15 %",
         f"as β^({rates[0]:.3f} t) and β^({rates[1]:.3f} t); {counts[0]:g} and {counts[1]:g} iterations, "
@@ -71,7 +71,7 @@ def _fewer_rounds(method: Maker) -> Claim:
     ours, theirs = min(rolling), min(plain)
     return Claim(
         "Momentum at the server helps where workers differ and only some take part in a round",
-        "consistent with Hsu et al. 2019, Sec. 4.3, on image classification",
+        "consistent with Hsu et al. 2019, experiments on image classification",
         f"{ROUNDS} rounds of half of 20 workers, {STEPS} local steps of the best size for each: FedAvgM with β = "
         f"{BETA:g} ends with at most 2/3 of FedAvg's error; a mean of {REPEATS} runs",
         f"{ours:.3g} against {theirs:.3g}",

@@ -1,4 +1,4 @@
-"""Rates on a problem that is not convex: how the mean of ‖∇F(w^t)‖² over T iterations falls with T, M, B and n.
+"""Rates on a problem that is not convex: how the mean of ‖∇F(w^t)‖² over T iterations falls with T, M, K, B and n.
 
 Steps of the order of T^(−1/2) leave of the way from the start, and of noise, as much: both fall as T^(−1/2). All runs
 begin where F curves downwards in a direction. Each function takes the method, so that a test can put another in its
@@ -18,7 +18,7 @@ import numpy as np
 
 from siag.activity import Activity, Clock, EveryArrivals, Everyone, Exponential, Sequential, WaitForAll
 from siag.experiments.claims.fitted import slope
-from siag.foundations.types import Floats
+from siag.foundations.types import Floats, Integers
 from siag.methods.method import Method
 from siag.problems import NonconvexLogistic
 from siag.report import Basis, Claim
@@ -34,8 +34,9 @@ START = np.eye(D)[-1]
 SPEEDS = np.linspace(1.0, 10.0, N).tolist()
 HORIZONS = (2000, 8000, 32_000)
 ROUNDS = (500, 2000, 8000)  # of FedBuff, which has a buffer of local steps in each
-BATCHES = (1, 2, 4, 8)
+BATCHES, LOCAL = (1, 2, 4, 8), (1, 2, 4, 8)
 WITHIN = 0.1
+OLD = 0.25  # what old gradients may cost, as a part: theirs is a term of higher order
 WITHOUT_CONVEXITY = "logistic regression with a penalty that is not convex"
 
 
@@ -63,29 +64,46 @@ def whatever_the_data(method: Method, source: str) -> Claim:
     )
 
 
-def from_shared_data(method: Method, source: str, server: Servers, order: Order) -> list[Claim]:
-    """Asynchronous SGD: T steps along M gradients each, of workers that share their data."""
-    problem, middle, size = unlike(N, 1), HORIZONS[0], 1.0
-    in_time = [
-        _mean(problem, method, Clock(Exponential(1.0), slowness=SPEEDS), Constant(size * order(T)), T) for T in HORIZONS
-    ]
+def from_shared_data(method: Method, source: str, server: Server, servers: Servers, order: Order) -> list[Claim]:
+    """Asynchronous SGD: workers that share their data draw gradients at the rate of all of them together.
+
+    Args:
+        method: to be put to the test.
+        source: of the claims.
+        server: when it steps, in the first of them.
+        servers: when it steps along M gradients at a time.
+        order: of the steps, for T iterations.
+    """
+    middle, size = HORIZONS[0], 1.0
+    problem, alone, rate = unlike(N, 1), unlike(1, 1), sum(1.0 / slow for slow in SPEEDS)
+    clock, in_time, by_one = Clock(Exponential(1.0), slowness=SPEEDS, server=server), [], []
+    for T in HORIZONS:
+        run = _run(problem, method, clock, Constant(size * order(T)), T + T // 10, repeats=10)
+        in_time.append(_mean_until(run, T / rate))
+        by_one.append(_mean(alone, method, Everyone(), Constant(size * root(T)), T))
     in_batch = [
         _mean(
             problem,
             method,
-            Clock(Exponential(1.0), slowness=SPEEDS, server=server(batch)),
+            Clock(Exponential(1.0), slowness=SPEEDS, server=servers(batch)),
             Constant(size * root(middle / batch)),
             middle,
         )
         for batch in BATCHES
     ]
     setting = f"{WITHOUT_CONVEXITY}, data that all share, slowness 1 … {SPEEDS[-1]:g}"
+    fall, ratios = slope(HORIZONS, in_time), [have / want for have, want in zip(in_time, by_one, strict=True)]
     return [
-        _fitted(
-            "Without convexity ‖∇F‖² falls as T^(−1/2), old gradients notwithstanding",
+        Claim(
+            "Without convexity ‖∇F‖² falls as T^(−1/2) with the number T of gradients that all workers draw in a given "
+            "time, old ones notwithstanding",
             source,
-            f"{setting}, η = {size:g} T^(−1/2)",
-            ("T", HORIZONS, in_time),
+            f"{setting}, a step at every arrival, η = {size:g} T^(−1/2): the mean of ‖∇F‖² over the iterations within "
+            f"T/{rate:.2f} seconds ∝ Tᵃ for T = {', '.join(map(str, HORIZONS))}, a = −0.50 ± {WITHIN:g}, and at most "
+            f"{1 + OLD:g} times that of one worker who draws all T",
+            f"{', '.join(f'{mean:.2e}' for mean in in_time)}: a = {fall:.2f}; "
+            f"{', '.join(f'{ratio:.2f}' for ratio in ratios)} times",
+            abs(fall + 0.5) <= WITHIN and max(ratios) <= 1 + OLD,
         ),
         _fitted(
             "Steps along M gradients make it fall as (TM)^(−1/2): the speedup is linear",
@@ -121,26 +139,33 @@ def without_server(method: Method, source: str) -> list[Claim]:
 
 
 def from_buffers(method: Callable[..., Method], source: str, server: Servers, order: Order) -> list[Claim]:
-    """FedBuff: T steps of the server along the mean of B updates, workers being equally fast."""
+    """FedBuff: T steps of the server along the mean of B updates of K local steps, workers being equally fast."""
     size, steps, middle, usual = 0.35, 3, ROUNDS[1], 4
 
-    def mean(B: int, T: int, local: float) -> float:
+    def mean(K: int, B: int, T: int, local: float) -> float:
         clock = Clock(Exponential(1.0), server=server(B), gradients=1)
-        return _mean(unlike(), method(steps=steps, size=local, damp=False), clock, Constant(1.0), T)
+        return _mean(unlike(), method(steps=K, size=local, damp=False), clock, Constant(1.0), T)
 
-    setting = f"{WITHOUT_CONVEXITY}, data that differ, equal speeds, K = {steps} local steps"
+    in_time = [mean(steps, usual, T, size * order(steps * T)) for T in ROUNDS]
+    in_steps = [mean(K, usual, middle, size * order(K * middle)) for K in LOCAL]
+    falls = slope(ROUNDS, in_time), slope(LOCAL, in_steps)
+    setting = f"{WITHOUT_CONVEXITY}, data that differ, equal speeds"
     return [
-        _fitted(
-            "Without convexity ‖∇F‖² falls as T^(−1/2), though updates are old and of several local steps",
+        Claim(
+            "Without convexity ‖∇F‖² falls as (TK)^(−1/2), K the local steps of an update, though updates are old",
             source,
-            f"{setting} of {size:g} T^(−1/2), B = {usual}",
-            ("T", ROUNDS, [mean(usual, T, size * order(T)) for T in ROUNDS]),
+            f"{setting}, local steps of {size:g} (TK)^(−1/2), B = {usual}: the mean of ‖∇F‖² over the iterations ∝ Tᵃ "
+            f"for T = {', '.join(map(str, ROUNDS))}, K = {steps}, and ∝ Kᵇ for K = {', '.join(map(str, LOCAL))}, T = "
+            f"{middle}: a, b = −0.50 ± {WITHIN:g}",
+            f"a = {falls[0]:.2f}, b = {falls[1]:.2f}, from {in_time[0]:.2e} to {in_time[-1]:.2e} and from "
+            f"{in_steps[0]:.2e} to {in_steps[-1]:.2e}",
+            all(abs(fall + 0.5) <= WITHIN for fall in falls),
         ),
         _fitted(
             "A buffer of B updates makes it fall as (TB)^(−1/2)",
             "the noise of a mean of B updates",
-            f"{setting} of {size:g} (B/T)^(1/2), T = {middle}",
-            ("B", BATCHES, [mean(B, middle, size * root(middle / B)) for B in BATCHES]),
+            f"{setting}, K = {steps} local steps of {size:g} (B/T)^(1/2), T = {middle}",
+            ("B", BATCHES, [mean(steps, B, middle, size * root(middle / B)) for B in BATCHES]),
             basis=Basis.OURS,
         ),
     ]
@@ -195,10 +220,21 @@ def _mean(
     return float(_means(_run(problem, method, activity, step, iterations, repeats))[-1])
 
 
+def _mean_until(run: Run, seconds: float) -> float:
+    """The mean of ‖∇F(w^t)‖² over the iterations within a time and over runs."""
+    last = (run.time <= seconds).sum(axis=1) - 1
+    return float(np.mean([_trapezia(run.t, curve)[k] for curve, k in zip(run.error, last, strict=True)]))
+
+
 def _means(run: Run) -> Floats:
-    """(points,) the mean of ‖∇F(w^t)‖² over t ≤ T, for T each of the points: trapezia between them."""
-    between = (run.mean[1:] + run.mean[:-1]) / 2 * np.diff(run.t)
-    return np.concatenate([run.mean[:1], np.cumsum(between) / run.t[1:]])
+    """(points,) the mean of ‖∇F(w^t)‖² over t ≤ T and over runs, for T each of the points."""
+    return _trapezia(run.t, run.mean)
+
+
+def _trapezia(t: Integers, curve: Floats) -> Floats:
+    """(points,) the mean of a curve from its first point on, until each of the points."""
+    between = (curve[1:] + curve[:-1]) / 2 * np.diff(t)
+    return np.concatenate([curve[:1], np.cumsum(between) / t[1:]])
 
 
 def _fitted(

@@ -35,7 +35,7 @@ NOT_MEASURED: Mapping[str, str] = {
     "Momentum": "non-convex problems; Hsu et al.'s own tasks",
     "Adam": "FedAdam's own theorem, which is for non-convex problems; the paper's own tasks",
     "Yogi": "the non-convex rate; the paper's own tasks",
-    "Adagrad": "the non-convex rate, Theorem 1 of Reddi et al.; the paper's own tasks",
+    "Adagrad": "the non-convex rate; the paper's own tasks",
     "Clipped": "non-convex problems with growing smoothness; the constants of both bounds",
     "EF21": "without convexity, the rate 1/T with exact gradients and the speedup in n; compressors other than that of "
     "the largest coordinates",

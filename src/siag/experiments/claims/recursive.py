@@ -34,7 +34,7 @@ def storm(method: Maker = STORM) -> list[Claim]:
     return [
         _share(method),
         _rate(method),
-        faster_than_root(method(a=0.5, fall=FALL), f"{PAPER}, Theorem 1", CubeRoot(1.0, FALL)),
+        faster_than_root(method(a=0.5, fall=FALL), f"{PAPER}, its theorem", CubeRoot(1.0, FALL)),
     ]
 
 
@@ -67,7 +67,7 @@ def _share(method: Maker) -> Claim:
     slope = float(np.polyfit(np.log(SHARES), np.log(levels), 1)[0])
     return Claim(
         "The error of the estimates, and with it what is left of ‖∇F‖² at a constant step, is proportional to a",
-        f"{PAPER}, Lemma 2, on non-convex problems; here on a quadratic with additive noise",
+        f"{PAPER}, the lemma on its estimates, on non-convex problems; here on a quadratic with additive noise",
         f"with η = {ETA:g} and a = {', '.join(f'{a:g}' for a in SHARES)} it is aσ²/2, to 30 %, and falls as a^1, to "
         "0.15 in the exponent; 20 runs",
         f"{', '.join(f'{level:.2e}' for level in levels)} σ², as a^{slope:.2f}",
@@ -84,7 +84,7 @@ def _rate(method: Maker) -> Claim:
     slope = float(np.polyfit(np.log(run.t[late]), np.log(run.mean[late]), 1)[0])
     return Claim(
         "E‖∇F‖ falls as T^(−1/3), where SGD's falls as T^(−1/4) on non-convex problems",
-        f"{PAPER}, Theorem 1; here on a quadratic",
+        f"{PAPER}, its theorem; here on a quadratic",
         f"with η_t of the order of t^(−1/3) and a_t of η_t², ‖∇F‖² falls as t^(−2/3) from t = {LONG // 100} on, to 0.1 "
         "in the exponent; 40 runs",
         f"as t^{slope:.2f}",

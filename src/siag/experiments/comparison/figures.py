@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 COLORS = {TABLE: BLUE, FRESH: ORANGE, VARIATES: PURPLE, EXACT: INK, "": INK}
 MARKERS = ("o", "s", "D", "^", "v", "P")
+NAMES = 3  # of curves that end together
 UNTIMED = [axis for axis in AXES if axis != "time"]
 LABELS = {"iterations": "iterations", "samples": "gradients computed", "bytes": "bytes sent", "time": "time"}
 
@@ -169,7 +170,7 @@ def _name_beside(ax: Any, ends: list[tuple[float, float, str, str]], free: bool)
     for place, group in zip(_apart(wanted, 0.05), groups, strict=True):
         x, y, _, color = group[0]
         name = ax.annotate(
-            " = ".join(name for _, _, name, _ in group),
+            _together([name for _, _, name, _ in group]),
             (x, y),
             xytext=(1.06, place),
             textcoords="axes fraction",
@@ -187,6 +188,12 @@ def _name_beside(ax: Any, ends: list[tuple[float, float, str, str]], free: bool)
             },
         )
         name.set_in_layout(not free)
+
+
+def _together(names: list[str]) -> str:
+    """Names that share a line of text, in the room there is for it."""
+    more = f" and {len(names) - NAMES} more" if len(names) > NAMES else ""
+    return " = ".join(names[:NAMES]) + more
 
 
 def _apart(wanted: list[float], gap: float) -> list[float]:

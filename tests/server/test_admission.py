@@ -155,3 +155,15 @@ def test_before_anybody_is_known_nobody_is_judged():
     server = make()
     server.push(0, 0, np.full(D, 1e9), 0, now=0.0)
     assert server.version == 1
+
+
+def test_machine_code_to_take_many_is_made_only_if_many_are_ever_taken(monkeypatch):
+    asked = []
+    monkeypatch.setattr("siag.server.parameter_server.warm_up_many", lambda *what: asked.append(what))
+    make(trace=TraceLines()).warm_up_many()
+    delayed = siag.steps.DelayAdaptive(1.0)
+    ParameterServer(siag.methods.SIAG(), delayed, np.zeros(D), N).warm_up_many()
+    assert asked == []
+    server = make()
+    server.warm_up_many()
+    assert asked == [(server.method, server.guard.bounds)]

@@ -93,17 +93,28 @@ def admit_all(
     return taken
 
 
-def warm_up(method: Method, bounds: Bounds) -> tuple[Callable[..., int], Callable[..., int]]:
-    """Have the machine code made, or found on disk, before anybody waits for it; return `admit` and `admit_all`."""
-    d = method.least
-    state, lines, ages, one = method.init(np.zeros(d), 1), blank(1), np.zeros(BINS, np.int64), np.zeros(1)
-    lines[0, HERE] = 1.0
-    message, notes = np.zeros(method.message(d, 1)), np.zeros((1, 2), np.int64)
-    rows: Any = np.zeros(1, np.int32)  # as runtimes give them
-    one_report: Any = state, lines, ages, bounds, 0, message, 0, 0, 0.0, 0.0, 0, 0.0, GO, 0.0, 1
-    several: Any = state, lines, ages, bounds, rows, message[None], notes, np.zeros((1, 2)), 0, 0.0, 0, 1, one, 0
-    admit(*one_report)
-    admit_all(*several)
+def warm_up(method: Method, bounds: Bounds) -> Callable[..., int]:
+    """Have the machine code made, or found on disk, before anybody waits for it; return `admit`."""
+    state, lines, ages, message = _first(method)
+    what: Any = state, lines, ages, bounds, 0, message, 0, 0, 0.0, 0.0, 0, 0.0, GO, 0.0, 1
+    admit(*what)
     move(state, 0.0)
     square_norm(message, 1)
-    return admit.settled(*one_report), admit_all.settled(*several)
+    return admit.settled(*what)
+
+
+def warm_up_many(method: Method, bounds: Bounds) -> Callable[..., int]:
+    """The same for `admit_all`."""
+    state, lines, ages, message = _first(method)
+    rows: Any = np.zeros(1, np.int32)  # as runtimes give them
+    notes, figures, sizes = np.zeros((1, 2), np.int64), np.zeros((1, 2)), np.zeros(1)
+    what: Any = state, lines, ages, bounds, rows, message[None], notes, figures, 0, 0.0, 0, 1, sizes, 0
+    admit_all(*what)
+    return admit_all.settled(*what)
+
+
+def _first(method: Method) -> tuple[Record, Floats, Integers, Floats]:
+    """A state as small as can be, what is known of its one worker, and room for that one's first report."""
+    d, lines = method.least, blank(1)
+    lines[0, HERE] = 1.0
+    return method.init(np.zeros(d), 1), lines, np.zeros(BINS, np.int64), np.zeros(method.message(d, 1))

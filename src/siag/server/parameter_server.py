@@ -21,7 +21,7 @@ from siag.foundations.overflow import in_range, limit_of, steps_between_looks
 from siag.foundations.types import Floats, Integers, Record
 from siag.methods import Method, answer, forget
 from siag.server.guard import ACCEPTED, NOT_HERE, Bounds, Guard, Refused, judge, refusal_for, square_norm
-from siag.server.intake import UNKNOWN, admit, admit_all, warm_up
+from siag.server.intake import UNKNOWN, admit, admit_all, warm_up, warm_up_many
 from siag.server.ledger import CHANGED, REPORTS
 from siag.server.members import DROP, Departed, Roster
 from siag.server.method_state import GO, HOLD, SILENT, arrays_of, arrays_within, fade_away, move, shown_by
@@ -158,8 +158,18 @@ class ParameterServer:
 
     def warm_up(self) -> None:
         """Have the machine code made, or found on disk, before anybody waits for it."""
-        self._admit, self._admit_all = warm_up(self.method, self.guard.bounds)
+        self._admit = warm_up(self.method, self.guard.bounds)
         self.sizes.warm_up()
+
+    def warm_up_many(self) -> None:
+        """The same for `push_many`, unless that leaves every report to `push`."""
+        if not self._one_by_one:
+            self._admit_all = warm_up_many(self.method, self.guard.bounds)
+
+    @property
+    def _one_by_one(self) -> bool:
+        """Whether every report must be seen, for a trace or by a step that looks at ages."""
+        return self.trace is not None or self.sizes.rule is not None
 
     def take_steps(self, step: Step) -> None:
         """Have the sizes of steps from another rule from now on."""
@@ -253,7 +263,7 @@ class ParameterServer:
         and at the first report that would not be accepted as it is. What must be seen one by one, for a trace, a row
         that fades, a step that looks at ages or a quorum, is left to `push`, too.
         """
-        if self.trace is not None or self.fading or self.sizes.rule is not None or (self._quorum and self._waits()):
+        if self._one_by_one or self.fading or (self._quorum and self._waits()):
             return 0
         sizes, first = self.sizes.ahead(self.version - self.waited)
         steps = min(stop - self.version, len(sizes) - first, self._look - self.version % self._look)

@@ -132,8 +132,11 @@ def iterate_recursion(
     for k in range(eta.size):
         now = first + k
         rho = 1.0 + 2.0 * T + constants[1] * T * T * late[k]
+        highest = window[0]
+        for j in range(1, window.size):
+            highest = max(highest, window[j])
         error = (1.0 - 0.5 * constants[0] * eta[k]) * window[now % window.size]
-        error += rho * late[k] * late[k] * (constants[2] * window.max() + noise)
+        error += rho * late[k] * late[k] * (constants[2] * highest + noise)
         window[(now + 1) % window.size] = error
         if now + 1 == t[cursor[0]]:
             curve[cursor[0]] = error

@@ -124,6 +124,8 @@ class Embedded:
         arguments: Any = server.shown, server.version, self._memory.w, self._memory.notes, rung
         hand_out(*arguments)
         self._hand_out = hand_out.settled(*arguments)
+        if not session.durable:  # or it takes reports one by one
+            server.warm_up_many()
         self._outbox: Outbox[tuple[Integers, bytes]] = Outbox(session)
         self._here = set(range(len(tasks)))  # the rows of those that work
         self._answers: list[Connection] = []

@@ -87,7 +87,15 @@ def test_a_loss_above_that_of_the_very_first_samples_is_told_where_many_tell_it(
         assert kinds(health) == wanted, (level, n)
 
 
-FIRST = FirstLoss(mean=np.array([1.0, 1.2]), spread=np.array([2.0, 2.0]), samples=100)
+def first_of(*means, samples=20, more=9.0):
+    """As told by workers whose samples' losses at w_0 are one of two numbers, and larger at the w of then."""
+    first = FirstLoss(len(means))
+    for row, mean in enumerate(means):
+        for k in range(samples):
+            first.add(row, mean + (1.4 if k % 2 else -1.4), more * mean)
+    return first
+
+
 LEVELS = {
     "as it was": (lambda k, rng: 1.1 * rng.exponential(), []),
     "high from the second sample on": (lambda k, rng: 4.0 * rng.exponential(), [Kind.LOSS]),
@@ -102,12 +110,57 @@ def test_a_loss_above_that_at_the_start_is_told_of_few_workers_too_where_that_is
     losses, wanted = LEVELS[name]
     rng = np.random.default_rng(0)
     server = server_of(n=2)
-    health = Health(server, FIRST)
+    health = Health(server, first_of(1.0, 1.2))
     for k in range(400):
         for row in range(2):
             report(server, row, [1.0, 0.0], loss=1.1 if k < 1 else losses(k, rng))
         health.look(0.0, regular=False)
     assert kinds(health) == wanted
+
+
+def logistic(w, sample):
+    x, y = sample
+    return np.logaddexp(0.0, -y * (x @ w)), -y * x / (1.0 + np.exp(y * (x @ w)))
+
+
+def squares(w, sample):
+    x, y = sample
+    return 0.5 * (x @ w - 3.0 * y) ** 2, (x @ w - 3.0 * y) * x
+
+
+@pytest.mark.parametrize(
+    ("gradient", "step", "wanted"),
+    [(logistic, 0.05, 0), (logistic, 5.0, 1), (squares, 0.01, 0), (squares, 0.3, 1), (squares, None, 0)],
+)
+def test_a_step_that_spoils_w_at_once_is_told_of_two_workers_with_a_loss_of_ones_own(gradient, step, wanted):
+    """All but the first report of each are of a w that is worse: only the loss at w_0 of more samples tells."""
+    rng = np.random.default_rng(0)
+    streams = []
+    for _ in range(2):
+        x = rng.normal(size=(300, 4))
+        streams.append((x, np.where(x @ [1.0, -1.0, 2.0, 0.0] + rng.logistic(size=300) > 0.0, 1.0, -1.0)))
+    given = {"step": None if step is None else Constant(step), "until": 3000, "runtime": siag.Simulated(seed=1)}
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        run = siag.train(gradient, streams, np.zeros(4), progress=False, **given)
+    assert len(run.warnings) == len(caught) == wanted
+    assert all("above the" in text for text in run.warnings)
+
+
+def test_a_run_that_stays_where_it_began_is_not_called_worse():
+    """Where w is w_0 the same samples have the same loss, however rarely one is very large."""
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        server, first = server_of(n=2), FirstLoss(2)
+        health = Health(server, first)
+        for k in range(400):
+            for row, loss in enumerate(np.exp(1.5 * rng.normal(size=2))):
+                report(server, row, [0.1, 0.0], loss=loss)
+                if k < 20 or k % 20 == 0:
+                    first.add(row, loss, loss)
+            if k % 10 == 0:
+                health.look(0.0, regular=False)
+        assert kinds(health) == []
 
 
 def test_a_loss_that_has_grown_tenfold_is_told_though_it_differs_much_from_sample_to_sample():
@@ -365,7 +418,7 @@ def test_a_loss_that_falls_without_end_is_no_excuse_for_going_away():
 def test_zeros_of_steps_that_are_too_large_are_not_taken_for_wrong_labels():
     """As where a sigmoid is saturated: what is said is that the loss has risen."""
     server = server_of(n=2)
-    health = Health(server, FIRST)
+    health = Health(server, first_of(1.0, 1.2))
     for k in range(KNOWN):
         for row in range(2):
             report(server, row, [0.0, 0.0] if k % 3 == row else [1.0, -1.0], loss=1.0 if k < 1 else 50.0)

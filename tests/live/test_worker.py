@@ -17,7 +17,7 @@ from siag.live.protocol.worker import (
     Send,
     Worker,
 )
-from siag.live.task import FromProblem
+from siag.live.task import UNKNOWN, FromProblem
 from siag.methods import SIAG
 from siag.problems import LeastSquares
 
@@ -28,7 +28,7 @@ WELCOME = {"protocol": 1, "row": 0, "name": "a", "workers": 2, "d": D, "samples"
 class Counting:
     """A task that counts what it is asked."""
 
-    loss, passes = math.nan, 0
+    loss, first, passes = math.nan, UNKNOWN, 0
 
     def __init__(self):
         self.drawn, self.forgot, self.stopped, self.begun = 0, 0, False, []

@@ -148,7 +148,6 @@ class Assembly:
             durable=spec.durable,
             linger=spec.linger,
             forget=spec.forget,
-            first=spec.first,
             run_id=self.entropy(8).hex(),
             life="" if spec.durable else self.entropy(4).hex(),
         )

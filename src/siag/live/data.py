@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice
 from typing import Any
 
 import numpy as np
 
-from siag.foundations.errors import BadInput, Unsuitable
+from siag.foundations.errors import BadInput, SiagError, Unsuitable
 from siag.foundations.types import Floats
-from siag.live.first_loss import glimpse
 from siag.live.task import check_stream
 from siag.live.until import Until
 from siag.losses import Logistic, Loss, Softmax
-from siag.streams.finite import columns_of, is_finite, is_pair, is_table_with_labels
+from siag.streams.batched import stack
+from siag.streams.finite import columns_of, is_finite, is_pair, is_table_with_labels, some_of
 from siag.streams.labelled import Columns
 from siag.streams.repeated import data_within, never_ends
 
 FEW, MANY = 2, 10  # rows and columns, in multiples of d, of a table that seems to be transposed
 KNOWN = 20  # rows, at least, of which scales are judged
+ROWS, AT_ALL = 200, 4000  # rows of a worker that are looked at, and of all, at most: a few milliseconds
 UNEQUAL, OFF_CENTRE = 50.0, 20.0  # how many times as large a column may be as another, and its mean as its deviation
 SCALED = "standardise: subtract each column's mean, divide by its standard deviation"
 ALIKE = "give all frames the same columns in the same order"
@@ -119,10 +121,30 @@ def _unscaled(loss: object, streams: Sequence[Any]) -> list[str]:
 
 def _features(streams: Sequence[Any]) -> Floats | None:
     """Some rows of all workers, if they are here and of numbers, all finite and of the same columns."""
-    tables = [X for X, _ in glimpse(streams) or ()]
+    tables = [X for X, _ in _glimpse(streams) or ()]
     alike = len({X.shape[1:] for X in tables}) == 1 and all(X.ndim == 2 and X.dtype.kind in "biuf" for X in tables)
     X = np.concatenate(tables).astype(np.float64) if alike else None
     return X if X is not None and len(X) >= KNOWN and np.isfinite(X).all() else None
+
+
+def _glimpse(streams: Sequence[Any]) -> list[tuple[Any, Any]] | None:
+    """Some rows (X, y) of each worker: of arrays and DataFrames, or of the files of `labelled`; `None` if of any not.
+
+    Of arrays these are from all over; of files the first.
+    """
+    each = max(1, min(ROWS, AT_ALL // len(streams)))
+    found = []
+    for data in map(data_within, streams):
+        try:
+            if is_pair(data):
+                found.append(some_of(data, each))
+            elif isinstance(getattr(data, "parse", None), Columns) and not never_ends(data):
+                found.append(stack(list(islice(data, each))))
+            else:
+                return None
+        except (SiagError, OSError, TypeError, ValueError):  # its worker will say so
+            return None
+    return found
 
 
 def _parse(stream: Any) -> Any:

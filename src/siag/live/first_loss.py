@@ -1,65 +1,69 @@
-"""What a ready-made loss is at w_0, from a few samples of the data, where these are here."""
+"""The loss at w_0, as workers tell it of some of their samples: what the loss of later is compared with."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from itertools import islice
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from siag.foundations.errors import BadInput, SiagError
 from siag.foundations.types import Floats
-from siag.losses import Loss
-from siag.streams.batched import stack
-from siag.streams.finite import is_pair, some_of
-from siag.streams.labelled import Columns
-from siag.streams.repeated import data_within, never_ends
 
-ROWS, AT_ALL = 200, 4000  # samples of a worker that are looked at, and of all workers, at most: a few milliseconds
-FEWEST = 20  # of all workers together, from which something is concluded
+FEWEST = 20  # losses of all workers together, from which something is concluded
+ENTRIES = 5  # of a worker's line: how many, the sums of losses and of their squares, of differences and their squares
 
 
-class FirstLoss(NamedTuple):
-    """The loss at w_0."""
+class Start(NamedTuple):
+    """What is known of the loss at w_0; each worker counts the same."""
 
-    mean: Floats  # (n,) of each worker's samples
-    spread: Floats  # (n,) their variance
-    samples: int  # of a worker, the fewest
+    mean: float
+    spread: float  # its variance from sample to sample
+    inverse: float  # the mean of 1 / how many samples of a worker it is known of
+    risen: float  # by how much the loss of the same samples at the w of then was above it …
+    error: float  # … and the standard error of that
 
 
-def glimpse(streams: Sequence[Any]) -> list[tuple[Any, Any]] | None:
-    """Some rows (X, y) of each worker: of arrays and DataFrames, or of the files of `labelled`; `None` if of any not.
+def enter(line: Floats, first: float, loss: float) -> None:
+    """Count a sample with its loss at w_0 and at the w that its worker has read."""
+    more = loss - first
+    line += 1.0, first, first * first, more, more * more
 
-    Of arrays these are from all over; of files the first.
+
+class FirstLoss:
+    """The losses at w_0 of some of each worker's samples.
+
+    A worker computes it of its first samples, and then of ever fewer. Only so is it known how good w_0 was where steps
+    spoil w at once: each worker's first report is of one sample, and all others are of another w.
+
+    Args:
+        n: how many workers there are.
+
+    Attributes:
+        told: (n, 5) what was counted of each.
+
+    Example:
+        >>> first = FirstLoss(2)
+        >>> for row in [0, 1] * 10:
+        ...     first.add(row, first=1.0, loss=3.0 + row)
+        >>> first.of([0, 1])
+        Start(mean=1.0, spread=0.0, inverse=0.1, risen=2.5, error=0.0)
     """
-    each = max(1, min(ROWS, AT_ALL // len(streams)))
-    found = []
-    for data in map(data_within, streams):
-        try:
-            if is_pair(data):
-                found.append(some_of(data, each))
-            elif isinstance(getattr(data, "parse", None), Columns) and not never_ends(data):
-                found.append(stack(list(islice(data, each))))
-            else:
-                return None
-        except (SiagError, OSError, TypeError, ValueError):  # its worker will say so
+
+    def __init__(self, n: int) -> None:
+        self.told: Floats = np.zeros((n, ENTRIES))
+
+    def add(self, row: int, first: float, loss: float) -> None:
+        """A worker tells the loss of a sample at w_0, and the one that it has reported."""
+        enter(self.told[row], first, loss)
+
+    def of(self, rows: Sequence[int]) -> Start | None:
+        """What is known of these workers; `None` if that is too little."""
+        lines = self.told[rows]
+        counts = lines[:, 0]
+        if not len(rows) or counts.sum() < FEWEST or counts.min() < 1.0:
             return None
-    return found
-
-
-def first_loss(loss: object, streams: Sequence[Any], w0: Floats) -> FirstLoss | None:
-    """The loss at w_0; `None` where that cannot be known, or where the first rows of files may be unlike the others."""
-    seen = glimpse(streams) if isinstance(loss, Loss) else None
-    if not isinstance(loss, Loss) or seen is None:
-        return None
-    try:
-        losses = [loss.each(w0, rows) for rows in seen]
-    except (BadInput, TypeError, ValueError):  # its worker will say so
-        return None
-    mean, spread = np.array([each.mean() for each in losses]), np.array([each.var() for each in losses])
-    arrays = all(is_pair(data_within(stream)) for stream in streams)
-    if sum(map(len, losses)) < FEWEST or not math.isfinite(spread.sum()) or not (arrays or spread.max() == 0.0):
-        return None
-    return FirstLoss(mean, spread, min(map(len, losses)))
+        mean, square, risen, risen2 = (lines[:, 1:] / counts[:, None]).T
+        spread, varied = (np.maximum(high - low**2, 0.0) for high, low in ((square, mean), (risen2, risen)))
+        error = math.sqrt(float((varied / counts).mean()) / len(rows))
+        return Start(float(mean.mean()), float(spread.mean()), float((1.0 / counts).mean()), float(risen.mean()), error)

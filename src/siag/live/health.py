@@ -70,14 +70,14 @@ class Health:
 
     Args:
         server: the server.
-        first: the loss at w_0, where it is known before a report comes.
+        first: the loss at w_0, as far as workers tell it.
 
     Attributes:
         warned: all that was said and is not over, in order.
     """
 
     def __init__(self, server: ParameterServer, first: FirstLoss | None = None) -> None:
-        self._server, self._first = server, first
+        self._server, self._first = server, first or FirstLoss(server.n)
         self._apart = -(-server.d // PARAMETERS)  # of many parameters every so manieth is looked at
         self._start = self._w()
         self._before, self._looked = self._start, server.version
@@ -307,18 +307,18 @@ class Health:
         """The same where the loss at w_0 is known: above it by more than samples differ there.
 
         How much they differ now is no measure, since losses that grow differ ever more; but a few samples that are
-        unlike all others, none of which was seen at w_0, must not be taken for all.
+        unlike all others, none of which was seen at w_0, must not be taken for all. So samples whose loss was computed
+        at w_0, too, must say the same.
         """
         told = [member for member in members if member.losses >= KNOWN]
-        if self._first is None or not told or 2 * len(told) < len(members):
+        start = self._first.of([member.row for member in told])
+        if start is None or 2 * len(told) < len(members) or start.risen <= LIKELY * start.error:
             return
-        rows = [member.row for member in told]
-        began, spread = float(self._first.mean[rows].mean()), float(self._first.spread[rows].mean())
         now = float(np.mean([member.loss for member in told]))
-        counted = 1.0 / self._first.samples + float(np.mean([1.0 / min(each.losses, WINDOW / 2.0) for each in told]))
-        chance = math.sqrt(spread * counted / len(told))
-        if now - began > max(SIGNIFICANT * chance, LIKELY * _chance(told), LARGE * abs(began)):
-            yield _above(now, began)
+        counted = start.inverse + float(np.mean([1.0 / min(each.losses, WINDOW / 2.0) for each in told]))
+        chance = math.sqrt(start.spread * counted / len(told))
+        if now - start.mean > max(SIGNIFICANT * chance, LIKELY * _chance(told), LARGE * abs(start.mean)):
+            yield _above(now, start.mean)
 
     def _silent(self, members: list[Member], now: float, last: bool) -> Iterator[Warned]:
         """Somebody who has never reported, while others have often; one that is at work may be just slow.
@@ -346,11 +346,14 @@ class Health:
             yield Warned(Kind.SILENT, OTHERS, f"{len(missed) - NAMED} other workers have not reported either")
 
 
-def _risen(members: list[Member], first: FirstLoss | None) -> float:
+def _risen(members: list[Member], first: FirstLoss) -> float:
     """By how much the loss is above that at w_0, or of the very first samples, on average; NaN if not known."""
     told = [member for member in members if member.losses >= KNOWN]
-    began = [each.start_loss if first is None else float(first.mean[each.row]) for each in told]
-    return float(np.mean([each.loss for each in told]) - np.mean(began)) if told else math.nan
+    if not told:
+        return math.nan
+    known = first.of([member.row for member in told])
+    began = np.mean([each.start_loss for each in told]) if known is None else known.mean
+    return float(np.mean([each.loss for each in told]) - began)
 
 
 def _loss(members: list[Member]) -> float:
@@ -365,7 +368,7 @@ def _start_loss(members: list[Member]) -> float:
     return float(np.mean(told)) if told else math.nan
 
 
-def _better(members: list[Member], first: FirstLoss | None) -> bool:
+def _better(members: list[Member], first: FirstLoss) -> bool:
     """Whether the loss falls, and not without end."""
     return _risen(members, first) < 0.0 and _loss(members) > -ENDLESS * _start_loss(members)
 

@@ -51,7 +51,6 @@ class Session:
         durable: whether a report is on disk before it is answered.
         linger: seconds to wait for workers when none is there; `None`: for ever.
         forget: seconds after which a worker that is away counts as having left for good; `None`: never.
-        first: the loss at w_0, if it is known.
         run_id: by which a new run knows its trace.
         life: another one whenever versions may have gone back, so that a version means one w only; a durable session's
             is that of its run.
@@ -67,7 +66,6 @@ class Session:
         durable: bool = False,
         linger: float | None = None,
         forget: float | None = None,
-        first: FirstLoss | None = None,
         run_id: str = "",
         life: str = "",
     ) -> None:
@@ -86,7 +84,7 @@ class Session:
         self.event, self.alarm = self._announcer.event, self._announcer.alarm  # a remark, a problem
         self._saves = Checkpoints(server, store, durable, self._announcer)
         self.departures = Departures(server.members, linger, forget)
-        self._first = first
+        self.first = FirstLoss(server.n)  # the loss at w_0, as far as workers tell it
         self.health: Health | None = None  # what seems to be wrong with the training, once it has begun
         self.has_left: list[str] = []  # who, in words
         self._failed: set[int] = set()  # rows of workers that failed since the last look
@@ -223,7 +221,7 @@ class Session:
         self.next_tick = now + self._interval
         self._shown = now
         self._saves.begin(now)
-        self.health, self._examined = Health(server, self._first), now
+        self.health, self._examined = Health(server, self.first), now
         self.before = server.reports
         if not self.curve.begun:
             self._note(now)

@@ -16,7 +16,6 @@ from siag.foundations import check
 from siag.foundations.errors import BadInput, Missing
 from siag.foundations.types import Floats
 from siag.live.data import check_epochs, check_streams, doubts_about, known_of_files
-from siag.live.first_loss import FirstLoss, first_loss
 from siag.live.monitor.watch import Watcher
 from siag.live.task import Gradient, Source, Task, check_method
 from siag.live.until import Until, until_of
@@ -86,7 +85,6 @@ class Spec:
         None  # `about` and `identity`, without the data they are of
     )
     doubts: tuple[str, ...] = ()  # what seems to be wrong with the data, seen before it begins
-    first: FirstLoss | None = None  # the loss at w_0, as far as it is known from the data
 
     @property
     def n(self) -> int:
@@ -208,12 +206,11 @@ class Spec:
             evaluate=check_evaluate(self.evaluate),
             until=until_of(self.until, serving or self.streams is not None),
             doubts=tuple(dict.fromkeys((*self.doubts, *doubts))),
-            first=self.first if self.streams is None else first_loss(self.gradient, self.streams, w0),
         )
 
     def starting_from(self, w: Floats) -> Spec:
         """The same from another w."""
-        spec = replace(self, w0=w, first=None)
+        spec = replace(self, w0=w)
         return (
             spec
             if self.described is None
@@ -307,7 +304,7 @@ LOCAL, SERVED = ("gradient", "streams", "pauses", "preload"), ("linger",)  # fie
 
 def fields_of(serving: bool) -> tuple[str, ...]:
     """The fields that the user of `serve`, or of `train`, may give."""
-    others = {*(LOCAL if serving else SERVED), "described", "doubts", "first"}
+    others = {*(LOCAL if serving else SERVED), "described", "doubts"}
     return tuple(each.name for each in fields(Spec) if each.name not in others)
 
 

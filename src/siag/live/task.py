@@ -7,6 +7,7 @@ import os
 import pickle
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -31,6 +32,7 @@ Gradient = Callable[[Floats, Any], Any]
 
 
 UNKNOWN = math.nan  # a loss that was not told
+RARER = 5  # one in so many of all samples before it is the next of which the loss at w_0 is told, too
 FLOAT = np.dtype(np.float64)
 FILES = "siag.streams.labelled(paths, label) reads rows of features and labels, siag.streams.Follow(path) lines"
 EMPTY = "its stream ended without a sample; give it some, or leave this worker out"
@@ -55,6 +57,7 @@ class Task:
         self._drawn = 0
         self.version = 0  # of the w that was read last
         self.loss = UNKNOWN  # of the sample of the last message, at the w that was read
+        self.first = UNKNOWN  # the same at w_0, told of some samples
         self.passes = 0  # how often it has been through its data, if these are finite and read again
 
     @property
@@ -165,7 +168,7 @@ class FromStream(Task):
         made = self._stream() if callable(self._stream) else self._stream
         check_stream("stream", made)
         made = read_again(made, row, self._seed)
-        self._data, self._began_at = repeated_within(made), samples
+        self._data, self._began_at, self._next = repeated_within(made), samples, samples + 1
         made = resumed(made, samples) if self._go_on else made
         self._stop = Stop()
         try:
@@ -173,6 +176,8 @@ class FromStream(Task):
         except TypeError:
             raise BadInput("stream", made, "something to iterate over") from None
         self._item: Any = None
+        self._start = self._w0.view()
+        self._start.setflags(write=False)
         self._odd = Tally()
         function = getattr(self._gradient, "value_and_gradient", self._gradient)  # siag.losses have both
         self._oracle = Given(function, self._pull, lambda: self._item, [])
@@ -202,20 +207,28 @@ class FromStream(Task):
             if type(found) is np.ndarray and found.dtype == FLOAT and found.shape == out.shape:
                 out[:], self.loss = found, UNKNOWN
             else:
-                loss = write_checked(found, out)
-                self.loss = UNKNOWN if loss is None else self._noted(loss)
+                self._tell(write_checked(found, out))
             return True
         told(self._memory, self.version)
         send = compute(self._memory, oracle, self._rng, self._row, w, out)
-        self.loss = self._noted(oracle.losses[0]) if oracle.losses else UNKNOWN  # of local steps, that at the w read
+        loss = oracle.losses[0] if oracle.losses else None  # of local steps, that at the w read
         oracle.losses.clear()
+        self._tell(loss)
         return send
 
-    def _noted(self, loss: float) -> float:
-        """A loss that was told; if it is none, that is said now and then."""
-        if not math.isfinite(loss) and self._odd.add():
-            self._odd.say(f"the loss of a sample is {loss}; it is left out of the mean loss, its gradient is not")
-        return loss
+    def _tell(self, loss: float | None) -> None:
+        """Note a loss, and that at w_0 of the first samples and then of ever fewer; say it if it is no number."""
+        self.loss, self.first = UNKNOWN if loss is None else loss, UNKNOWN
+        if loss is None:
+            return
+        if not math.isfinite(loss):
+            if self._odd.add():
+                self._odd.say(f"the loss of a sample is {loss}; it is left out of the mean loss, its gradient is not")
+        elif self._drawn >= self._next:
+            self._next = self._drawn + 1 + (self._drawn - self._began_at) // RARER
+            with suppress(Exception):  # whatever a user's code raises: the gradient that was asked for is there
+                told = write_checked(self._oracle.gradient(self._start, self._item), np.empty_like(self._w0))
+                self.first = UNKNOWN if told is None or not math.isfinite(told) else told
 
 
 @compiled

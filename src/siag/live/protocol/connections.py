@@ -145,6 +145,8 @@ class Connections(Reception):
         self.server.members[row].heard = now  # a sign of life that is no report
         if 0 < head.sample < wire.SAMPLES:
             self.session.passes[row] = head.sample
+        if abs(head.loss) < math.inf:
+            connection.first = head.loss
         return ()
 
     def handle_garbage(self, connection: Connection, reason: str, now: float) -> Actions:
@@ -266,6 +268,9 @@ class Connections(Reception):
         except Exception as error:  # not the worker's fault: the message was accepted
             self.failure = error
             return ()
+        if connection.first is not None:
+            self.session.first.add(row, connection.first, head.loss)
+            connection.first = None
         return self._reply(connection, b"", False, now)
 
     def _leave(self, connection: Connection, row: int, content: dict[str, Any], now: float) -> Actions:

@@ -58,6 +58,7 @@ class Connection:
         reader: makes frames of what comes.
         row: whose it is; `None` before a hello that was accepted.
         owed: whether an answer is owed to it that waits for the disk.
+        first: the loss at w_0 of the sample of its next report, if it has told that.
         closing: whether nothing more is to be read from it, or sent to it.
         paused: whether nothing is to be read from it until it has read what it was sent.
         large: whether a large frame is on its way.
@@ -72,6 +73,7 @@ class Connection:
         self.place, self.peer, self.due = place, peer, due
         self.reader = FrameReader(BEFORE)
         self.row: int | None = None
+        self.first: float | None = None
         self.owed = self.closing = self.paused = self.trusted = self.large = False
         self.read_by = math.inf
 

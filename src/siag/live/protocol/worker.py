@@ -23,7 +23,7 @@ from siag.foundations.version import __version__
 from siag.live.protocol import wire
 from siag.live.protocol.frame_reader import FrameReader
 from siag.live.protocol.welcome import Dismissed, parse_welcome
-from siag.live.task import FromProblem, Task
+from siag.live.task import UNKNOWN, FromProblem, Task
 
 FIRST_WAIT, LONGEST_WAIT = 0.1, 5.0  # seconds before the next try to connect
 HEARTBEAT = 2.0  # seconds between two signs of life while a gradient takes long
@@ -192,10 +192,10 @@ class Worker:
             said = Send(wire.head(wire.REPORT, self.message.nbytes, self._stamp, number, task.loss), self.message)
         else:
             said = Send(wire.head(wire.SKIP, 0, self._stamp, number))
-        if task.passes == self._passes:
+        if task.passes == self._passes and task.first is UNKNOWN:
             return (said,)
         self._passes = task.passes
-        return Send(wire.head(wire.ALIVE, sample=self._passes)), said
+        return Send(wire.head(wire.ALIVE, sample=self._passes, loss=task.first)), said
 
     def put_off(self) -> None:
         """The user's code is not called: the worker goes away instead, and reads w anew when it is back."""

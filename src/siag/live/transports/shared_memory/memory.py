@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from siag.foundations.types import Floats, Integers
+from siag.live.first_loss import ENTRIES
 
 ROW = (1 << 16) - 1  # the bits of a ring that are the worker's row
 GO, REFUSED, STOP = b"g", b"r", b"s"  # what a worker that rings is answered
@@ -34,6 +35,7 @@ class Memory:
         w: (n, shown) what each is sent.
         notes: (n, 3) the version of that w, the number of the worker's last sample, and its passes over finite data.
         figures: (n, 2) the squared norm of the gradient, and the loss of its sample, NaN where that is not told.
+        first: (n, 5) the losses at w_0, as `siag.live.first_loss` counts them.
     """
 
     def __init__(self, n: int, raw: Sequence[Any]) -> None:
@@ -43,11 +45,12 @@ class Memory:
         self.notes: Integers = np.frombuffer(raw[2], np.int64).reshape(n, -1)
         self._words = np.frombuffer(raw[3], f"S{TEXT}").reshape(n, -1)
         self.figures: Floats = np.frombuffer(raw[4]).reshape(n, -1)
+        self.first: Floats = np.frombuffer(raw[5]).reshape(n, -1)
 
     @classmethod
     def shared(cls, context: Any, n: int, message: int, shown: int) -> Memory:
         """New memory of a context of multiprocessing; each worker sends `message` numbers, and is sent `shown`."""
-        sizes = 8 * message, 8 * shown, 8 * 3, 2 * TEXT, 8 * 2
+        sizes = 8 * message, 8 * shown, 8 * 3, 2 * TEXT, 8 * 2, 8 * ENTRIES
         return cls(n, [context.RawArray(ctypes.c_char, n * size) for size in sizes])
 
     def __reduce__(self) -> tuple[Any, ...]:

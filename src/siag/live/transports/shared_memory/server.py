@@ -118,7 +118,7 @@ class Embedded:
         server = session.server
         self._memory = Memory.shared(self._context, server.n, server.message_size, server.shown.size)
         self._memory.notes[:, PASSES] = session.passes
-        session.passes = self._memory.notes[:, PASSES]
+        session.passes, session.first.told = self._memory.notes[:, PASSES], self._memory.first
         self._bell, self._ring = self._context.Pipe(duplex=False)
         rung = np.frombuffer(bytes(4), np.int32)  # cannot be written to, as what is read from a pipe
         arguments: Any = server.shown, server.version, self._memory.w, self._memory.notes, rung

@@ -14,7 +14,8 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from siag.foundations.last_words import last_words
-from siag.live.task import StreamEnded, Task
+from siag.live.first_loss import enter
+from siag.live.task import UNKNOWN, StreamEnded, Task
 from siag.live.transports.shared_memory.memory import GO, PASSES, REFUSED, SAMPLE, STAMP, Memory, Ring
 from siag.live.transports.waiting import Waiter
 from siag.server.guard import square_norm
@@ -24,7 +25,10 @@ UNREAD = 0.5  # seconds a worker's words may wait for the server, before others 
 
 
 def _live_with(parent: Any) -> None:
-    """End this process when the one that has started it is gone, whatever this process is doing."""
+    """End this process when the one that has started it is gone, whatever this process is doing, and not before."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's affair
+    if isinstance(sys.stdout, TextIOWrapper):  # SIGTERM ends this process, and what waits to be printed is lost
+        sys.stdout.reconfigure(line_buffering=True)
 
     def watch() -> None:
         parent.join()
@@ -35,9 +39,6 @@ def _live_with(parent: Any) -> None:
 
 def work(memory: Memory, row: int, sizes: tuple[int, int], task: Task, bell: Connection, answers: Connection) -> None:
     """The life of a worker process; `sizes` are d, and how many numbers of a message are a gradient."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's affair
-    if isinstance(sys.stdout, TextIOWrapper):  # SIGTERM ends this process, and what waits to be printed is lost
-        sys.stdout.reconfigure(line_buffering=True)
     _live_with(parent_process())
     ring, answer, (d, measured) = bell.fileno(), answers.fileno(), sizes
     w, out, notes, figures = memory.w[row], memory.sent[row], memory.notes[row], memory.figures[row]
@@ -73,6 +74,8 @@ def work(memory: Memory, row: int, sizes: tuple[int, int], task: Task, bell: Con
             figures[0] = square(out, measured)  # here, where it costs the server nothing
             if task.loss is not loss:
                 figures[1] = loss = task.loss
+            if task.first is not UNKNOWN:
+                enter(memory.first[row], task.first, task.loss)
             if task.passes != passes:
                 notes[PASSES] = passes = task.passes
             write(ring, report if send else skip)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Mapping
 from typing import Any
@@ -11,9 +12,11 @@ import numpy as np
 from siag.activity import Trace
 from siag.experiments.config import BASES, written
 from siag.foundations import check
+from siag.foundations.encodings import FLOAT64, encoding_of
 from siag.foundations.errors import BadFile, BadInput, Missing, SiagError, shorten
 from siag.foundations.types import Floats
 from siag.methods import Method
+from siag.methods.rounded import Rounded
 from siag.problems import Problem
 from siag.simulation import Run, simulate
 from siag.steps import Step
@@ -32,8 +35,8 @@ def replay(
 ) -> Run:
     """Run a live run again from its trace: the same reports, from the same versions, in the same order.
 
-    For a problem whose samples are seeded the iterates are the same, bit for bit. What is not given is made from its
-    description in the trace.
+    For a problem whose samples are seeded the iterates are the same, bit for bit, also if messages were of float32:
+    what workers read and sent is rounded as it was. What is not given is made from its description in the trace.
 
     Args:
         trace: the file.
@@ -55,9 +58,10 @@ def replay(
     workers = tape.about.get("workers", parts["problem"].n)
     if workers != parts["problem"].n:
         raise BadInput("problem", parts["problem"], f"one of {workers} workers, as the trace")
-    return simulate(
+    messages, method = _messages(tape.about, trace), parts["method"]
+    run = simulate(
         parts["problem"],
-        parts["method"],
+        method if messages == FLOAT64.name else Rounded(method),
         tape,
         parts["step"],
         iterations=tape.length,
@@ -66,6 +70,17 @@ def replay(
         w0=_start(tape.about, trace, parts["problem"].d) if w0 is None else w0,
         compiled=compiled,
     )
+    if messages == FLOAT64.name:
+        return run
+    return dataclasses.replace(run, about={**run.about, "method": repr(method), "messages": messages})
+
+
+def _messages(about: Mapping[str, Any], trace: str | os.PathLike[str]) -> str:
+    """In which numbers workers read and sent."""
+    try:
+        return encoding_of(about.get("messages", FLOAT64.name)).name
+    except BadInput as error:
+        raise BadFile(f"{os.fspath(trace)}: {error}") from None
 
 
 def _seed(about: Mapping[str, Any], trace: str | os.PathLike[str]) -> int:

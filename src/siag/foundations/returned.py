@@ -13,7 +13,7 @@ from siag.foundations.types import Floats
 
 def write_checked(found: Any, out: Floats) -> float | None:
     """Write the gradient that a user's function has returned to `out`, if it is one; the loss, if that came with it."""
-    if type(found) is np.ndarray and found.dtype == np.float64 and found.shape == out.shape:
+    if type(found) is np.ndarray and found.dtype == out.dtype and found.shape == out.shape:
         out[:] = found
         return None
     if isinstance(found, tuple) and len(found) == 2 and math.prod(np.shape(found[1])) == out.size:
@@ -23,7 +23,8 @@ def write_checked(found: Any, out: Floats) -> float | None:
         array = np.asarray(found)
         if found is None or array.dtype.kind not in "fiubO":  # O: numbers of a user's own kind
             raise TypeError
-        out[:] = array.reshape(out.shape)
+        with np.errstate(over="ignore"):  # what is too large for short numbers is infinite, and refused
+            out[:] = array.reshape(out.shape)
     except (TypeError, ValueError):
         kind = "" if found is None else f" ({type(found).__name__})"
         raise SiagError(f"gradient returned {shorten(found)}{kind}; it must return {out.size} real numbers") from None

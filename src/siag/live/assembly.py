@@ -126,7 +126,7 @@ class Assembly:
     def given(self) -> dict[str, Any]:
         """What any `ParameterServer` is given beside method, step, w0 and names."""
         spec = self.spec
-        return {"server": spec.server, "guard": spec.guard, "departed": spec.departed, "patience": spec.patience}
+        return {name: getattr(spec, name) for name in ("server", "guard", "departed", "patience", "messages")}
 
     # Put together
 

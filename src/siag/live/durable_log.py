@@ -70,7 +70,7 @@ def redo(server: ParameterServer, entry: bytes, now: float) -> float:
     kind, row, stamp, sample, loss, seconds = LAYOUT.unpack_from(entry)
     at = now + seconds - server.seconds(now)
     if kind == REPORTED:
-        numbers = np.frombuffer(entry, np.float64, offset=LAYOUT.size)
+        numbers = np.frombuffer(entry, server.encoding.dtype, offset=LAYOUT.size)
         server.push(row, stamp, numbers, sample, at, loss=loss)
     elif kind == SKIPPED:
         server.skip(row, stamp, sample, at)

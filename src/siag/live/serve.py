@@ -14,6 +14,7 @@ from typing import Annotated, Any
 
 from siag.activity import EveryArrivals, Tick
 from siag.foundations import check
+from siag.foundations.encodings import Encoding, encoding_of
 from siag.foundations.errors import BadInput, Missing, SiagError
 from siag.foundations.signals import meaning
 from siag.foundations.types import Floats
@@ -95,6 +96,7 @@ def serve(  # noqa: D417  # what is as in `train` is described there
     server: EveryArrivals | Tick = Spec.server,
     guard: Guard | None = None,
     departed: Departed = Spec.departed,
+    messages: str | None = None,
     loss: Callable[[Floats], float] | None = None,
     evaluate: Mapping[str, Callable[[Floats], Any]] | None = None,
     record: int = Spec.record,
@@ -139,7 +141,8 @@ NETWORK = tuple(each.name for each in fields(Network))
 def serve_spec(spec: Spec, network: Network, ready: Callable[[str, int], None] | None = None) -> Run:
     """Serve what is described; see `serve`."""
     spec = spec.validate(serving=True)
-    _carried("w0", spec.w0.size)
+    encoding = encoding_of(spec.messages)
+    _carried("w0", spec.w0.size, encoding)
     context, tokens = network.secured(spec.names)
     limits, origin = network.limits or Limits.for_workers(spec.n), _origin(spec.problem, spec.seed)
     with ExitStack() as stack:
@@ -150,7 +153,7 @@ def serve_spec(spec: Spec, network: Network, ready: Callable[[str, int], None] |
         assembly = Assembly(spec)
 
         def carry(session: Session) -> None:
-            _carried("method", max(session.server.message_size, session.server.shown.size))
+            _carried("method", max(session.server.message_size, session.server.shown.size), encoding)
             with _on_hangup(lambda: session.soon(lambda: _readmit(session, tokens))):
                 connections = Connections(session, tokens, limits, origin=origin, now=time.monotonic())
                 serve_eagerly(connections, listeners, context=context, ready=ready)
@@ -182,10 +185,10 @@ def _origin(problem: Problem | None, seed: int) -> dict[str, Any]:
     return {"problem": words, "seed": seed} if prints_alike(problem) and len(words) <= WORDS else {"seed": seed}
 
 
-def _carried(what: str, numbers: int) -> None:
+def _carried(what: str, numbers: int, encoding: Encoding) -> None:
     """Refuse what no frame can carry."""
-    if 8 * numbers > LARGEST:
-        raise BadInput(what, numbers, f"at most {LARGEST // 8} numbers, what a frame can carry")
+    if encoding.size(numbers) > LARGEST:
+        raise BadInput(what, numbers, f"at most {LARGEST // encoding.size(1)} numbers, what a frame can carry")
 
 
 def work(

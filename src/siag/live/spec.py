@@ -13,7 +13,8 @@ import numpy as np
 
 from siag.activity import EveryArrivals, Tick
 from siag.foundations import check
-from siag.foundations.errors import BadInput, Missing
+from siag.foundations.encodings import FLOAT64, encoding_of
+from siag.foundations.errors import BadInput, Missing, Unsuitable
 from siag.foundations.types import Floats
 from siag.live.data import check_epochs, check_streams, doubts_about, known_of_files
 from siag.live.monitor.watch import Watcher
@@ -63,6 +64,9 @@ class Spec:
     server: EveryArrivals | Tick = STEP_AT_ONCE
     guard: Guard | None = None
     departed: Annotated[Departed, "Rows of workers that left: keep, drop, or a half-life.  [default: drop]"] = DROP
+    messages: Annotated[str, "In which numbers gradients and w travel: float64, or float32.  [default: float64]"] = (
+        LEFT_OUT
+    )
     # What is kept
     loss: Annotated[Callable[[Floats], float] | None, f"{READY_MADE} or module:function, to show and record."] = None
     evaluate: Annotated[Mapping[str, Callable[[Floats], Any]] | None, "A metric, NAME=module:function; repeat it."] = (
@@ -161,7 +165,8 @@ class Spec:
             subject = f"{getattr(self.gradient, '__name__', ready)} on streams"
         else:  # nobody here knows them
             subject, seed = "streams of the workers", None
-        return {"method": repr(self.method), "step": repr(self.step), "problem": subject, "seed": seed}
+        short = {} if self.messages == FLOAT64.name else {"messages": self.messages}
+        return {"method": repr(self.method), "step": repr(self.step), "problem": subject, "seed": seed} | short
 
     def validate(self, serving: bool = False) -> Spec:
         """Check everything that needs no file and no process; return the same with nothing left out.
@@ -170,11 +175,14 @@ class Spec:
             serving: whether the workers are elsewhere, and bring streams of their own.
         """
         method: Any = self.method
+        messages: Any = self.messages
         if method is None:
             return replace(self, method=Automatic() if self.step is None else SIAG()).validate(serving)
         step = step_of(method, self.step)
         if step is not self.step:
             return replace(self, step=step).validate(serving)
+        if messages is None:
+            return replace(self, messages=getattr(self.gradient, "messages", FLOAT64.name)).validate(serving)
         self._check_kinds()
         method.serve()  # before its step: another step would not help
         method.pair(self.step)
@@ -186,6 +194,7 @@ class Spec:
         w0 = self._start()
         names = self._names(serving)
         check_method(method, self.problem, w0, len(names))
+        check_messages(self.messages, method, int(w0.size))
         doubts = () if self.streams is None else doubts_about(self.gradient, self.streams, int(w0.size))
         linger = None if self.linger == np.inf and serving else self.linger
         for name, value, limit in (
@@ -325,6 +334,14 @@ def check_data(gradient: object, streams: object, problem: object, name: str, he
             raise BadInput("gradient", gradient, "a loss, not its class", f"make one: {gradient.__name__}(…)")
         if not callable(gradient):
             raise BadInput("gradient", gradient, "a function gradient(w, sample)")
+
+
+def check_messages(messages: str, method: Method, d: int) -> None:
+    """Refuse an unknown encoding, and one that would round the indices which a method sends."""
+    encoding = encoding_of(messages)
+    if method.counts_to(d) > encoding.exact:
+        what = f"{type(method).__name__} sends indices up to {method.counts_to(d)}, {messages} rounds them"
+        raise Unsuitable(f"{what} above {encoding.exact}; use messages={FLOAT64.name!r}")
 
 
 def check_path(name: str, place: object) -> None:

@@ -16,6 +16,7 @@ import numpy as np
 from siag.activity import Everyone
 from siag.foundations.callback import callback_of
 from siag.foundations.dispatch import compiled, interpreted
+from siag.foundations.encodings import put
 from siag.foundations.errors import BadInput, SiagError, Unsuitable
 from siag.foundations.returned import write_checked
 from siag.foundations.rng import SAMPLES, blank, key, rewind
@@ -42,6 +43,19 @@ class StreamEnded(Exception):
     """The stream has no more samples; the worker leaves in order."""
 
 
+class Doubles:
+    """A w and a message in doubles, for code that computes in them where shorter numbers travel."""
+
+    def __init__(self, shown: int, message: int) -> None:
+        self._w, self.out = np.empty(shown), np.empty(message)
+        self.w = self._w.view()
+        self.w.setflags(write=False)  # as the w of workers is
+
+    def read(self, w: Floats) -> None:
+        """Take in what was read."""
+        self._w[:] = w
+
+
 class Task:
     """What a worker does; it is sent to the worker's process before it begins.
 
@@ -58,6 +72,7 @@ class Task:
         self.version = 0  # of the w that was read last
         self.loss = UNKNOWN  # of the sample of the last message, at the w that was read
         self.first = UNKNOWN  # the same at w_0, told of some samples
+        self._doubles: Doubles | None = None  # where messages are of short numbers
         self.passes = 0  # how often it has been through its data, if these are finite and read again
 
     @property
@@ -73,8 +88,19 @@ class Task:
         self._rng = blank()
 
     def compute(self, w: Floats, out: Floats) -> bool:
-        """Draw the next sample, write the message for this w to `out`, and return whether to send it."""
+        """Draw the next sample, write the message for this w to `out`, and return whether to send it.
+
+        Both are of the numbers in which messages travel. A user's gradient on a stream gets w in them; a method or a
+        problem computes in doubles, and what it has made is rounded once.
+        """
         raise NotImplementedError
+
+    def _in_doubles(self, w: Floats, out: Floats) -> Doubles:
+        """This w in doubles, and room for a message, in memory that is used again."""
+        if self._doubles is None:
+            self._doubles = Doubles(w.size, out.size)
+        self._doubles.read(w)
+        return self._doubles
 
     def forget(self) -> bool:
         """What was sent was refused, or may never have arrived: remember nothing of it; whether there was anything."""
@@ -181,6 +207,7 @@ class FromStream(Task):
         self._odd = Tally()
         function = getattr(self._gradient, "value_and_gradient", self._gradient)  # siag.losses have both
         self._oracle = Given(function, self._pull, lambda: self._item, [])
+        self._short = self._oracle._replace(gradient=lambda w, sample: function(w.astype(np.float32), sample))
 
     def _pull(self) -> Any:
         """The next sample."""
@@ -204,13 +231,18 @@ class FromStream(Task):
         oracle = self._oracle
         if self._plain:  # as fast as can be
             found = oracle.gradient(w, self._pull())
-            if type(found) is np.ndarray and found.dtype == FLOAT and found.shape == out.shape:
+            if type(found) is np.ndarray and found.dtype == out.dtype and found.shape == out.shape:
                 out[:], self.loss = found, UNKNOWN
             else:
                 self._tell(write_checked(found, out))
             return True
         told(self._memory, self.version)
-        send = compute(self._memory, oracle, self._rng, self._row, w, out)
+        if out.dtype == FLOAT:
+            send = compute(self._memory, oracle, self._rng, self._row, w, out)
+        else:
+            doubles = self._in_doubles(w, out)
+            send = compute(self._memory, self._short, self._rng, self._row, doubles.w, doubles.out)
+            put(doubles.out, out)
         loss = oracle.losses[0] if oracle.losses else None  # of local steps, that at the w read
         oracle.losses.clear()
         self._tell(loss)
@@ -272,7 +304,12 @@ class FromProblem(Task):
             time.sleep(self._pause)
         self._drawn += 1
         which = self._row, self._drawn - 1, self.version
-        return self._draw(self._memory, self._oracle, self._rng, self._key, *which, w, out)
+        if out.dtype == FLOAT:
+            return self._draw(self._memory, self._oracle, self._rng, self._key, *which, w, out)
+        doubles = self._in_doubles(w, out)
+        send = self._draw(self._memory, self._oracle, self._rng, self._key, *which, doubles.w, doubles.out)
+        put(doubles.out, out)
+        return send
 
 
 @dataclass(frozen=True)

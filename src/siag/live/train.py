@@ -37,6 +37,7 @@ def train(
     server: EveryArrivals | Tick = Spec.server,
     guard: Guard | None = None,
     departed: Departed = Spec.departed,
+    messages: str | None = None,
     loss: Callable[[Floats], float] | None = None,
     evaluate: Mapping[str, Callable[[Floats], Any]] | None = None,
     record: int = Spec.record,
@@ -71,6 +72,9 @@ def train(
         server: when to step: `EveryArrivals(k)` or `Tick(seconds)`.
         guard: what reports must be like to be accepted.
         departed: what becomes of the row of a worker whose stream has ended.
+        messages: in which numbers gradients and w travel: `"float64"`, or `"float32"`, half the bytes, in which
+            `gradient` then gets w, too; the server keeps w in doubles. By default what `gradient.messages` says, if
+            there is such an attribute, else `"float64"`.
         loss: loss(w), shown and recorded as the run's error; for a problem ‖w − w*‖² by default.
         evaluate: metrics of your own by name, functions of w such as the accuracy on held-out data, each returning a
             number, or one for each worker; shown, and recorded as `run.metrics`.

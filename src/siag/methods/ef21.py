@@ -79,6 +79,10 @@ class EF21(Method):
         """The values."""
         return self.k
 
+    def counts_to(self, d: int) -> int:
+        """The last index."""
+        return d - 1
+
     def init(self, w0: Floats, n: int) -> Record:
         """A table in which all g_i are 0."""
         self.message(w0.size, n)

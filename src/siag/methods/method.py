@@ -58,6 +58,13 @@ class Method(ABC):
         """How many numbers at the beginning of a message are a gradient, whose length a guard looks at."""
         return min(d, self.message(d, n))
 
+    def counts_to(self, d: int) -> int:
+        """The largest whole number that a message or a model carries, as an index; 0: they carry none.
+
+        Messages of numbers that would round it are refused.
+        """
+        return 0
+
     @property
     def least(self) -> int:
         """The smallest d there can be, which is enough to have the machine code made; by default 1."""

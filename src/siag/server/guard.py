@@ -10,12 +10,13 @@ from typing import NamedTuple
 import numpy as np
 
 from siag.foundations import check
-from siag.foundations.dispatch import compiled
+from siag.foundations.dispatch import compiled, part
 from siag.foundations.errors import SiagError
 from siag.foundations.types import Floats
 from siag.server.ledger import BANNED, HERE, KNOWN_AFTER, LARGEST, LAST, REPORTS, SAMPLES, SEVERAL
 
 U1, U2, U3, U4, U5, U6, U7 = (np.uint64(k) for k in range(1, 8))
+F = np.float64  # squares of short numbers would be rounded to short ones
 MOST = check.LARGEST
 
 
@@ -68,9 +69,9 @@ class Refused(SiagError):
         self.reason, self.final, self.blame, self.why = reason, final, blame, why
 
     @classmethod
-    def malformed(cls, message: Floats, size: int) -> Refused:
+    def malformed(cls, message: Floats, size: int, kind: str) -> Refused:
         """A message of another length or type."""
-        expected = f"{size} of type float64 are expected"
+        expected = f"{size} of type {kind} are expected"
         return cls(f"{message.size} numbers of type {message.dtype}: {expected}", why=Verdict.MALFORMED)
 
     @classmethod
@@ -193,26 +194,62 @@ def refusal_for(
     return Refused(reason, blame=why != Verdict.TOO_OLD, why=why)
 
 
+Sums = tuple[float, float, float, float, float, float, float, float]
+NO_SUMS: Sums = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+BLOCK = 16  # times eight numbers, which stay in the fastest cache
+
+
+@part
+def add_squares(message: Floats, first: int, last: int, sums: Sums) -> Sums:
+    """Add the squares of eight times `first` to eight times `last`, to eight sums.
+
+    Eight at a time, and indices without sign, as in `siag.problems.least_squares.apart`.
+    """
+    s0, s1, s2, s3, s4, s5, s6, s7 = sums
+    for k in range(first, last):
+        j = np.uint64(8 * k)
+        x0, x1, x2, x3 = F(message[j]), F(message[j + U1]), F(message[j + U2]), F(message[j + U3])
+        x4, x5, x6, x7 = F(message[j + U4]), F(message[j + U5]), F(message[j + U6]), F(message[j + U7])
+        s0 += x0 * x0
+        s1 += x1 * x1
+        s2 += x2 * x2
+        s3 += x3 * x3
+        s4 += x4 * x4
+        s5 += x5 * x5
+        s6 += x6 * x6
+        s7 += x7 * x7
+    return s0, s1, s2, s3, s4, s5, s6, s7
+
+
+@part
+def add_rest(message: Floats, d: int, sums: Sums) -> float:
+    """The sum of all, with the last few numbers; NaN or infinite if a number after the first d is."""
+    s0, s1, s2, s3, s4, s5, s6, s7 = sums
+    for rest in range(d - d % 8, d):
+        s0 += F(message[rest]) * F(message[rest])
+    for beyond in range(d, message.size):
+        s0 += 0.0 * message[beyond]
+    return ((s0 + s1) + (s2 + s3)) + ((s4 + s5) + (s6 + s7))
+
+
 @compiled
 def square_norm(message: Floats, d: int) -> float:
     """The squared norm of the first d numbers, the gradient; NaN or infinite if any number of the message is.
 
-    Written by hand because NumPy's `dot` spreads long arrays over all cores, which the workers need. Eight sums at a
-    time, and indices without sign, as in `siag.problems.least_squares.apart`.
+    Written by hand because NumPy's `dot` spreads long arrays over all cores, which the workers need.
     """
-    s0 = s1 = s2 = s3 = s4 = s5 = s6 = s7 = 0.0
-    for k in range(d // 8):
-        j = np.uint64(8 * k)
-        s0 += message[j] * message[j]
-        s1 += message[j + U1] * message[j + U1]
-        s2 += message[j + U2] * message[j + U2]
-        s3 += message[j + U3] * message[j + U3]
-        s4 += message[j + U4] * message[j + U4]
-        s5 += message[j + U5] * message[j + U5]
-        s6 += message[j + U6] * message[j + U6]
-        s7 += message[j + U7] * message[j + U7]
-    for rest in range(d - d % 8, d):
-        s0 += message[rest] * message[rest]
-    for beyond in range(d, message.size):
-        s0 += 0.0 * message[beyond]
-    return ((s0 + s1) + (s2 + s3)) + ((s4 + s5) + (s6 + s7))
+    return add_rest(message, d, add_squares(message, 0, d // 8, NO_SUMS))
+
+
+@compiled
+def widen(message: Floats, wide: Floats, d: int) -> float:
+    """Copy a message of short numbers to doubles; their squared norm, to the bit `square_norm`'s, in the same pass."""
+    sums, last = NO_SUMS, d // 8
+    for first in range(0, last, BLOCK):
+        until = min(first + BLOCK, last)
+        for j in range(8 * first, 8 * until):
+            wide[j] = message[j]
+        sums = add_squares(wide, first, until, sums)
+    for j in range(8 * last, message.size):
+        wide[j] = message[j]
+    return add_rest(wide, d, sums)

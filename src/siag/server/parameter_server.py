@@ -16,6 +16,7 @@ import numpy as np
 
 from siag.activity import EveryArrivals, Tick
 from siag.foundations import check
+from siag.foundations.encodings import FLOAT64, encoding_of
 from siag.foundations.errors import BadInput, SiagError
 from siag.foundations.overflow import in_range, limit_of, steps_between_looks
 from siag.foundations.types import Floats, Integers, Record
@@ -26,15 +27,15 @@ from siag.server.ledger import CHANGED, REPORTS
 from siag.server.members import DROP, Departed, Roster
 from siag.server.method_state import GO, HOLD, SILENT, arrays_of, arrays_within, fade_away, move, shown_by
 from siag.server.recorder import Recorder
+from siag.server.short import Incoming, Outgoing
 from siag.server.status import Rate, Snapshot, State
 from siag.server.step_sizes import Sizes, hear, miss
 from siag.steps import Step
 
 STEP_AT_ONCE = EveryArrivals(1)
-FLOAT = np.dtype(np.float64)
 NOTHING: Floats = np.empty(0)  # the message of a worker that has nothing to send
 COUNTS = ("version", "waited", "reports", "arrived", "skips", "fades")
-BOUND = ("state", "trace", "shown", "_admit", "_admit_all")  # to one process's memory
+BOUND = ("state", "trace", "shown", "sent", "_admit", "_admit_all")  # to one process's memory
 
 
 class Diverged(SiagError):
@@ -65,6 +66,8 @@ class ParameterServer:
         departed: what becomes of the row of a worker that has left for good.
         trace: where to record who reported when.
         patience: seconds without a report after which a worker is shown as stalled; by default by its own habits.
+        messages: in which numbers reports come and w is sent: `"float64"`, or `"float32"`, half the bytes. All that is
+            kept is in doubles: a step that is small beside w would be lost in shorter numbers.
 
     Example:
         >>> from siag.methods import SIAG
@@ -88,7 +91,9 @@ class ParameterServer:
         departed: Departed = DROP,
         trace: Recorder | None = None,
         patience: float | None = None,
+        messages: str = FLOAT64.name,
     ) -> None:
+        self.encoding = encoding_of(messages)
         if not isinstance(server, EveryArrivals | Tick):
             raise BadInput("server", server, "EveryArrivals(k) or Tick(seconds)", "a live server waits for nobody")
         method.serve()
@@ -98,6 +103,8 @@ class ParameterServer:
         self.ledger, self.members, self.departed = self.roster.lines, self.roster.members, departed
         self.n, self.d = len(self.members), int(w0.size)
         self.message_size, self.gradient_size = method.message(self.d, self.n), method.measured(self.d, self.n)
+        self._kind, short = self.encoding.dtype, self.encoding is not FLOAT64
+        self._incoming = Incoming(self.n, self.message_size, self.encoding) if short else None
         self.version = self.reports = self.arrived = 0
         self.waited = 0  # versions at which the method waited for a quorum; its schedule of steps begins after them
         self.skips = 0  # reports that there was nothing to send
@@ -118,7 +125,8 @@ class ParameterServer:
     def _begin_with(self, state: Record, trace: Recorder | None) -> None:
         """Have the method's state, and what depends on where it is in memory."""
         self.state, self.trace = state, trace
-        self.shown: Floats = shown_by(self.method, state)  # what workers read
+        self.shown: Floats = shown_by(self.method, state)  # what workers read, in doubles
+        self.sent = Outgoing(self.shown, self.encoding)
         self._admit: Callable[..., int] = admit
         self._admit_all: Callable[..., int] = admit_all
 
@@ -160,6 +168,8 @@ class ParameterServer:
         """Have the machine code made, or found on disk, before anybody waits for it."""
         self._admit = warm_up(self.method, self.guard.bounds)
         self.sizes.warm_up()
+        if self._incoming is not None:
+            self._incoming.warm_up()
 
     def warm_up_many(self) -> None:
         """The same for `push_many`, unless that leaves every report to `push`."""
@@ -219,9 +229,12 @@ class ParameterServer:
         """
         if not 0 <= row < self.n:
             raise Refused.unknown(row, self.n)
-        if message.dtype != FLOAT or message.shape != (self.message_size,):
-            self._refuse(row, Refused.malformed(message, self.message_size), now)
+        if message.dtype != self._kind or message.shape != (self.message_size,):
+            self._refuse(row, Refused.malformed(message, self.message_size, self.encoding.name), now)
         d = self.gradient_size
+        if self._incoming is not None:
+            message, found = self._incoming.one(message, d)
+            square = found if square is None else square
         go = self.arrived + 1 >= self._k
         if self.sizes.rule is not None:  # it must hear of the report before it is asked for the size
             square = square_norm(message, d) if square is None else square
@@ -270,6 +283,11 @@ class ParameterServer:
         rows = rows[: min(most, steps * self._k - self.arrived)]
         if len(rows) == 0:
             return 0
+        if self._incoming is not None:
+            wide = self._incoming.several(rows, messages)
+            if wide is None:
+                return 0
+            messages = wide
         what: Any = rows, messages, notes, figures, self.version, now, self.arrived, self._k, sizes, first
         taken = self._admit_all(self.state, *self._book, *what)
         if taken:
@@ -341,6 +359,7 @@ class ParameterServer:
 
     def restore(self, meta: Mapping[str, Any], now: float) -> None:
         """Go on where another server was, after its arrays were put in place."""
+        self.sent = Outgoing(self.shown, self.encoding)
         for count in COUNTS:
             setattr(self, count, int(meta[count]))
         self.fading = {int(row): int(times) for row, times in meta["fading"] if self.departed.times > 0}

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from siag.foundations.encodings import FLOAT64, encoding_of
 from siag.foundations.errors import BadFile, BadInput
 from siag.foundations.files import write_atomically
 from siag.foundations.frames import as_frame
@@ -157,10 +158,11 @@ class Run:
 
     @property
     def bytes(self) -> Integers:
-        """(repeats, points) sent so far: what was read and what was reported, 8 bytes a number."""
+        """(repeats, points) sent so far: what was read and what was reported, 8 bytes a number, or 4 of float32."""
         d = self.w.shape[1]
         up, down = (int(self.about[key]) if key in self.about else d for key in ("upload", "download"))
-        return np.asarray(8 * (self.uploads * up + self.reads * down))
+        encoding = encoding_of(self.about.get("messages", FLOAT64.name))
+        return np.asarray(self.uploads * encoding.size(up) + self.reads * encoding.size(down))
 
     def plot(self, ax: Axes | None = None, x: str | None = None, **style: Any) -> Axes:
         """Draw the mean error against t, time, samples or bytes, with a band of 2 standard errors; return the axes.

@@ -71,7 +71,7 @@ class Connections(Reception):
         self.session, self.tokens = session, tokens
         self.server: ParameterServer = session.server
         self._origin, self._share = origin or {}, share
-        sent = 8 * self.server.message_size
+        sent = self.encoding.size(self.server.message_size)
         self.joined: wire.Expected = {
             wire.REPORT: (sent, sent),
             wire.SKIP: wire.NONE,
@@ -85,7 +85,7 @@ class Connections(Reception):
         self._lost = {member.row: now for member in self.server.members if member.state == State.AWAY}
         self._method = described(self.server.method)
         self._outbox: Outbox[Reply] = Outbox(session)
-        self._scratch = np.zeros(self.server.message_size)
+        self._scratch = np.zeros(self.server.message_size, self.encoding.dtype)
         self._small = sent + wire.HEADER.size <= wire.STAGE
         self._remarked = -math.inf
 
@@ -199,6 +199,7 @@ class Connections(Reception):
             "d": self.server.d,
             "message": self.server.message_size,
             "shown": self.server.shown.size,
+            "messages": self.encoding.name,
             "samples": ticket.samples,
             "life": self.session.life,
             "method": self._method,
@@ -242,10 +243,10 @@ class Connections(Reception):
 
     def _report(self, connection: Connection, row: int, head: wire.Head, payload: memoryview, now: float) -> Actions:
         if self._small:  # on the stage it may lie anywhere; compiled code wants it aligned
-            wire.copy(payload, self._scratch)
+            self.encoding.copy(payload, self._scratch)
             message = self._scratch
         else:
-            message = wire.numbers(payload)
+            message = self.encoding.read(payload)
         return self._take(connection, row, head, now, message)
 
     def _take(

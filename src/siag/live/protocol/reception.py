@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Self, TypeAlias
 
 from siag.foundations import check
+from siag.foundations.encodings import Encoding
 from siag.foundations.types import Floats
 from siag.live.protocol import wire
 from siag.live.protocol.frame_reader import FrameReader
@@ -110,7 +111,7 @@ class Reception(ABC):
         limits: on connections.
 
     Attributes:
-        server: what is served; workers read what it has `shown`.
+        server: what is served; workers are sent its `sent`, in its `encoding`.
         connections: those that are open, the oldest first.
         garbage: how many were closed for what they sent.
         pending: whether `flush` has something to do.
@@ -129,10 +130,15 @@ class Reception(ABC):
         self.failure: Exception | None = None
 
     @property
-    def shown(self) -> Floats:
-        """What workers read, to be sent by `SendModel`."""
-        shown: Floats = self.server.shown
-        return shown
+    def encoding(self) -> Encoding:
+        """In which numbers reports and models travel."""
+        encoding: Encoding = self.server.encoding
+        return encoding
+
+    def sent(self, version: int) -> Floats:
+        """What is to be sent by a `SendModel` of this version: what workers read, in the numbers that travel."""
+        numbers: Floats = self.server.sent.at(version)
+        return numbers
 
     @abstractmethod
     def handle_frame(
@@ -221,7 +227,8 @@ class Reception(ABC):
 
     def unread(self) -> int:
         """How many bytes a worker may be sent that it has not read."""
-        return max(UNREAD, 2 * (self.shown.nbytes + wire.HEADER.size))
+        size: int = self.server.sent.size
+        return max(UNREAD, 2 * (size + wire.HEADER.size))
 
     def slow(self, now: float) -> tuple[list[Connection], Actions]:
         """Those that have had their time and are to be cut off, and what to do about those that were too slow."""
@@ -248,7 +255,7 @@ class Reception(ABC):
 
 def model_frame(reception: Reception, action: SendModel) -> bytes:
     """All that a `SendModel` has to send, as bytes."""
-    numbers = reception.shown.astype("<f8", copy=False).tobytes()
+    numbers = reception.encoding.write(reception.sent(action.version)).tobytes()
     return action.before + wire.head(wire.MODEL, len(numbers), action.version) + numbers
 
 

@@ -7,9 +7,12 @@ from dataclasses import fields, is_dataclass
 from typing import Any
 
 from siag import methods
+from siag.foundations.encodings import ENCODINGS, FLOAT64, Encoding
 from siag.foundations.errors import BadInput, SiagError, shorten
 from siag.live.protocol import wire
 from siag.methods import Method
+
+SAME = "install the same version of siag at both ends"
 
 
 class Dismissed(SiagError):
@@ -48,13 +51,17 @@ def _is_method(value: object) -> bool:
     return isinstance(value, dict) and "kind" in value
 
 
-def parse_welcome(content: dict[str, Any]) -> tuple[tuple[int, int, int], tuple[int, int], int]:
-    """Row, workers and d, the lengths of what is sent and of what is read, and the number of samples, of a welcome."""
+def parse_welcome(content: dict[str, Any]) -> tuple[tuple[int, int, int], tuple[int, int], Encoding, int]:
+    """Of a welcome: row, workers and d; the lengths of what is sent and read; in which numbers; how many samples."""
     same = content.get("d")
     found = [content.get(name) for name in ("row", "workers", "d", "samples")]
     found += [content.get(name, same) for name in ("message", "shown")]
     row, workers, d, samples, message, shown = (value if type(value) is int else -1 for value in found)
-    most = wire.LARGEST // 8
-    if not (0 <= row < workers and 0 < d <= shown <= most and 0 < message <= most and samples >= 0):
+    name = content.get("messages", FLOAT64.name)
+    encoding = ENCODINGS.get(name) if isinstance(name, str) else None
+    if encoding is None:
+        raise wire.BadFrame(f"the server's messages are of {wire.words(str(name))}, unknown here; {SAME}")
+    longest = encoding.size(max(message, shown))
+    if not (0 <= row < workers and 0 < d <= shown and message > 0 and longest <= wire.LARGEST and samples >= 0):
         raise wire.BadFrame("the server's welcome is not one")
-    return (row, workers, d), (message, shown), samples
+    return (row, workers, d), (message, shown), encoding, samples

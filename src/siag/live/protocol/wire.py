@@ -3,10 +3,10 @@
 A frame is a header of 32 bytes, little-endian, and a payload: how long the payload is (4 bytes), what kind of frame it
 is (1), three bytes of zero, two whole numbers of 8 bytes, the stamp and the sample, zero where they mean nothing, and a
 floating-point number of 8 bytes, the loss of a REPORT's sample, NaN where it is not told.
-The payload of REPORT and MODEL is an array of 8-byte floating-point numbers; SKIP, which has the stamp and sample of a
-REPORT, and ALIVE, whose sample says how often the worker has been through its data, have none; that of the others is a
-JSON object. SHARED_REPORT and SHARED_MODEL are a REPORT and a
-MODEL whose array is in memory that both ends share: `siag.live.transports.tcp.memory`.
+The payload of REPORT and MODEL is an array of floating-point numbers, of 8 bytes each, or 4 if the welcome says so:
+`siag.foundations.encodings`. SKIP, which has the stamp and sample of a REPORT, and ALIVE, whose sample says how often
+the worker has been through its data, have none; that of the others is a JSON object. SHARED_REPORT and SHARED_MODEL are
+a REPORT and a MODEL whose array is in memory that both ends share: `siag.live.transports.tcp.memory`.
 """
 
 from __future__ import annotations
@@ -14,14 +14,10 @@ from __future__ import annotations
 import json
 import math
 import struct
-import sys
 from collections.abc import Mapping
 from typing import Any, NamedTuple, NoReturn, TypeAlias
 
-import numpy as np
-
 from siag.foundations.errors import SiagError
-from siag.foundations.types import Floats
 
 HELLO, WELCOME, REPORT, MODEL, REFUSAL, SKIP, LEAVE, GOODBYE, ALIVE = range(1, 10)
 ORDERS, NOTE, SAID = range(16, 19)  # between the servers of a model that is split: `siag.live.sharding`
@@ -39,8 +35,6 @@ SAMPLES = 1 << 53  # more than anybody draws, and exact in JSON wherever it is r
 REASON = 500  # letters of a reason
 ZEROS = b"\0\0\0"
 PORT = 7460
-FLOAT = np.dtype("<f8")
-NATIVE = sys.byteorder == "little"  # whether numbers lie in memory as they travel
 
 Expected: TypeAlias = Mapping[int, tuple[int, int]]
 """The kinds of frame that may come now, and how many bytes their payloads have, at least and at most."""
@@ -96,20 +90,6 @@ def parse_text(payload: Raw) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise BadFrame("a payload that should be a JSON object is not")
     return content
-
-
-def copy(payload: Raw, place: Floats) -> None:
-    """Copy the numbers of a frame, wherever they lie, to an array."""
-    if NATIVE:
-        place.data.cast("B")[:] = payload
-    else:
-        place[:] = numbers(payload)
-
-
-def numbers(payload: Raw) -> Floats:
-    """The array of a frame, not copied where the machine has the same order of bytes."""
-    found = np.frombuffer(payload, FLOAT)
-    return found if NATIVE else found.astype(np.float64)
 
 
 def words(value: object) -> str:

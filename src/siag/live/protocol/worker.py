@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from siag.foundations.encodings import FLOAT64
 from siag.foundations.types import Floats
 from siag.foundations.version import __version__
 from siag.live.protocol import wire
@@ -79,7 +80,9 @@ class Send(NamedTuple):
     @property
     def content(self) -> bytes:
         """All of it, as bytes."""
-        return self.frame if self.array is None else self.frame + self.array.astype(wire.FLOAT, copy=False).tobytes()
+        if self.array is None:
+            return self.frame
+        return self.frame + self.array.astype(self.array.dtype.newbyteorder("<"), copy=False).tobytes()
 
 
 class HangUp(NamedTuple):
@@ -113,7 +116,8 @@ class Worker:
         busy: whether the user's code is at work, or to be called.
         end: why it has ended, and a reason in words; `None` before that.
         expected: the frames that may come now.
-        w: (shown,) what it has read last, to be read only.
+        encoding: in which numbers it sends and reads, once it has been told.
+        w: (shown,) what it has read last, to be read only, in these numbers.
         message: (message,) what it is to send.
         reports: how many it has sent.
         refused: how many of its reports were refused.
@@ -143,6 +147,7 @@ class Worker:
         self.end: tuple[End, str] | None = None
         self.expected: wire.Expected = BEFORE
         self.task: Task | None = None
+        self.encoding = FLOAT64
         self.place, self.lengths = (0, 0, 0), (0, 0)  # row, workers, d; of what is sent, and of what is read
         self.w = self.message = np.empty(0)
         self.reports = self.refused = 0
@@ -166,7 +171,7 @@ class Worker:
         """Run the user's code: make the task if there is none, and the next message; whether to send it."""
         if self.task is None:
             _, _, d = self.place
-            task = self._make(self._method if isinstance(self._method, dict) else {}, self.w[:d].copy())
+            task = self._make(self._method if isinstance(self._method, dict) else {}, self.w[:d].astype(np.float64))
             task.begin(*self.place, self._samples)
             self.task = task
         self.task.version = self._stamp
@@ -263,7 +268,7 @@ class Worker:
         reader.expected = self.expected
         for head, payload in reader.feed(content):
             if head.kind == wire.MODEL:
-                wire.copy(payload, self.model_place())
+                self.encoding.copy(payload, self.model_place())
             actions += self.frame(head, {} if head.kind == wire.MODEL else wire.parse_text(payload), now)
             reader.expected = self.expected
         return actions
@@ -299,22 +304,24 @@ class Worker:
         return []
 
     def _welcome(self, content: dict[str, Any]) -> Actions:
-        place, lengths, samples = parse_welcome(content)
+        place, lengths, encoding, samples = parse_welcome(content)
         known = self.lengths[0] > 0
-        if known and (place, lengths) != (self.place, self.lengths):
+        if known and (place, lengths, encoding) != (self.place, self.lengths, self.encoding):
             there, here = (f"row {row} of {n}, d = {d}" for row, n, d in (place, self.place))
             if there == here:
-                there, here = (f"reports of {sent} numbers" for sent, _ in (lengths, self.lengths))
+                both = (lengths, encoding), (self.lengths, self.encoding)
+                there, here = (f"reports of {sent} numbers of {kind.name}" for (sent, _), kind in both)
             return self._finish(
                 End.DISMISSED, f"the server is another than before: {there}, not {here}; start it again"
             )
         if not known:
             self.place, self.lengths, self.name = place, lengths, str(content.get("name"))
-            self.message, self._writable, self._model = np.empty(lengths[0]), np.empty(lengths[1]), np.empty(lengths[1])
+            self.encoding, (sent, read), kind = encoding, lengths, encoding.dtype
+            self.message, self._writable, self._model = np.empty(sent, kind), np.empty(read, kind), np.empty(read, kind)
             self.w = self._writable.view()
             self.w.setflags(write=False)
         self._samples, self._method, self._life = samples, content.get("method"), str(content.get("life"))
-        size = 8 * lengths[1]
+        size = encoding.size(lengths[1])
         self.expected = {
             wire.MODEL: (size, size),
             wire.REFUSAL: wire.JSON_FROM_SERVER,

@@ -7,6 +7,7 @@ import ssl
 import time
 from collections.abc import Sequence
 
+from siag.foundations.encodings import Encoding
 from siag.foundations.types import Floats
 from siag.live.protocol import wire
 from siag.live.sharding.slices import bounds, slice_of
@@ -44,6 +45,11 @@ class ShardedConnection(ClientConnection):
     def _to(self, k: int) -> ClientConnection:
         """The connection to shard k; for the lead this one, whose own `send` and `receive` are for all."""
         return self if k == 0 else self._followers[k - 1]
+
+    def agree(self, encoding: Encoding) -> None:
+        """The same for every server."""
+        for each in (self, *self._followers):
+            each.encoding = encoding
 
     def share(self, path: object, message: int, shown: int) -> None:
         """Share memory with every server that has offered it."""

@@ -63,7 +63,7 @@ class FollowerConnections(Reception):
         self._open, self._share = store, share
         self._store: ShardStore | None = None
         self.server: SliceServer = self.kind_of_slice(shard)
-        size = self.server.shown.nbytes
+        size = self.server.sent.size
         self._joined: wire.Expected = {**SILENT, wire.REPORT: (size, size)}
         if share:
             self._joined = {**self._joined, wire.SHARED_REPORT: wire.NONE}
@@ -161,14 +161,14 @@ class FollowerConnections(Reception):
             raise Refused("the visit is known already")
         self._guests[visit] = connection
         connection.reader.expected, connection.due = SILENT, self.deadline(0, now)
-        size = self.shown.size
+        size = self.server.shown.size
         memory = connection.place.offer_memory(hello, size, size) if self._share else {}
         return [Send(connection, wire.text(wire.WELCOME, {"shard": self._shard.k, **memory}))]
 
     # Reports and orders
 
     def _report(self, connection: Connection, row: int, head: wire.Head, payload: memoryview) -> Actions:
-        message = wire.numbers(payload)
+        message = self.encoding.read(payload)
         if wire.HEADER.size + head.length <= wire.STAGE:  # there it may lie anywhere; compiled code wants it aligned
             message = np.array(message)
         connection.reader.expected = SILENT  # nothing may come to where a large array lies until it was taken

@@ -232,7 +232,7 @@ class LeadConnections(Connections):
         return super()._welcome(ticket) | {"message": d, "shown": d, "shards": self.server.shard.shards}
 
     def _report(self, connection: Connection, row: int, head: wire.Head, payload: memoryview, now: float) -> Actions:
-        message = wire.numbers(payload)
+        message = self.encoding.read(payload)
         connection.reader.expected = self._meanwhile  # nothing else may come to where a large array lies
         self._own[row] = connection, head, np.array(message) if self._small else message
         return self._complete(row, now)

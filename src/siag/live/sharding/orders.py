@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from siag.foundations.encodings import encoding_of
 from siag.foundations.errors import SiagError
 from siag.foundations.overflow import in_range, limit_of, steps_between_looks
 from siag.foundations.types import Booleans, Floats, Record
@@ -16,6 +17,7 @@ from siag.live.sharding.slices import Shard
 from siag.methods import Method, shown
 from siag.server.guard import square_norm
 from siag.server.method_state import arrays_of, fade_away, move, take
+from siag.server.short import Incoming, Outgoing
 
 
 class ShardLost(SiagError):
@@ -121,6 +123,9 @@ class SliceServer:
         shard: whose slice.
 
     Attributes:
+        shown: what workers read, in doubles.
+        encoding: in which numbers slices travel.
+        sent: what workers are sent.
         changed: (n,) which rows have changed since they were last saved.
         pending: slices of reports that wait for the lead's word, by row: the sample, and the numbers.
     """
@@ -129,6 +134,9 @@ class SliceServer:
         n = shard.spec.n
         self.state: Record = shard.spec.method.init(shard.w0, n)
         self.shown: Floats = shown(self.state)
+        self.encoding = encoding_of(shard.spec.messages)
+        self.sent = Outgoing(self.shown, self.encoding)
+        self._incoming = None if self.sent.exact else Incoming(0, self.shown.size, self.encoding)
         self.changed: Booleans = np.zeros(n, np.bool_)
         self.pending: dict[int, tuple[int, Floats]] = {}
         self._limit, self._moves = limit_of(shard.spec.w0), 0
@@ -155,6 +163,8 @@ class SliceServer:
                 number, message = self.pending.pop(row, (None, None))
                 if message is None or number != sample:
                     raise wire.BadFrame(f"an order to take sample {sample} of row {row}, which is not here")
+                if self._incoming is not None:
+                    message, _ = self._incoming.one(message, message.size)
                 take(self.state, row, message, age, step, eta)
                 self.changed[row] = True
                 self._moves += step

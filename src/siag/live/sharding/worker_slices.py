@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from siag.foundations.encodings import ENCODINGS, FLOAT64
 from siag.foundations.types import Floats
 from siag.live.protocol import wire
 from siag.live.protocol.worker import BEFORE
@@ -38,6 +39,7 @@ class Slices:
         self.extras: dict[str, Any] = {"visit": visit, "shards": shards}  # of a hello
         self._shards, self._hello = shards, b""
         self._welcomes: set[int] = set()  # the shards that have welcomed the worker
+        self._encoding = FLOAT64  # until the lead says otherwise
         self._stamps: dict[int, int] = {}  # of the MODELs that have come, by shard
 
     @property
@@ -71,8 +73,9 @@ class Slices:
         own = worker if k == 0 else {wire.REFUSAL: wire.JSON_FROM_SERVER}
         if wire.MODEL not in worker:
             return own
-        first, last = bounds(worker[wire.MODEL][0] // 8, self._shards, k)
-        return {**own, wire.MODEL: (8 * (last - first), 8 * (last - first))}
+        first, last = bounds(worker[wire.MODEL][0] // self._encoding.size(1), self._shards, k)
+        size = self._encoding.size(last - first)
+        return {**own, wire.MODEL: (size, size)}
 
     def came(self, k: int, head: wire.Head, content: dict[str, Any]) -> tuple[bool, bytes]:
         """A frame has come from shard k, one that was expected; `content` is its JSON, empty for a MODEL.
@@ -89,6 +92,7 @@ class Slices:
                 if content.get("shard") != k:
                     raise wire.BadFrame(f"shard {k}: it is another one; give the addresses of the servers in order")
                 return False, self._hello if self.awaited == [0] else b""
+            self._encoding = ENCODINGS.get(str(content.get("messages")), FLOAT64)
         elif k in self._welcomes and k > 0 and not content.get("final"):  # the worker would take it for its report's
             raise wire.BadFrame(f"shard {k}: {wire.words(content.get('reason')) or 'it hung up'}")
         return True, b""

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from siag.foundations.encodings import Encoding
 from siag.foundations.types import Floats, Integers
 from siag.live.first_loss import ENTRIES
 
@@ -29,6 +30,7 @@ class Memory:
     Args:
         n: how many workers there are.
         raw: what is shared.
+        encoding: in which numbers gradients and w travel.
 
     Attributes:
         sent: (n, message) what each sends.
@@ -38,23 +40,23 @@ class Memory:
         first: (n, 5) the losses at w_0, as `siag.live.first_loss` counts them.
     """
 
-    def __init__(self, n: int, raw: Sequence[Any]) -> None:
-        self._n, self._raw = n, raw
-        self.sent: Floats = np.frombuffer(raw[0]).reshape(n, -1)
-        self.w: Floats = np.frombuffer(raw[1]).reshape(n, -1)
+    def __init__(self, n: int, raw: Sequence[Any], encoding: Encoding) -> None:
+        self._given = n, raw, encoding
+        self.sent: Floats = np.frombuffer(raw[0], encoding.dtype).reshape(n, -1)
+        self.w: Floats = np.frombuffer(raw[1], encoding.dtype).reshape(n, -1)
         self.notes: Integers = np.frombuffer(raw[2], np.int64).reshape(n, -1)
         self._words = np.frombuffer(raw[3], f"S{TEXT}").reshape(n, -1)
         self.figures: Floats = np.frombuffer(raw[4]).reshape(n, -1)
         self.first: Floats = np.frombuffer(raw[5]).reshape(n, -1)
 
     @classmethod
-    def shared(cls, context: Any, n: int, message: int, shown: int) -> Memory:
+    def shared(cls, context: Any, n: int, message: int, shown: int, encoding: Encoding) -> Memory:
         """New memory of a context of multiprocessing; each worker sends `message` numbers, and is sent `shown`."""
-        sizes = 8 * message, 8 * shown, 8 * 3, 2 * TEXT, 8 * 2, 8 * ENTRIES
-        return cls(n, [context.RawArray(ctypes.c_char, n * size) for size in sizes])
+        sizes = encoding.size(message), encoding.size(shown), 8 * 3, 2 * TEXT, 8 * 2, 8 * ENTRIES
+        return cls(n, [context.RawArray(ctypes.c_char, n * size) for size in sizes], encoding)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Memory, (self._n, self._raw)
+        return Memory, self._given
 
     def say(self, row: int, text: str, last: bool = False) -> None:
         """Leave a few words; the last ones have a place of their own."""

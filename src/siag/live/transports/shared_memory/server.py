@@ -94,7 +94,7 @@ def _without_the_script(sent: Any) -> Iterator[None]:
 
 @compiled
 def hand_out(whole: Floats, version: int, places: Floats, notes: Integers, rung: Integers) -> None:
-    """Give the workers that have rung the current w, and its version."""
+    """Give the workers that have rung the current w, rounded on the way if they read short numbers, and its version."""
     for code in rung:
         i = code & ROW
         notes[i, STAMP] = version
@@ -116,7 +116,8 @@ class Embedded:
         self._context: Any = get_context("forkserver")
         self._context.set_forkserver_preload(["siag.live.transports.shared_memory.preload", *preload])
         server = session.server
-        self._memory = Memory.shared(self._context, server.n, server.message_size, server.shown.size)
+        sizes = server.n, server.message_size, server.shown.size
+        self._memory = Memory.shared(self._context, *sizes, server.encoding)
         self._memory.notes[:, PASSES] = session.passes
         session.passes, session.first.told = self._memory.notes[:, PASSES], self._memory.first
         self._bell, self._ring = self._context.Pipe(duplex=False)

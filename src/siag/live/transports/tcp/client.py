@@ -12,6 +12,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
+from siag.foundations.encodings import FLOAT64, NATIVE, Encoding
 from siag.foundations.types import Floats
 from siag.live.protocol import wire
 from siag.live.protocol.frame_reader import FrameReader
@@ -34,11 +35,13 @@ class ClientConnection:
 
     Attributes:
         extras: what a hello has to say of the connection itself.
+        encoding: in which numbers arrays travel; doubles, unless a welcome says otherwise.
         whole: whether what was sent last was sent to its end.
     """
 
     def __init__(self, address: tuple[str, int], context: ssl.SSLContext | None, *, answer: float = ANSWER) -> None:
         self.extras: dict[str, Any] = {}
+        self.encoding = FLOAT64
         self.whole = True
         plain = socket.create_connection(address, timeout=CONNECT)
         try:
@@ -63,9 +66,13 @@ class ClientConnection:
         """Of the socket, to wait for it."""
         return self._socket.fileno()
 
+    def agree(self, encoding: Encoding) -> None:
+        """Have arrays travel in these numbers from now on."""
+        self.encoding = encoding
+
     def share(self, path: object, message: int, shown: int) -> None:
         """Send no arrays from now on but through this memory, which a welcome offers, if it can be had."""
-        self._memory = accepted(path, message, shown)
+        self._memory = accepted(path, message, shown, self.encoding)
         if self._memory is not None:
             self._reader.tap = self._memory.show
 
@@ -79,7 +86,7 @@ class ClientConnection:
             if array is None:
                 self._send(head)
                 return
-            little = array if wire.NATIVE else array.astype("<f8")
+            little = self.encoding.write(array)
             if little.nbytes < BUFFER:  # what is small goes in one piece, or not at all
                 self._send(head + little.data)
                 return
@@ -110,8 +117,8 @@ class ClientConnection:
             frame = reader.whole(self._receive(reader.buffer(), self._answer)) or reader.next()
         head, payload = frame
         owner: object = payload.obj  # of a large array the place itself
-        if head.kind == wire.MODEL and place is not None and (owner is not place or not wire.NATIVE):
-            wire.copy(payload, place)
+        if head.kind == wire.MODEL and place is not None and (owner is not place or not NATIVE):
+            self.encoding.copy(payload, place)
         return frame
 
     def waiting(self) -> bool:

@@ -11,6 +11,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
+from siag.foundations.encodings import NATIVE
 from siag.foundations.errors import BadInput, reason_of
 from siag.live.protocol import wire
 from siag.live.protocol.reception import GRACE, Action, Reception, Send, SendModel, refusal
@@ -44,8 +45,9 @@ class Endpoint:
         self._turns = asyncio.Semaphore(HANDSHAKES)
         self._near = 0  # connections from this machine
         self._scheduled = False
-        self._size = reception.shown.nbytes  # of w
-        self._at_once = self._size + wire.HEADER.size <= wire.STAGE and wire.NATIVE
+        sent = reception.server.sent
+        self._size, self._exact = sent.size, sent.exact  # of w in bytes; whether w is sent as the server keeps it
+        self._at_once = self._size + wire.HEADER.size <= wire.STAGE and NATIVE
         for source in reception.sources:
             self._loop.add_reader(source.fileno(), self._hear, source)
 
@@ -75,12 +77,12 @@ class Endpoint:
 
     def _send_model(self, peer: Peer, action: SendModel) -> None:
         _, before, version = action
-        shown = self.reception.server.shown
         if self._at_once:
-            peer.transport.write(before + wire.head(wire.MODEL, self._size, version) + shown.data)
+            numbers = self.reception.server.shown if self._exact else self.reception.sent(version)
+            peer.transport.write(before + wire.head(wire.MODEL, self._size, version) + numbers.data)
         elif not peer.show(action):
-            numbers = shown.astype(wire.FLOAT, copy=False).data.cast("B")
-            peer.send(before + wire.head(wire.MODEL, len(numbers), version), numbers)
+            numbers = self.reception.encoding.write(self.reception.sent(version))
+            peer.send(before + wire.head(wire.MODEL, self._size, version), numbers.data.cast("B"))
 
     def _hear(self, source: Any) -> None:
         """Something that is no worker has something to say."""

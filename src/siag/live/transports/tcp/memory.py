@@ -17,6 +17,8 @@ from typing import Any
 
 import numpy as np
 
+from siag.foundations.encodings import FLOAT64, NATIVE, Encoding
+from siag.foundations.types import Floats
 from siag.live.protocol import wire
 
 PLACE = "/dev/shm"  # files that are memory, on Linux
@@ -33,6 +35,7 @@ class Memory:
         file: its descriptor.
         message: how many numbers a report has.
         shown: how many a model has.
+        encoding: which numbers.
 
     Attributes:
         report: (message,) what the worker has sent.
@@ -40,11 +43,11 @@ class Memory:
         removed: whether the file is, as it is once both ends have it, or one has given it up.
     """
 
-    def __init__(self, path: str, file: int, message: int, shown: int) -> None:
+    def __init__(self, path: str, file: int, message: int, shown: int, encoding: Encoding) -> None:
         self.path, self.removed = path, False
-        mapped = mmap.mmap(file, 8 * (message + shown))
-        self.report = np.frombuffer(mapped, np.float64, message)
-        self.model = np.frombuffer(mapped, np.float64, shown, 8 * message)
+        mapped = mmap.mmap(file, encoding.size(message + shown))
+        self.report: Floats = np.frombuffer(mapped, encoding.dtype, message)
+        self.model: Floats = np.frombuffer(mapped, encoding.dtype, shown, encoding.size(message))
 
     def remove(self) -> None:
         """Remove the file; the memory is there as long as somebody uses it."""
@@ -66,34 +69,36 @@ def same_machine(transport: asyncio.BaseTransport) -> bool:
     return bool(here and there) and here[0] == there[0]
 
 
-def offered(transport: asyncio.Transport, hello: dict[str, Any], message: int, shown: int) -> Memory | None:
+def offered(
+    transport: asyncio.Transport, hello: dict[str, Any], message: int, shown: int, encoding: Encoding = FLOAT64
+) -> Memory | None:
     """Memory for a worker that asks for it, if it is on this machine, its arrays are large, and there is room."""
-    if hello.get("memory") is not True or 8 * min(message, shown) < LEAST:
+    if hello.get("memory") is not True or encoding.size(min(message, shown)) < LEAST:
         return None
-    if not wire.NATIVE or not os.path.isdir(PLACE) or not same_machine(transport):
+    if not NATIVE or not os.path.isdir(PLACE) or not same_machine(transport):
         return None
     with suppress(OSError):
-        return _made(message, shown)
+        return _made(message, shown, encoding)
     return None
 
 
-def _made(message: int, shown: int) -> Memory | None:
-    size, room = 8 * (message + shown), os.statvfs(PLACE)
+def _made(message: int, shown: int, encoding: Encoding) -> Memory | None:
+    size, room = encoding.size(message + shown), os.statvfs(PLACE)
     if SHARE * size > room.f_bavail * room.f_frsize:
         return None
     path = f"{PLACE}/{PREFIX}{secrets.token_hex(16)}"
     with open(path, "x+b", buffering=0, opener=partial(os.open, mode=0o600)) as file:
         try:
             os.posix_fallocate(file.fileno(), 0, size)  # else a write where there is no room kills the process
-            return Memory(path, file.fileno(), message, shown)
+            return Memory(path, file.fileno(), message, shown, encoding)
         except BaseException:
             os.unlink(path)
             raise
 
 
-def accepted(path: object, message: int, shown: int) -> Memory | None:
+def accepted(path: object, message: int, shown: int, encoding: Encoding = FLOAT64) -> Memory | None:
     """The memory a server offers, if it can be had here and is this user's; the file is removed."""
-    if not isinstance(path, str) or not wire.NATIVE:
+    if not isinstance(path, str) or not NATIVE:
         return None
     folder, name = os.path.split(path)
     if folder != PLACE or not name.startswith(PREFIX):
@@ -102,9 +107,9 @@ def accepted(path: object, message: int, shown: int) -> Memory | None:
         with open(path, "r+b", buffering=0, opener=lambda name, flags: os.open(name, flags | os.O_NOFOLLOW)) as file:
             found = os.fstat(file.fileno())
             owned = stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid()
-            if not owned or found.st_size != 8 * (message + shown):
+            if not owned or found.st_size != encoding.size(message + shown):
                 return None
-            memory = Memory(path, file.fileno(), message, shown)
+            memory = Memory(path, file.fileno(), message, shown, encoding)
     except (OSError, ValueError):
         return None
     memory.remove()

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
+from siag.foundations.encodings import put
 from siag.live.protocol import wire
 from siag.live.protocol.reception import SendModel
 from siag.live.transports.tcp.memory import Memory, offered, same_machine
@@ -104,7 +105,7 @@ class Peer(asyncio.BufferedProtocol):
         """What a welcome says of memory to share, given a hello and how many numbers reports and models have."""
         self.forget_memory()
         self.connection.reader.tap = self._tap
-        self._memory = offered(self.transport, hello, message, shown)
+        self._memory = offered(self.transport, hello, message, shown, self._reception.encoding)
         return {} if self._memory is None else {"memory": self._memory.path}
 
     def forget_memory(self) -> None:
@@ -131,6 +132,6 @@ class Peer(asyncio.BufferedProtocol):
         memory = self._memory
         if memory is None or not memory.removed:
             return False
-        memory.model[:] = self._reception.shown
+        put(self._reception.server.shown, memory.model)
         self.transport.write(action.before + wire.head(wire.SHARED_MODEL, 0, action.version))
         return True

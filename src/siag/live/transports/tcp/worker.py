@@ -205,8 +205,10 @@ class TcpWorker:
             head, payload = connection.receive(worker.expected, worker.model_place())
             content = NOTHING if head.kind == wire.MODEL else wire.parse_text(payload)
             actions = worker.frame(head, content, time.monotonic())
-            if head.kind == wire.WELCOME and worker.share:
-                connection.share(content.get("memory"), *worker.lengths)
+            if head.kind == wire.WELCOME:
+                connection.agree(worker.encoding)
+                if worker.share:
+                    connection.share(content.get("memory"), *worker.lengths)
         except (OSError, wire.BadFrame) as error:
             self._lost(error)
             return

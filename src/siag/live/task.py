@@ -6,7 +6,7 @@ import math
 import os
 import pickle
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -17,8 +17,9 @@ from siag.foundations.callback import callback_of
 from siag.foundations.dispatch import compiled, interpreted
 from siag.foundations.errors import BadInput, SiagError, Unsuitable
 from siag.foundations.returned import write_checked
-from siag.foundations.rng import SAMPLES, blank, key, rewind
+from siag.foundations.rng import SAMPLES, blank, hashed, key, rewind
 from siag.foundations.types import Floats, Record, Rng
+from siag.live.model import Model
 from siag.methods import Exact, Method, Streaming, compute, forget, needs, told, try_out
 from siag.problems import Problem, again, sample
 from siag.streams.finite import check_finite, is_finite
@@ -49,6 +50,7 @@ class Task:
     """
 
     counts = False  # whether it matters which version w is of
+    modules: Sequence[str] = ()  # what to import before a process is made for it
 
     def __init__(self, method: Method, w0: Floats) -> None:
         self._method, self._w0 = method, w0
@@ -136,7 +138,7 @@ class FromStream(Task):
     """A user's gradient on a stream of samples.
 
     Args:
-        gradient: gradient(w, sample).
+        gradient: gradient(w, sample), or a model.
         stream: the samples, or a function that makes them.
         method: whose worker half runs on it.
         w0: (d,) where the run starts.
@@ -146,7 +148,7 @@ class FromStream(Task):
 
     def __init__(
         self,
-        gradient: Gradient,
+        gradient: Gradient | Model,
         stream: Iterable[Any] | Callable[[], Iterable[Any]],
         method: Method,
         w0: Floats,
@@ -156,6 +158,7 @@ class FromStream(Task):
     ) -> None:
         super().__init__(method, w0)
         self._gradient, self._stream, self._go_on, self._seed = gradient, stream, go_on, seed
+        self.modules = gradient.preload if isinstance(gradient, Model) else ()
 
     def begin(self, row: int, n: int, d: int, samples: int) -> None:
         """Open the stream, after the samples drawn before if it can begin there."""
@@ -164,6 +167,8 @@ class FromStream(Task):
         self._plain = isinstance(self._memory, Streaming)  # which sends the gradient as it is
         made = self._stream() if callable(self._stream) else self._stream
         check_stream("stream", made)
+        if isinstance(self._gradient, Model):
+            made = self._gradient.read(made, row, self._seed)
         made = read_again(made, row, self._seed)
         self._data, self._began_at = repeated_within(made), samples
         made = resumed(made, samples) if self._go_on else made
@@ -174,8 +179,14 @@ class FromStream(Task):
             raise BadInput("stream", made, "something to iterate over") from None
         self._item: Any = None
         self._odd = Tally()
-        function = getattr(self._gradient, "value_and_gradient", self._gradient)  # siag.losses have both
-        self._oracle = Given(function, self._pull, lambda: self._item, [])
+        self._oracle = Given(self._function(), self._pull, lambda: self._item, [])
+
+    def _function(self) -> Gradient:
+        """The gradient as a function of w and the sample drawn last."""
+        model = self._gradient
+        if not isinstance(model, Model):
+            return getattr(model, "value_and_gradient", model)  # siag.losses have both
+        return lambda w, sample: model.value_and_gradient(w, sample, hashed(self._seed, self._row, self.sample))
 
     def _pull(self) -> Any:
         """The next sample."""
@@ -266,7 +277,7 @@ class FromProblem(Task):
 class Source:
     """What all workers of a run have in common: what they compute, on what, with which method."""
 
-    gradient: Gradient | None
+    gradient: Gradient | Model | None
     problem: Problem | None
     method: Method
     seed: int

@@ -64,6 +64,9 @@ class Model(ABC):
         """The stream as a worker reads it: batches of a dataset, for example; called in the worker."""
         return stream
 
+    def seed(self, seed: int) -> None:  # noqa: B027  # most draw no random numbers but their gradient's
+        """What its library draws next follows from this number; called before a sample is drawn from the stream."""
+
     def evaluated(self, function: Callable[[Any], Any], w: Floats) -> Any:
         """What a function of the model says of it with these parameters."""
         return function(self.restored(w))

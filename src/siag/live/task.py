@@ -32,6 +32,7 @@ Gradient = Callable[[Floats, Any], Any]
 
 
 UNKNOWN = math.nan  # a loss that was not told
+DATA, LAYERS = 0, 1  # what random numbers of a model are for: its samples, or its gradient
 FLOAT = np.dtype(np.float64)
 FILES = "siag.streams.labelled(paths, label) reads rows of features and labels, siag.streams.Follow(path) lines"
 EMPTY = "its stream ended without a sample; give it some, or leave this worker out"
@@ -177,16 +178,28 @@ class FromStream(Task):
             self._iterator: Iterator[Any] = made.samples(self._stop) if isinstance(made, Stream) else iter(made)
         except TypeError:
             raise BadInput("stream", made, "something to iterate over") from None
+        if isinstance(self._gradient, Model):
+            self._iterator = self._seeded(self._gradient, self._iterator)
         self._item: Any = None
         self._odd = Tally()
         self._oracle = Given(self._function(), self._pull, lambda: self._item, [])
+
+    def _seeded(self, model: Model, samples: Iterator[Any]) -> Iterator[Any]:
+        """The samples of a stream that may draw random numbers where the model's library does."""
+        while True:
+            model.seed(hashed(self._seed, self._row, self._drawn, DATA))
+            try:
+                sample = next(samples)
+            except StopIteration:
+                return
+            yield sample
 
     def _function(self) -> Gradient:
         """The gradient as a function of w and the sample drawn last."""
         model = self._gradient
         if not isinstance(model, Model):
             return getattr(model, "value_and_gradient", model)  # siag.losses have both
-        return lambda w, sample: model.value_and_gradient(w, sample, hashed(self._seed, self._row, self.sample))
+        return lambda w, sample: model.value_and_gradient(w, sample, hashed(self._seed, self._row, self.sample, LAYERS))
 
     def _pull(self) -> Any:
         """The next sample."""

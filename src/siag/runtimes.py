@@ -3,6 +3,7 @@
 The base class of runtimes is in `siag.live.runtime`.
 """
 
+from siag.live.model import Model
 from siag.live.monitor.metrics import Metrics
 from siag.live.monitor.watch import JsonLines, Quiet, Several, Terminal, Watcher
 from siag.live.protocol.reception import Limits
@@ -23,6 +24,7 @@ __all__ = [
     "JsonLines",
     "Limits",
     "Metrics",
+    "Model",
     "Network",
     "Quiet",
     "Ray",

@@ -11,8 +11,9 @@ from jobs import Notes, pull
 import siag
 from instant import Instant
 from siag.foundations.errors import Missing
+from siag.foundations.printing import prints_alike
 from siag.live.runtime import Runtime
-from siag.live.spec import Spec, fields_of, prints_alike, renamed
+from siag.live.spec import Spec, fields_of, renamed
 from siag.streams import Batched, Buffered, Directory, Follow, Paced, Repeated
 
 STEP = siag.steps.Constant(0.1)

@@ -61,18 +61,20 @@ EDGE = 4.038849846109505  # the only edge for which the layers end at the top; D
 X, RATIO = _layers(LAYERS, EDGE, 0.0012263246463530852)
 
 
+def hashed(*parts: int, salt: int = 0) -> int:
+    """64 bits that follow from these numbers, and show no trace of them."""
+    word = salt
+    for part in parts:
+        word = (word + (part + 1) * _GOLDEN) & _WORD
+        word = ((word ^ (word >> 30)) * _MIX[0]) & _WORD
+        word = ((word ^ (word >> 27)) * _MIX[1]) & _WORD
+        word ^= word >> 31
+    return word
+
+
 def key(seed: int, repeat: int, purpose: int) -> Rng:
     """(2,) the 128 bits from which all randomness of one purpose in one repeat derives."""
-    words = []
-    for salt in (1, 2):
-        word = salt
-        for part in (seed, repeat, purpose):
-            word = (word + (part + 1) * _GOLDEN) & _WORD
-            word = ((word ^ (word >> 30)) * _MIX[0]) & _WORD
-            word = ((word ^ (word >> 27)) * _MIX[1]) & _WORD
-            word ^= word >> 31
-        words.append(word)
-    return np.array(words, np.uint64)
+    return np.array([hashed(seed, repeat, purpose, salt=salt) for salt in (1, 2)], np.uint64)
 
 
 def blank() -> Rng:

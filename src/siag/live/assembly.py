@@ -65,7 +65,7 @@ class Assembly:
         self._before = None if self.folder is None else predecessor(self.folder, self.disk, spec.identity)
         if self._before is not None:
             spec = self.spec = spec.starting_from(self._before.w)
-        self._curve = Curve(spec.until, spec.record, spec.measure, clock, spec.evaluate)
+        self._curve = Curve(spec.until, spec.record, spec.measure, clock, spec.metrics)
         self.remarks: list[str] = []  # told when it begins
         with ExitStack() as stack:
             self.server = self.make_server(stack)

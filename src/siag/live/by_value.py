@@ -28,13 +28,26 @@ class ByValue:
         return pickle.loads, (cloudpickle.dumps(self.value),)
 
 
+class Pickled:
+    """Something that was pickled before; the other process gets it, not this class."""
+
+    def __init__(self, content: bytes) -> None:
+        self.content = content
+
+    def __reduce__(self) -> tuple[Any, tuple[bytes]]:
+        return pickle.loads, (self.content,)
+
+
 def sendable(value: Any) -> Any:
     """The same, or the same by value, if no other process could import a part of it."""
+    torch = "torch" in sys.modules  # it has ForkingPickler move tensors to shared memory, each with an open file
     try:
-        content = bytes(ForkingPickler.dumps(value))
+        content = pickle.dumps(value) if torch else bytes(ForkingPickler.dumps(value))
     except Exception:  # whatever pickling raises, and a user's __reduce__
         return ByValue(value)
-    return ByValue(value) if b"__main__" in content and not in_a_script() else value
+    if b"__main__" in content and not in_a_script():
+        return ByValue(value)
+    return Pickled(content) if torch and b"torch" in content else value
 
 
 def in_a_script() -> bool:

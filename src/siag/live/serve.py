@@ -8,7 +8,7 @@ import ssl
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,9 +16,11 @@ from siag.activity import EveryArrivals, Tick
 from siag.foundations import check
 from siag.foundations.encodings import Encoding, encoding_of
 from siag.foundations.errors import BadInput, Missing, SiagError
+from siag.foundations.printing import prints_alike
 from siag.foundations.signals import meaning
 from siag.foundations.types import Floats
 from siag.live.assembly import Assembly
+from siag.live.model import Model
 from siag.live.monitor.watch import Watcher
 from siag.live.protocol.connections import Connections
 from siag.live.protocol.reception import Limits
@@ -27,7 +29,7 @@ from siag.live.protocol.wire import LARGEST, PORT
 from siag.live.protocol.worker import Worker
 from siag.live.security import Tokens, check_binding, client_context, is_loopback, read_token, server_context
 from siag.live.session import Session
-from siag.live.spec import AnyPath, Spec, check_data, check_path, fields_of, prints_alike, renamed
+from siag.live.spec import AnyPath, Spec, check_data, check_path, fields_of, renamed
 from siag.live.task import Gradient, Source, Task, check_stream
 from siag.live.transports.tcp.endpoint import listen
 from siag.live.transports.tcp.server import serve_eagerly
@@ -78,7 +80,7 @@ class Network:
 
 
 def serve(  # noqa: D417  # what is as in `train` is described there
-    w0: Floats | None = None,
+    w0: Floats | Model | None = None,
     workers: int | Sequence[str] | None = None,
     method: Method | None = None,
     step: Step | None = None,
@@ -97,8 +99,8 @@ def serve(  # noqa: D417  # what is as in `train` is described there
     guard: Guard | None = None,
     departed: Departed = Spec.departed,
     messages: str | None = None,
-    loss: Callable[[Floats], float] | None = None,
-    evaluate: Mapping[str, Callable[[Floats], Any]] | None = None,
+    loss: Callable[[Any], float] | None = None,
+    evaluate: Mapping[str, Callable[[Any], Any]] | None = None,
     record: int = Spec.record,
     folder: AnyPath | None = None,
     durable: bool = False,
@@ -114,6 +116,7 @@ def serve(  # noqa: D417  # what is as in `train` is described there
     What is not among these is as in `siag.train`.
 
     Args:
+        w0: (d,) where to start; or a model, the one that workers have as their gradient.
         workers: how many, or their names; as many as a `problem` has.
         until: as in `siag.train`; by default until all workers have left.
         problem: what workers with the same `problem` and `seed` minimise; kept in the trace, for `siag.replay`.
@@ -131,8 +134,11 @@ def serve(  # noqa: D417  # what is as in `train` is described there
     """
     given = dict(locals()) | {"names": workers}  # the fields of `Spec` and of `Network`, and the rest
     network = Network(**{name: given[name] for name in NETWORK})
+    described = {name: given[name] for name in fields_of(serving=True)}
+    if isinstance(w0, Model):
+        described |= {"gradient": w0, "w0": None}
     with renamed({"names": "workers"}):
-        return serve_spec(Spec(**{name: given[name] for name in fields_of(serving=True)}), network, ready)
+        return serve_spec(Spec(**described), network, ready)
 
 
 NETWORK = tuple(each.name for each in fields(Network))
@@ -158,7 +164,8 @@ def serve_spec(spec: Spec, network: Network, ready: Callable[[str, int], None] |
                 connections = Connections(session, tokens, limits, origin=origin, now=time.monotonic())
                 serve_eagerly(connections, listeners, context=context, ready=ready)
 
-        return assembly.run(carry)
+        run = assembly.run(carry)
+        return run if spec.model is None else replace(run, restore=spec.model.restored)
 
 
 def _on_hangup(act: Callable[[], None]) -> AbstractContextManager[None]:
@@ -193,7 +200,7 @@ def _carried(what: str, numbers: int, encoding: Encoding) -> None:
 
 def work(
     address: str,
-    gradient: Gradient | None = None,
+    gradient: Gradient | Model | None = None,
     stream: Iterable[Any] | Callable[[], Iterable[Any]] | None = None,
     *,
     problem: Problem | None = None,
@@ -212,7 +219,7 @@ def work(
 
     Args:
         address: "host:port" of the server.
-        gradient: gradient(w, sample), as in `siag.train`.
+        gradient: gradient(w, sample), or a model, as in `siag.train`.
         stream: the samples, or a function that makes them; finite data are read again and again, as in `siag.train`.
             One that can (see `siag.streams`) goes on after the samples
             reported before, if the worker has a name or a token to be known by.

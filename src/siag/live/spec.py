@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -15,8 +15,10 @@ from siag.activity import EveryArrivals, Tick
 from siag.foundations import check
 from siag.foundations.encodings import FLOAT64, encoding_of
 from siag.foundations.errors import BadInput, Missing, Unsuitable
+from siag.foundations.printing import prints_alike
 from siag.foundations.types import Floats
 from siag.live.data import check_epochs, check_streams, doubts_about, known_of_files
+from siag.live.model import Model, OfModel
 from siag.live.monitor.watch import Watcher
 from siag.live.task import Gradient, Source, Task, check_method
 from siag.live.until import Until, until_of
@@ -38,6 +40,7 @@ READY_MADE = "The loss: Squared, Huber, Logistic, Softmax, Poisson, instead of -
 DEFINED = "define it without open files, locks or generators"
 MADE_THERE = "give the function that makes it instead of a generator or an open file"
 IN_A_MODULE = "define its class in a module"
+MODELS = "siag.adapters makes one of a network of torch, or of a pytree of JAX"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +51,7 @@ class Spec:
     """
 
     # What is trained
-    gradient: Annotated[Gradient | None, "module:function, called with w and a sample."] = None
+    gradient: Annotated[Gradient | Model | None, "module:function, called with w and a sample; or a model."] = None
     streams: Annotated[Sequence[Any] | None, "A worker's samples, module:attribute or a file; repeat it."] = None
     problem: Annotated[Problem | None, "A TOML file with a table [problem], or module:attribute."] = None
     seed: Annotated[int, "Seed of a problem's samples, or of the order of finite data.  [default: 0]"] = 0
@@ -110,11 +113,27 @@ class Spec:
         return [self.source.task(own) for own in self.per_worker]
 
     @property
+    def model(self) -> Model | None:
+        """What is trained, if it is more than w."""
+        return self.gradient if isinstance(self.gradient, Model) else None
+
+    def _of_w(self, function: Callable[[Any], Any]) -> Callable[[Floats], Any]:
+        """A user's function of the model, or of w if there is no other."""
+        return function if self.model is None else OfModel(function, self.model)
+
+    @property
+    def metrics(self) -> dict[str, Callable[[Floats], Any]]:
+        """The user's own metrics, functions of w by name."""
+        return {name: self._of_w(function) for name, function in (self.evaluate or {}).items()}
+
+    @property
     def measure(self) -> Callable[[Floats], float] | None:
         """What is recorded of w: the loss; for a problem by default ‖w − w*‖², or ‖∇F‖², or F, as far as it knows."""
         problem = self.problem
-        if self.loss is not None or problem is None:
-            return self.loss
+        if self.loss is not None:
+            return self._of_w(self.loss)
+        if problem is None:
+            return None
         if problem.optimum is not None:
             return distance_from(problem.optimum)
         return partial(measured_of, problem, self._judge) if self._judge else None
@@ -161,7 +180,7 @@ class Spec:
         if self.problem is not None:
             subject = repr(self.problem)
         elif self.streams is not None:
-            ready = repr(self.gradient) if isinstance(self.gradient, Loss) else "gradient"
+            ready = repr(self.gradient) if isinstance(self.gradient, Loss | Model) else "gradient"
             subject = f"{getattr(self.gradient, '__name__', ready)} on streams"
         else:  # nobody here knows them
             subject, seed = "streams of the workers", None
@@ -229,7 +248,8 @@ class Spec:
     def without_data(self) -> Spec:
         """The same for a server elsewhere, without the workers' data."""
         described = self.about, self.identity
-        return replace(self, gradient=None, streams=None, problem=None, loss=self.measure, described=described)
+        kept: dict[str, Any] = {"loss": self.measure, "evaluate": self.metrics, "described": described}
+        return replace(self, gradient=None, streams=None, problem=None, **kept)
 
     def sent(self) -> Iterator[tuple[str, Any, str]]:
         """What must reach workers in other processes: each parameter, its value, and the remedy if it cannot."""
@@ -259,6 +279,9 @@ class Spec:
     def _start(self) -> Floats:
         problem = self.problem
         w0: Any = self.w0
+        if self.model is not None:
+            start = check.floats("model.w0", self.model.w0, (None,))
+            return start if w0 is None else check.floats("w0", w0, start.shape)
         if w0 is None:
             if problem is None:
                 raise Missing("w0", "give the model's first parameters, an array of d numbers, or a problem")
@@ -332,8 +355,8 @@ def check_data(gradient: object, streams: object, problem: object, name: str, he
             raise Missing("gradient" if gradient is None else name, f"give gradient and {name}, or a problem")
         if isinstance(gradient, type) and issubclass(gradient, Loss):
             raise BadInput("gradient", gradient, "a loss, not its class", f"make one: {gradient.__name__}(…)")
-        if not callable(gradient):
-            raise BadInput("gradient", gradient, "a function gradient(w, sample)")
+        if not callable(gradient) and not isinstance(gradient, Model):
+            raise BadInput("gradient", gradient, "a function gradient(w, sample), or a model", MODELS)
 
 
 def check_messages(messages: str, method: Method, d: int) -> None:
@@ -382,16 +405,3 @@ def distance_from(optimum: Floats) -> Callable[[Floats], float]:
             return float(np.square(w - optimum).sum())
 
     return distance
-
-
-def prints_alike(value: Any) -> bool:
-    """Whether another process would print the same for it: not if a part of it prints its place in memory."""
-    if isinstance(value, str | bytes | int | float | complex | None.__class__ | np.ndarray | np.generic):
-        return True
-    if isinstance(value, Mapping):
-        return all(prints_alike(each) for pair in value.items() for each in pair)
-    if isinstance(value, list | tuple | set | frozenset):
-        return all(map(prints_alike, value))
-    if callable(value) or cast(Any, type(value)).__repr__ is object.__repr__:
-        return False
-    return not is_dataclass(value) or all(prints_alike(getattr(value, each.name)) for each in fields(value))

@@ -6,7 +6,7 @@ import math
 import os
 import pickle
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -19,8 +19,9 @@ from siag.foundations.dispatch import compiled, interpreted
 from siag.foundations.encodings import put
 from siag.foundations.errors import BadInput, SiagError, Unsuitable
 from siag.foundations.returned import write_checked
-from siag.foundations.rng import SAMPLES, blank, key, rewind
+from siag.foundations.rng import SAMPLES, blank, hashed, key, rewind
 from siag.foundations.types import Floats, Record, Rng
+from siag.live.model import Model
 from siag.methods import Exact, Method, Streaming, compute, forget, needs, told, try_out
 from siag.problems import Problem, again, sample
 from siag.streams.finite import check_finite, is_finite
@@ -34,6 +35,7 @@ Gradient = Callable[[Floats, Any], Any]
 
 UNKNOWN = math.nan  # a loss that was not told
 RARER = 5  # one in so many of all samples before it is the next of which the loss at w_0 is told, too
+DATA, LAYERS = 0, 1  # what random numbers of a model are for: its samples, or its gradient
 FLOAT = np.dtype(np.float64)
 FILES = "siag.streams.labelled(paths, label) reads rows of features and labels, siag.streams.Follow(path) lines"
 EMPTY = "its stream ended without a sample; give it some, or leave this worker out"
@@ -65,6 +67,7 @@ class Task:
     """
 
     counts = False  # whether it matters which version w is of
+    modules: Sequence[str] = ()  # what to import before a process is made for it
 
     def __init__(self, method: Method, w0: Floats) -> None:
         self._method, self._w0 = method, w0
@@ -165,7 +168,7 @@ class FromStream(Task):
     """A user's gradient on a stream of samples.
 
     Args:
-        gradient: gradient(w, sample).
+        gradient: gradient(w, sample), or a model.
         stream: the samples, or a function that makes them.
         method: whose worker half runs on it.
         w0: (d,) where the run starts.
@@ -175,7 +178,7 @@ class FromStream(Task):
 
     def __init__(
         self,
-        gradient: Gradient,
+        gradient: Gradient | Model,
         stream: Iterable[Any] | Callable[[], Iterable[Any]],
         method: Method,
         w0: Floats,
@@ -185,6 +188,7 @@ class FromStream(Task):
     ) -> None:
         super().__init__(method, w0)
         self._gradient, self._stream, self._go_on, self._seed = gradient, stream, go_on, seed
+        self.modules = gradient.preload if isinstance(gradient, Model) else ()
 
     def begin(self, row: int, n: int, d: int, samples: int) -> None:
         """Open the stream, after the samples drawn before if it can begin there."""
@@ -193,6 +197,8 @@ class FromStream(Task):
         self._plain = isinstance(self._memory, Streaming)  # which sends the gradient as it is
         made = self._stream() if callable(self._stream) else self._stream
         check_stream("stream", made)
+        if isinstance(self._gradient, Model):
+            made = self._gradient.read(made, row, self._seed)
         made = read_again(made, row, self._seed)
         self._data, self._began_at, self._next = repeated_within(made), samples, samples + 1
         made = resumed(made, samples) if self._go_on else made
@@ -201,13 +207,31 @@ class FromStream(Task):
             self._iterator: Iterator[Any] = made.samples(self._stop) if isinstance(made, Stream) else iter(made)
         except TypeError:
             raise BadInput("stream", made, "something to iterate over") from None
+        if isinstance(self._gradient, Model):
+            self._iterator = self._seeded(self._gradient, self._iterator)
         self._item: Any = None
-        self._start = self._w0.view()
-        self._start.setflags(write=False)
+        self._start = self._w0
         self._odd = Tally()
-        function = getattr(self._gradient, "value_and_gradient", self._gradient)  # siag.losses have both
+        function = self._function()
         self._oracle = Given(function, self._pull, lambda: self._item, [])
         self._short = self._oracle._replace(gradient=lambda w, sample: function(w.astype(np.float32), sample))
+
+    def _seeded(self, model: Model, samples: Iterator[Any]) -> Iterator[Any]:
+        """The samples of a stream that may draw random numbers where the model's library does."""
+        while True:
+            model.seed(hashed(self._seed, self._row, self._drawn, DATA))
+            try:
+                sample = next(samples)
+            except StopIteration:
+                return
+            yield sample
+
+    def _function(self) -> Gradient:
+        """The gradient as a function of w and the sample drawn last."""
+        model = self._gradient
+        if not isinstance(model, Model):
+            return getattr(model, "value_and_gradient", model)  # siag.losses have both
+        return lambda w, sample: model.value_and_gradient(w, sample, hashed(self._seed, self._row, self.sample, LAYERS))
 
     def _pull(self) -> Any:
         """The next sample."""
@@ -234,7 +258,7 @@ class FromStream(Task):
             if type(found) is np.ndarray and found.dtype == out.dtype and found.shape == out.shape:
                 out[:], self.loss = found, UNKNOWN
             else:
-                self._tell(write_checked(found, out))
+                self._tell(write_checked(found, out), w)
             return True
         told(self._memory, self.version)
         if out.dtype == FLOAT:
@@ -245,11 +269,11 @@ class FromStream(Task):
             put(doubles.out, out)
         loss = oracle.losses[0] if oracle.losses else None  # of local steps, that at the w read
         oracle.losses.clear()
-        self._tell(loss)
+        self._tell(loss, w)
         return send
 
-    def _tell(self, loss: float | None) -> None:
-        """Note a loss, and that at w_0 of the first samples and then of ever fewer; say it if it is no number."""
+    def _tell(self, loss: float | None, w: Floats) -> None:
+        """Note a loss at w, and that at w_0 of the first samples, then of ever fewer; say it if it is no number."""
         self.loss, self.first = UNKNOWN if loss is None else loss, UNKNOWN
         if loss is None:
             return
@@ -259,8 +283,16 @@ class FromStream(Task):
         elif self._drawn >= self._next:
             self._next = self._drawn + 1 + (self._drawn - self._began_at) // RARER
             with suppress(Exception):  # whatever a user's code raises: the gradient that was asked for is there
-                told = write_checked(self._oracle.gradient(self._start, self._item), np.empty_like(self._w0))
+                start = self._start_as(w.dtype)
+                told = write_checked(self._oracle.gradient(start, self._item), np.empty_like(start))
                 self.first = UNKNOWN if told is None or not math.isfinite(told) else told
+
+    def _start_as(self, dtype: Any) -> Floats:
+        """w_0, to be read only, in the numbers that the user's code computes with."""
+        if self._start.dtype != dtype or self._start.flags.writeable:
+            self._start = self._w0.astype(dtype)
+            self._start.setflags(write=False)
+        return self._start
 
 
 @compiled
@@ -316,7 +348,7 @@ class FromProblem(Task):
 class Source:
     """What all workers of a run have in common: what they compute, on what, with which method."""
 
-    gradient: Gradient | None
+    gradient: Gradient | Model | None
     problem: Problem | None
     method: Method
     seed: int

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from siag.activity import EveryArrivals, Tick
 from siag.foundations.errors import BadInput
 from siag.foundations.types import Floats
+from siag.live.model import Model
 from siag.live.monitor.watch import Watcher
 from siag.live.runtime import Runtime
 from siag.live.spec import AnyPath, Spec
@@ -23,7 +25,7 @@ from siag.steps import Step
 
 
 def train(
-    gradient: Gradient | None = None,
+    gradient: Gradient | Model | None = None,
     streams: Sequence[Iterable[Any] | Callable[[], Iterable[Any]]] | None = None,
     w0: Floats | None = None,
     method: Method | None = None,
@@ -38,8 +40,8 @@ def train(
     guard: Guard | None = None,
     departed: Departed = Spec.departed,
     messages: str | None = None,
-    loss: Callable[[Floats], float] | None = None,
-    evaluate: Mapping[str, Callable[[Floats], Any]] | None = None,
+    loss: Callable[[Any], float] | None = None,
+    evaluate: Mapping[str, Callable[[Any], Any]] | None = None,
     record: int = Spec.record,
     folder: AnyPath | None = None,
     durable: bool = False,
@@ -57,11 +59,12 @@ def train(
 
     Args:
         gradient: gradient(w, sample) returns the d numbers of a stochastic gradient, or (loss, gradient): the loss of
-            samples that the model has not learned from is the honest measure of one trained on streams.
+            samples that the model has not learned from is the honest measure of one trained on streams. Or a model,
+            such as `siag.adapters.Torch(module, loss)`: it knows where to start, and `run.model` is it, trained.
         streams: one for each worker: finite data (lists, arrays, DataFrames, pairs (X, y) of arrays, datasets), which
             are read again and again, in a new order each time; or anything else to iterate over, which is read once;
             or a function that makes either, as of a generator, which cannot be sent to processes (see `siag.streams`).
-        w0: (d,) where to start; 0 with a `problem`.
+        w0: (d,) where to start; 0 with a `problem`, and by default a model's own parameters.
         method: what workers send and the server does with it; by default `Automatic()`, or with a step `SIAG()`.
         step: the sizes of the server's moves; `Automatic` finds them itself.
         until: how many iterations, or an `Until`; by default until all streams have ended, finite data after 10 epochs.
@@ -75,9 +78,9 @@ def train(
         messages: in which numbers gradients and w travel: `"float64"`, or `"float32"`, half the bytes, in which
             `gradient` then gets w, too; the server keeps w in doubles. By default what `gradient.messages` says, if
             there is such an attribute, else `"float64"`.
-        loss: loss(w), shown and recorded as the run's error; for a problem ‖w − w*‖² by default.
-        evaluate: metrics of your own by name, functions of w such as the accuracy on held-out data, each returning a
-            number, or one for each worker; shown, and recorded as `run.metrics`.
+        loss: loss(w), or of the model, shown and recorded as the run's error; for a problem ‖w − w*‖² by default.
+        evaluate: metrics of your own by name, functions of w, or of the model, such as the accuracy on held-out data,
+            each returning a number, or one for each worker; shown, and recorded as `run.metrics`.
         record: about how many points of the curve to keep.
         folder: where to save the state once a second; a run that is started again goes on from there. Samples of a
             problem go on, too; a stream begins anew, unless it can go on (`after`), as Follow and Directory do.
@@ -96,7 +99,8 @@ def train(
 
     Returns:
         The run: its `error` is the loss, if there is one, else the progressive loss, if gradients tell their losses,
-        and NaN otherwise; `metrics`, `workers` and `warnings` say more. `about["ended"]` says why it ended,
+        and NaN otherwise; `metrics`, `workers` and `warnings` say more; `model` is the model, if that is what was
+        trained. `about["ended"]` says why it ended,
         `about["ending"]` says it as a value of `siag.runtimes.Ending`, and `about["failed"]` says which workers did not
         end in order, if there were any.
 
@@ -119,6 +123,11 @@ def train(
 
 def run_spec(spec: Spec, runtime: Runtime | None = None) -> Run:
     """Run what is described, where that is said; on this machine by default."""
+    run = _run(spec, runtime)
+    return run if spec.model is None else replace(run, restore=spec.model.restored)
+
+
+def _run(spec: Spec, runtime: Runtime | None) -> Run:
     if runtime is None:
         return SharedMemory(preload=spec.preload).train(spec)
     if not isinstance(runtime, Runtime):

@@ -6,7 +6,9 @@ import json
 import os
 import zipfile
 import zlib
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -49,6 +51,7 @@ class Run:
         metrics: (repeats, points), or (repeats, points, workers), of each of the user's own metrics (`evaluate`) by its
             name, and of a live run whose gradients tell their losses the "progressive loss": of samples that the model
             had not learned from. `objective` and `stationarity`, too, where they were measured.
+        restore: makes the model of w, if a model was trained; it is not saved.
     """
 
     t: Integers
@@ -61,6 +64,7 @@ class Run:
     reads: Integers = None  # type: ignore[assignment]  # it is never None once made
     uploads: Integers = None  # type: ignore[assignment]  # nor is this
     metrics: dict[str, Floats] = field(default_factory=dict)
+    restore: Callable[[Floats], Any] | None = None
 
     def __post_init__(self) -> None:
         for name in ADDED:
@@ -68,6 +72,11 @@ class Run:
                 object.__setattr__(self, name, self.samples.copy())
         for name in ARRAYS:
             getattr(self, name).setflags(write=False)
+
+    @cached_property
+    def model(self) -> Any:
+        """What was trained, with its final parameters; `None` if that was w alone, or if the run was loaded."""
+        return None if self.restore is None else self.restore(self.w[0])
 
     @property
     def workers(self) -> list[dict[str, Any]]:

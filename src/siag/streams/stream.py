@@ -122,7 +122,7 @@ def made(stream: Any) -> Any:
 
 def check_stream(stream: object) -> None:
     """Refuse what a `for` loop cannot go through, unless it makes something of the kind."""
-    if not isinstance(stream, Iterable) and not _makes_one(stream):
+    if not _can_be_read(stream) and not _makes_one(stream):
         allowed = "a stream, a function that makes one, or anything else a for loop can go through"
         raise BadInput("stream", stream, allowed)
 

@@ -114,7 +114,8 @@ class Embedded:
     def __init__(self, session: Session, tasks: list[Task], preload: Sequence[str] = ()) -> None:
         self._session, self._tasks = session, tasks
         self._context: Any = get_context("forkserver")
-        self._context.set_forkserver_preload(["siag.live.transports.shared_memory.preload", *preload])
+        modules = (*preload, *(module for task in tasks[:1] for module in task.modules))  # all have the same
+        self._context.set_forkserver_preload(["siag.live.transports.shared_memory.preload", *modules])
         server = session.server
         sizes = server.n, server.message_size, server.shown.size
         self._memory = Memory.shared(self._context, *sizes, server.encoding)

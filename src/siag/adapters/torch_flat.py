@@ -1,0 +1,112 @@
+"""The trainable parameters of a module as one array, and their gradient as another; the module's are views of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from siag.foundations.errors import BadInput
+from siag.foundations.extras import needed
+from siag.foundations.types import Floats
+
+torch = needed("torch", "torch")
+
+
+def trainable(module: Any) -> list[Any]:
+    """The parameters that are trained, each once, however many names it has."""
+    return [each for each in module.parameters() if each.requires_grad]
+
+
+def check_trainable(module: Any) -> None:
+    """Refuse a module without trainable parameters, or with such as are no real numbers, or unlike each other."""
+    named = [(name, each) for name, each in module.named_parameters() if each.requires_grad]
+    if not named:
+        remedy = "requires_grad_() makes them trainable"
+        raise BadInput("module", type(module).__name__, "one with trainable parameters", remedy)
+    (first, like), *_ = named
+    for name, each in named:
+        if isinstance(each, torch.nn.parameter.UninitializedParameter):
+            raise BadInput("module", name, "initialised", "call the module on a batch first")
+        if not each.is_floating_point():
+            allowed = f"of real numbers, not {str(each.dtype).removeprefix('torch.')}, to be trained"
+            raise BadInput("module", name, allowed, "requires_grad_(False) keeps it as it is")
+        if (each.dtype, each.device) != (like.dtype, like.device):
+            both = f"{like.dtype} on {like.device} as {first}, not {each.dtype} on {each.device}"
+            raise BadInput("module", name, both, "module.to(dtype, device) makes all alike")
+    _check_apart(named)
+
+
+def _check_apart(named: Sequence[tuple[str, Any]]) -> None:
+    """Refuse parameters that share memory without being the same: each would be trained by itself."""
+    places = sorted((each.data_ptr(), each.data_ptr() + each.nbytes, name) for name, each in named if each.numel())
+    for (_, end, one), (begin, _, other) in pairwise(places):
+        if begin < end:
+            remedy = "tie them by giving both layers the same Parameter"
+            raise BadInput("module", f"{one} and {other}", "parameters of memory of their own", remedy)
+
+
+class Flat:
+    """The two arrays of a module, whose parameters and their gradients become views of them.
+
+    On a processor and of type float32 or float64 both are NumPy arrays, too; otherwise what comes and goes is copied
+    once more.
+
+    Args:
+        module: whose parameters; they are moved.
+    """
+
+    def __init__(self, module: Any) -> None:
+        parameters = trainable(module)
+        d, first = sum(each.numel() for each in parameters), parameters[0]
+        self.device, self._type = first.device, first.dtype
+        self._values = torch.empty(d, dtype=first.dtype, device=first.device)
+        self._slopes = torch.zeros_like(self._values)
+        at = 0
+        for each in parameters:
+            place = slice(at, at := at + each.numel())
+            each.data = self._values[place].view(each.shape)
+            each.grad = self._slopes[place].view(each.shape)
+        direct = first.device.type == "cpu" and first.dtype in (torch.float32, torch.float64)
+        here = torch.float64 if first.dtype is torch.float64 else torch.float32
+        self._host = None if direct else torch.empty(d, dtype=here, pin_memory=first.device.type == "cuda")
+        self._numbers: Any = (self._values if self._host is None else self._host).numpy()
+        self._found: Any = self._slopes.numpy() if direct else None
+
+    def load(self, w: Floats) -> None:
+        """Give the module these parameters."""
+        with np.errstate(over="ignore"):  # w may be beyond float32 in a run that diverges
+            self._numbers[:] = w
+        if self._host is not None:
+            self._values.copy_(self._host)
+
+    def clear(self) -> None:
+        """No gradient."""
+        self._slopes.zero_()
+
+    def gradient(self) -> Any:
+        """(d,) the gradient that was computed, an array that the next one overwrites."""
+        return self._slopes.to("cpu", self._host.dtype).numpy() if self._found is None else self._found
+
+    def moved(self, part: Any) -> Any:
+        """A batch as the module takes it: tensors where the parameters are, real numbers of their type."""
+        if isinstance(part, torch.Tensor):
+            return part.to(self.device, self._type if part.is_floating_point() else part.dtype)
+        if isinstance(part, np.ndarray | np.generic):
+            return self.moved(torch.from_numpy(np.array(part)))  # a copy: it may be read-only
+        if isinstance(part, dict):
+            return {name: self.moved(each) for name, each in part.items()}
+        if type(part) in (tuple, list):
+            return type(part)(self.moved(each) for each in part)
+        return part
+
+    @staticmethod
+    def write(parameters: Sequence[Any], w: Floats) -> None:
+        """Write w to parameters, one after the other."""
+        at = 0
+        for each in parameters:
+            numbers = torch.tensor(w[at : at + each.numel()])
+            each.data.copy_(numbers.view(each.shape))
+            at += each.numel()

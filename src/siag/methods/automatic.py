@@ -171,7 +171,8 @@ def send_curvature_too(memory: Measuring, oracle: Record, rng: Rng, i: int, w: F
         if bend < np.inf:
             memory.bends[i] = bend
     if number + 1 >= memory.due[i]:
-        point[:] = w
+        for j in range(d):  # as a slice it would make all code around it count references
+            point[j] = w[j]
     out[d] = along(gradient, w)
     out[d + 1] = memory.bends[i]
     return True

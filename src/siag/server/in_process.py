@@ -133,8 +133,8 @@ class InProcess:
         while at < rows.size:
             sizes, first = server.sizes.ahead(server.version)
             most = min(rows.size - at, sizes.size - first)
-            now = rows[at : at + most], starts[at : at + most + 1], server.version
-            taken = work_through(*given, *book, *now, sizes, first, server.gradient_size)
+            now: Any = rows[at : at + most], starts[at : at + most + 1], server.version, sizes, first
+            taken = work_through(*given, *book, *now, server.gradient_size)
             server.version += taken
             server.reports += taken
             at += taken

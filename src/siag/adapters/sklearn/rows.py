@@ -98,7 +98,7 @@ def derive_softmax(u: Floats, label: int) -> float:
     for c in range(u.size):
         u[c] /= total
     u[label] -= 1.0
-    return value + math.log(total)
+    return float(value + math.log(total))
 
 
 @compiled
@@ -108,12 +108,12 @@ def derive(loss: int, delta: float, u: Floats, y: float) -> float:
         margin = y * u[0]
         small = math.exp(-abs(margin))
         u[0] = -y * (small if margin > 0.0 else 1.0) / (1.0 + small)
-        return max(-margin, 0.0) + math.log1p(small)
+        return float(max(-margin, 0.0) + math.log1p(small))
     if loss == SOFTMAX:
-        return derive_softmax(u, int(y))
+        return float(derive_softmax(u, int(y)))
     gap = u[0] - y
     u[0] = gap if loss == SQUARED else min(max(gap, -delta), delta)
-    return u[0] * (gap - 0.5 * u[0])
+    return float(u[0] * (gap - 0.5 * u[0]))
 
 
 @compiled

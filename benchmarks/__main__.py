@@ -11,7 +11,7 @@ import re
 import sys
 import textwrap
 
-from benchmarks import alarms, automatic, live, methods, ray_cluster, simulator
+from benchmarks import alarms, automatic, estimators, live, methods, ray_cluster, simulator
 from benchmarks.sides import HERE, PYTHON
 from siag.foundations.files import write_text
 
@@ -22,6 +22,7 @@ CHAPTERS = {
     "warnings": alarms.chapter,
     "live": live.chapter,
     "ray": ray_cluster.chapter,
+    "estimators": estimators.chapter,
 }
 TITLES = {
     "## The simulator": "simulator",
@@ -30,6 +31,7 @@ TITLES = {
     "## Warnings": "warnings",
     "## The live server": "live",
     "## On Ray": "ray",
+    "## scikit-learn": "estimators",
 }
 RESULTS = HERE / "RESULTS.md"
 

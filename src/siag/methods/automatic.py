@@ -171,7 +171,7 @@ def send_curvature_too(memory: Measuring, oracle: Record, rng: Rng, i: int, w: F
         if bend < np.inf:
             memory.bends[i] = bend
     if number + 1 >= memory.due[i]:
-        for j in range(d):  # as a slice it would make all code around it count references
+        for j in range(d):  # not as slices: NumPy's way to do that allocates, and machine code would count references
             point[j] = w[j]
     out[d] = along(gradient, w)
     out[d + 1] = memory.bends[i]

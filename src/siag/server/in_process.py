@@ -128,13 +128,14 @@ class InProcess:
             starts: (reports + 1,) where the samples of each report begin.
         """
         server, at = self.server, 0
-        given: Any = server.state, self._memory, oracle, self._rng, server.shown, self._message
-        book: Any = server.ledger, server.roster.ages, server.guard.bounds
+        given = server.state, self._memory, oracle, self._rng, server.shown, self._message
+        book = server.ledger, server.roster.ages, server.guard.bounds
         while at < rows.size:
             sizes, first = server.sizes.ahead(server.version)
             most = min(rows.size - at, sizes.size - first)
-            now: Any = rows[at : at + most], starts[at : at + most + 1], server.version, sizes, first
-            taken = work_through(*given, *book, *now, server.gradient_size)
+            now = rows[at : at + most], starts[at : at + most + 1], server.version
+            what: Any = *given, *book, *now, sizes, first, server.gradient_size
+            taken = work_through(*what)
             server.version += taken
             server.reports += taken
             at += taken

@@ -12,7 +12,7 @@ import re
 import sys
 import textwrap
 
-from benchmarks import alarms, automatic, live, methods, python_gradients, ray_cluster, simulator
+from benchmarks import alarms, automatic, estimators, live, methods, python_gradients, ray_cluster, simulator
 from benchmarks.sides import HERE, PYTHON
 from siag.foundations.files import write_text
 
@@ -24,6 +24,7 @@ CHAPTERS = {
     "warnings": alarms.chapter,
     "live": live.chapter,
     "ray": ray_cluster.chapter,
+    "estimators": estimators.chapter,
 }
 TITLES = {
     "## The simulator": "simulator",
@@ -33,6 +34,7 @@ TITLES = {
     "## Warnings": "warnings",
     "## The live server": "live",
     "## On Ray": "ray",
+    "## scikit-learn": "estimators",
 }
 PEERS = {"simulator", "live"}  # chapters that need an environment of their own
 RESULTS = HERE / "RESULTS.md"

@@ -6,10 +6,12 @@ Each needs an extra of the package, such as `pip install 'siag[torch]'`, and is 
 from importlib import import_module
 from typing import Any
 
-HOMES: dict[str, str] = {
+HOMES: dict[str, str] = {  # name of the adapter: name of its module here
     "Jax": "jax",
+    "SIAGClassifier": "sklearn",
+    "SIAGRegressor": "sklearn",
     "Torch": "torch",
-}  # name of the adapter: name of its module here
+}
 
 __all__ = list(HOMES)
 

@@ -100,15 +100,29 @@ def _unscaled(loss: object, streams: Sequence[Any]) -> list[str]:
     if not isinstance(loss, Loss) or X is None:
         return []
     names = columns_of(data_within(streams[0])) or list(getattr(_parse(streams[0]), "features", ()))
+    return doubtful_scales(X, names, loss.intercept)
+
+
+def doubtful_scales(X: Floats, names: Sequence[Any], intercept: bool, remedy: str = SCALED) -> list[str]:
+    """A doubt if columns are very unequal in size, or far from 0 though there is an intercept; from `KNOWN` rows on.
+
+    Args:
+        X: (rows, features) some rows, all finite.
+        names: of the columns; those without one have a number.
+        intercept: whether the model has one.
+        remedy: what to do.
+    """
+    if len(X) < KNOWN:
+        return []
     name = [str(names[k]) if k < len(names) else str(k + 1) for k in range(X.shape[1])]
     two = ((X.min(axis=0) == X) | (X.max(axis=0) == X)).all(axis=0)
     off = np.abs(X.mean(axis=0)) / np.maximum(X.std(axis=0), np.finfo(np.float64).tiny)
-    far = np.flatnonzero((off > OFF_CENTRE) & ~two & loss.intercept)
+    far = np.flatnonzero((off > OFF_CENTRE) & ~two & intercept)
     if far.size:
         k = int(far[off[far].argmax()])
         what = f"the mean of column {name[k]} is {off[k]:.0f} times its standard deviation"
         others = f" ({far.size - 1} more like it)" * (far.size > 1)
-        return [f"{what}{others}: the model will hardly learn; {SCALED}"]
+        return [f"{what}{others}: the model will hardly learn; {remedy}"]
     size = np.sqrt(np.square(X).sum(axis=0) / np.maximum((X != 0.0).sum(axis=0), 1))
     size[two] = np.clip(size[two], 0.0, 1.0)
     there = np.flatnonzero((size > 0.0) | ~size.any())
@@ -116,7 +130,7 @@ def _unscaled(loss: object, streams: Sequence[Any]) -> list[str]:
     if size[high] <= UNEQUAL * size[low]:
         return []
     what = f"column {name[high]} is {size[high] / size[low]:.0f} times as large as column {name[low]}"
-    return [f"{what}: what is small is hardly learned; {SCALED}"]
+    return [f"{what}: what is small is hardly learned; {remedy}"]
 
 
 def _features(streams: Sequence[Any]) -> Floats | None:

@@ -1,0 +1,292 @@
+"""What classifier and regressor share: a linear model, learned by a server in the process of the caller."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from siag.adapters.sklearn.processes import dealt, train_on_processes
+from siag.adapters.sklearn.rows import NO_FLOATS, NO_INTEGERS, NO_PLACES, NO_TABLE, Rows
+from siag.adapters.sklearn.sources import EACH, Sources, split_column, without_column
+from siag.adapters.sklearn.turns import Turns, as_they_come
+from siag.foundations import check
+from siag.foundations.errors import BadInput, TrainingWarning, Unsuitable, warn
+from siag.foundations.types import Floats, Integers
+from siag.live.data import KNOWN, doubtful_scales
+from siag.losses import Loss
+from siag.methods import SIAG, Automatic
+from siag.methods.fit import step_of
+from siag.server import Diverged
+from siag.server.in_process import InProcess
+
+REPORT = 64  # rows of a report of finite data
+PATIENCE = 5, 64  # passes, and reports of each source, without progress after which `fit` ends
+SOME, WIDE = 200, 10_000  # rows that are looked at, and features beyond which sparse ones are not
+READ = {"accept_sparse": "csr", "dtype": np.float64, "order": "C", "accept_large_sparse": False}
+SCALE = "scale them: make_pipeline(StandardScaler(), …)"
+
+
+class Linear(BaseEstimator):
+    """A linear model that minimises the mean over sources of the mean loss over each one's rows."""
+
+    alpha: float
+    fit_intercept: bool
+    max_iter: int
+    tol: float | None
+    shuffle: bool
+    random_state: Any
+    batch_size: int | None
+    method: Any
+    step: Any
+    workers: Any
+    _learner: InProcess | None
+    _found: Floats  # w, if processes have found it
+    _sources: Sources
+    _column: Any  # the name of the one that says where rows came from
+    _early: list[Floats] | None  # the first rows of a stream, until there are enough to be judged
+    n_features_in_: int
+    n_iter_: int
+
+    @abstractmethod
+    def _loss(self) -> tuple[int, float, int]:
+        """The loss by number, δ if it has one, and how many outputs the model has."""
+
+    @abstractmethod
+    def _ready_made(self) -> Loss:
+        """The same loss, of `siag.losses`."""
+
+    def _unit(self, labels: Floats) -> float:
+        """What a loss is measured in, for `tol`."""
+        return 1.0
+
+    def __sklearn_tags__(self) -> Any:
+        """It takes sparse X."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    def __sklearn_is_fitted__(self) -> bool:
+        """Whether there is a model."""
+        return getattr(self, "_learner", None) is not None or hasattr(self, "_found")
+
+    @property
+    def _parts(self) -> Floats:
+        """(outputs, features + 1) weights and intercept of each output, or weights alone."""
+        w = self._found if self._learner is None else self._learner.w
+        return w.reshape(self._loss()[2], -1)
+
+    @property
+    def _weights(self) -> Floats:
+        return self._parts[:, : self.n_features_in_]
+
+    @property
+    def intercept_(self) -> Floats:
+        """(outputs,) b."""
+        parts = self._parts
+        return parts[:, -1] if parts.shape[1] > self.n_features_in_ else np.zeros(len(parts))
+
+    @property
+    def sources_(self) -> list[Any]:
+        """The sources met so far, `None` being the one that has no name."""
+        return list(self._sources.names)
+
+    def _given(self, X: Any, y: Any, source: Any, **more: Any) -> tuple[Any, Any, Any]:
+        """What `fit` was given, checked by scikit-learn; the column of sources apart."""
+        X, source, column = split_column(X, source)
+        if source is not None and np.ndim(source) == 0:
+            raise BadInput("source", source, EACH)
+        X, y = validate_data(self, X, y, **READ, **more)
+        self._column = column
+        return X, y, source
+
+    def _next(self, X: Any, y: Any, source: Any, first: bool, **more: Any) -> tuple[Any, Any, Any]:
+        """The same of `partial_fit`."""
+        X, source, column = split_column(X, source)
+        X, y = validate_data(self, X, y, reset=first, **READ, **more)
+        self._column = self._column if column is None else column
+        return X, y, source
+
+    def _outputs(self, X: Any) -> Floats:
+        """(rows, outputs) x·v + b."""
+        check_is_fitted(self)
+        X = without_column(X, self._column) if self._column is not None else X
+        X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
+        found: Floats = X @ self._weights.T + self.intercept_
+        return found
+
+    def _learn_all(self, X: Any, labels: Floats, weights: Floats | None, source: Any) -> None:
+        """`fit`, after X and y were read."""
+        sources = Sources()
+        whose = sources.rows(source, X.shape[0])
+        self._sources, self._early, n = sources, None, len(sources.names)
+        self._doubt(X)
+        random = check_random_state(self.random_state)
+        size, passes = self._size(REPORT), check.integer("max_iter", self.max_iter)
+        if self.workers is not None:
+            if weights is not None:
+                raise BadInput("sample_weight", weights, "None with workers", "leave out workers")
+            whose = dealt(self.workers, whose, n, X.shape[0], random)
+            seed, how = int(random.randint(2**31)), {"method": self.method, "step": self.step}
+            data = self._ready_made(), X, labels, whose
+            self._found = train_on_processes(*data, size=size, passes=passes, seed=seed, **how)
+            self._learner, self.n_iter_ = None, passes
+            return
+        if X.shape[0] <= size and X.shape[1] <= WIDE:
+            X, labels, weights, whose = _merged(X, labels, weights, whose)
+        shares = _shares(weights, whose, X.shape[0])
+        counts = X.shape[0] if isinstance(whose, int) else np.bincount(whose)[whose]
+        turns = Turns(whose, X.shape[0], size, random if check.truth("shuffle", self.shuffle) else None)
+        self._learner = self._begin(X.shape[1], n)
+        self._pass_over(self._rows(X, labels, NO_FLOATS if weights is None else shares * counts, n), turns, passes, n)
+        self._compare(X, labels, shares)
+
+    def _pass_over(self, rows: Rows, turns: Turns, passes: int, n: int) -> None:
+        """Passes over the data until their loss stops falling."""
+        best, idle, unit = math.inf, 0, self._unit(rows.y)
+        tol = None if self.tol is None else check.real("tol", self.tol, low=0)
+        patience = max(PATIENCE[0], -(-PATIENCE[1] // turns.rounds))
+        for done in range(1, passes + 1):
+            reports = turns.next()
+            rows.spent[:] = 0.0
+            self._report(rows._replace(order=reports.order), reports.sources, reports.starts)
+            self.n_iter_ = done
+            loss = float(rows.spent.sum()) / (n * turns.rounds)
+            idle = idle + 1 if tol is not None and loss > best - tol * unit else 0
+            best = min(best, loss)
+            if idle >= patience:
+                return
+        if tol is not None and passes > patience:
+            warn(f"the loss still fell after max_iter = {passes} passes; raise max_iter or tol", ConvergenceWarning)
+
+    def _learn_some(self, X: Any, labels: Floats, weights: Floats | None, source: Any) -> None:
+        """`partial_fit`, after X and y were read."""
+        whose = self._sources.rows(source, X.shape[0])
+        n = len(self._sources.names)
+        if self._learner is None:
+            self._learner = self._begin(X.shape[1], n, getattr(self, "_found", None))
+        self._learner.grow(n)
+        if self._early is not None:
+            self._look(X)
+        reports = as_they_come(whose, X.shape[0], self._size(1))
+        rows = self._rows(X, labels, NO_FLOATS if weights is None else weights, n)
+        self._report(rows._replace(order=reports.order), reports.sources, reports.starts)
+
+    def _first_call(self) -> bool:
+        """Whether `partial_fit` begins; then get ready for it."""
+        if self.workers is not None:
+            raise BadInput("workers", self.workers, "None for partial_fit", "siag.train reads streams in processes")
+        first = not self.__sklearn_is_fitted__()
+        if first:
+            self._sources, self._column = Sources(), None
+            self._early, self._learner = [], None
+        return first
+
+    def _begin(self, features: int, n: int, w0: Floats | None = None) -> InProcess:
+        """A server that has heard nobody."""
+        method = self.method if self.method is not None else Automatic() if self.step is None else SIAG()
+        d = self._loss()[2] * (features + check.truth("fit_intercept", self.fit_intercept))
+        return InProcess(method, step_of(method, self.step), np.zeros(d) if w0 is None else w0, n)
+
+    def _size(self, default: int) -> int:
+        return default if self.batch_size is None else check.integer("batch_size", self.batch_size)
+
+    def _rows(self, X: Any, labels: Floats, weights: Floats, n: int) -> Rows:
+        loss, delta, outputs = self._loss()
+        table: Any
+        if isinstance(X, np.ndarray):
+            table = _read_only(X), NO_FLOATS, NO_PLACES, NO_PLACES
+        else:
+            places = (_read_only(each.astype(np.int32, copy=False)) for each in (X.indices, X.indptr))
+            table = NO_TABLE, _read_only(X.data), *places
+        y, ridge = _read_only(labels), check.real("alpha", self.alpha, low=0)
+        what: Any = X.shape[1], y, _read_only(weights), NO_INTEGERS, loss, delta, ridge
+        scratch: Any = np.zeros(outputs), np.zeros(2, np.int64), np.zeros(1), np.zeros(n)
+        return Rows(*table, *what, *scratch)
+
+    def _report(self, rows: Rows, sources: Integers, starts: Integers) -> None:
+        learner: Any = self._learner
+        try:
+            learner.learn(rows, sources, starts)
+        except Diverged as error:
+            remedy = SCALE if learner.method.default_step is not None else "use a smaller step, or none"
+            raise Unsuitable(f"{str(error).partition(';')[0]}: the features may be too large; {remedy}") from None
+
+    def _look(self, X: Any) -> None:
+        """Keep the first rows of a stream until there are enough to judge scales by."""
+        early: Any = self._early
+        early.append(_some(X).copy())
+        if sum(map(len, early)) >= KNOWN:
+            self._early = None
+            self._doubt(np.concatenate(early))
+
+    def _doubt(self, X: Any) -> None:
+        """Warn of columns of very unequal size."""
+        names = getattr(self, "feature_names_in_", ())
+        for doubt in doubtful_scales(_some(X), names, bool(self.fit_intercept), SCALE):
+            warn(doubt, TrainingWarning)
+
+    def _compare(self, X: Any, labels: Floats, share: Floats) -> None:
+        """Warn if w is worse than w = 0 on the data it was learned from."""
+        if isinstance(X, np.ndarray):
+            loss, w = self._ready_made(), self._parts.ravel()
+            zero, found = (float(share @ loss.each(v, (X, labels))) for v in (np.zeros(w.size), w))
+            if not found <= zero * (1.0 + 1e-9):
+                what = f"the loss is {found / zero:.3g} times that of w = 0 on the same rows"
+                warn(f"{what}; use a smaller step, or none, and {SCALE}", TrainingWarning)
+
+
+def weighed(X: Any, y: Any, weights: Any, source: Any) -> tuple[Any, Any, Floats | None, Any]:
+    """The rows whose weight is not 0, and their weights, if there are any."""
+    if weights is None:
+        return X, y, None, source
+    weights = _check_sample_weight(weights, X, dtype=np.float64)
+    if (weights < 0.0).any():
+        raise BadInput("sample_weight", float(weights.min()), "0 or more")
+    kept = weights > 0.0
+    if not kept.any():
+        raise BadInput("sample_weight", weights, "positive for some rows", "all weights are zero")
+    if kept.all():
+        return X, y, weights, source
+    if source is not None and np.ndim(source) > 0:
+        source = np.asarray(source)
+        source = source[kept] if source.shape == kept.shape else source  # refused below
+    return X[kept], y[kept], weights[kept], source
+
+
+def _merged(X: Any, labels: Floats, weights: Floats | None, whose: int | Integers) -> tuple[Any, Floats, Floats, Any]:
+    """Equal rows of a source as one of their weights' sum, in order: a row twice is then exactly a row of weight 2."""
+    table = X if isinstance(X, np.ndarray) else X.toarray()
+    whole = np.column_stack([table, labels, np.broadcast_to(whose, labels.shape)])
+    rows, places = np.unique(whole, axis=0, return_inverse=True)
+    heavy: Floats = np.bincount(places.ravel(), weights).astype(np.float64)
+    sources = whose if isinstance(whose, int) else rows[:, -1].astype(np.int64)
+    return np.ascontiguousarray(rows[:, :-2]), rows[:, -2].copy(), heavy, sources
+
+
+def _shares(weights: Floats | None, whose: int | Integers, count: int) -> Floats:
+    """(rows,) positive numbers that sum to 1 over the rows of each source."""
+    given = np.ones(count) if weights is None else weights
+    return given / (given.sum() if isinstance(whose, int) else np.bincount(whose, given)[whose])
+
+
+def _some(X: Any) -> Floats:
+    """Some rows from all over, none of a sparse table that is very wide."""
+    if not isinstance(X, np.ndarray) and X.shape[1] > WIDE:
+        return np.zeros((0, X.shape[1]))
+    rows = X[:: -(-X.shape[0] // SOME)]
+    found: Floats = rows if isinstance(rows, np.ndarray) else rows.toarray()
+    return found
+
+
+def _read_only(array: Any) -> Any:
+    """A view, as of a file in memory, too, so that one piece of machine code serves both."""
+    view = array.view()
+    view.setflags(write=False)
+    return view

@@ -6,7 +6,7 @@ import math
 import os
 import pickle
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -15,7 +15,7 @@ import numpy as np
 from siag.activity import Everyone
 from siag.foundations.callback import callback_of
 from siag.foundations.dispatch import compiled, interpreted
-from siag.foundations.errors import BadInput, SiagError, Unsuitable
+from siag.foundations.errors import BadInput, Missing, SiagError, Unsuitable
 from siag.foundations.returned import write_checked
 from siag.foundations.rng import SAMPLES, blank, key, rewind
 from siag.foundations.types import Floats, Record, Rng
@@ -24,7 +24,7 @@ from siag.problems import Problem, again, sample
 from siag.streams.finite import check_finite, is_finite
 from siag.streams.remarks import Tally
 from siag.streams.repeated import read_again, repeated_within
-from siag.streams.stream import Stop, Stream, resumed
+from siag.streams.stream import Stop, Stream, acceptor, resumed
 
 Gradient = Callable[[Floats, Any], Any]
 """gradient(w, sample): (d,) numbers, the stochastic gradient of the worker's objective at w; or (loss, gradient)."""
@@ -49,6 +49,7 @@ class Task:
     """
 
     counts = False  # whether it matters which version w is of
+    settle: Callable[[bool], None] | None = None  # to be told of each answer, before what follows: was the report taken
 
     def __init__(self, method: Method, w0: Floats) -> None:
         self._method, self._w0 = method, w0
@@ -77,6 +78,10 @@ class Task:
         """What was sent was refused, or may never have arrived: remember nothing of it; whether there was anything."""
         forget(self._memory, self._row)
         return forget.reaches(self._memory)
+
+    def again(self, samples: int) -> bool:
+        """Where `settle` is there: the server says how many samples it has; whether what was drawn after is void."""
+        raise NotImplementedError
 
     def stop(self) -> None:
         """Stop waiting for a sample, if it can be stopped; called from any thread."""
@@ -165,17 +170,46 @@ class FromStream(Task):
         made = self._stream() if callable(self._stream) else self._stream
         check_stream("stream", made)
         made = read_again(made, row, self._seed)
-        self._data, self._began_at = repeated_within(made), samples
-        made = resumed(made, samples) if self._go_on else made
+        self._data, self._began_at, self._made = repeated_within(made), samples, made
+        accept = acceptor(made)
+        self._open(samples)
+        self._item: Any = None
+        self._odd = Tally()
+        function = getattr(self._gradient, "value_and_gradient", self._gradient)  # siag.losses have both
+        self._oracle = Given(function, self._pull, lambda: self._item, [])
+        if accept is not None:
+            if not self._go_on:
+                raise Missing("name", "a stream that is acknowledged is one worker's; give it a name or a token")
+            self._accept, self.settle = accept, self._settle
+            accept(samples)
+
+    def _open(self, samples: int) -> None:
+        """Go on after the first samples, if the stream can."""
+        made = resumed(self._made, samples) if self._go_on else self._made
         self._stop = Stop()
         try:
             self._iterator: Iterator[Any] = made.samples(self._stop) if isinstance(made, Stream) else iter(made)
         except TypeError:
             raise BadInput("stream", made, "something to iterate over") from None
-        self._item: Any = None
-        self._odd = Tally()
-        function = getattr(self._gradient, "value_and_gradient", self._gradient)  # siag.losses have both
-        self._oracle = Given(function, self._pull, lambda: self._item, [])
+        self._drawn = self._settled = samples  # settled: up to here each sample was reported, and taken or refused
+
+    def _settle(self, taken: bool) -> None:
+        """The last report was answered: if it was taken, the server has all samples so far, save those it refused."""
+        if self._drawn != self._settled:
+            self._settled = self._drawn
+            if taken:
+                self._accept(self._drawn)
+
+    def again(self, samples: int) -> bool:
+        """Go back to the first sample that the server has neither taken nor refused."""
+        self._accept(samples)
+        place = max(samples, self._settled)
+        if place == self._drawn:
+            return False
+        if isinstance(self._iterator, Generator):
+            self._iterator.close()
+        self._open(place)
+        return True
 
     def _pull(self) -> Any:
         """The next sample."""

@@ -26,6 +26,7 @@ from siag.streams.follow import Follow
 from siag.streams.labelled import labelled
 from siag.streams.paced import Paced
 from siag.streams.parts import Part, split
+from siag.streams.redis import Redis
 from siag.streams.repeated import Repeated
 from siag.streams.rows import Rows
 from siag.streams.stream import Stop, Stream
@@ -37,6 +38,7 @@ __all__ = [
     "Follow",
     "Paced",
     "Part",
+    "Redis",
     "Repeated",
     "Rows",
     "Stop",

@@ -171,17 +171,16 @@ class FromStream(Task):
         check_stream("stream", made)
         made = read_again(made, row, self._seed)
         self._data, self._began_at, self._made = repeated_within(made), samples, made
-        accept = acceptor(made)
         self._open(samples)
         self._item: Any = None
         self._odd = Tally()
         function = getattr(self._gradient, "value_and_gradient", self._gradient)  # siag.losses have both
         self._oracle = Given(function, self._pull, lambda: self._item, [])
-        if accept is not None:
+        if self._accept is not None:
             if not self._go_on:
                 raise Missing("name", "a stream that is acknowledged is one worker's; give it a name or a token")
-            self._accept, self.settle = accept, self._settle
-            accept(samples)
+            self.settle = self._settle
+            self._accept(samples)
 
     def _open(self, samples: int) -> None:
         """Go on after the first samples, if the stream can."""
@@ -191,25 +190,28 @@ class FromStream(Task):
             self._iterator: Iterator[Any] = made.samples(self._stop) if isinstance(made, Stream) else iter(made)
         except TypeError:
             raise BadInput("stream", made, "something to iterate over") from None
+        self._accept = acceptor(made)
         self._drawn = self._settled = samples  # settled: up to here each sample was reported, and taken or refused
 
     def _settle(self, taken: bool) -> None:
         """The last report was answered: if it was taken, the server has all samples so far, save those it refused."""
         if self._drawn != self._settled:
             self._settled = self._drawn
-            if taken:
+            if taken and self._accept is not None:
                 self._accept(self._drawn)
 
     def again(self, samples: int) -> bool:
         """Go back to the first sample that the server has neither taken nor refused."""
-        self._accept(samples)
         place = max(samples, self._settled)
-        if place == self._drawn:
-            return False
-        if isinstance(self._iterator, Generator):
-            self._iterator.close()
-        self._open(place)
-        return True
+        anew = place != self._drawn
+        if anew:
+            if isinstance(self._iterator, Generator):
+                self._iterator.close()
+            self._open(place)
+        self._settled = place
+        if self._accept is not None:
+            self._accept(samples)
+        return anew
 
     def _pull(self) -> Any:
         """The next sample."""

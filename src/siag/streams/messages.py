@@ -186,10 +186,14 @@ class Numbered(Messages):
     def _read(self, reader: Reader, place: int, given: int, stop: Stop, tally: Tally) -> Iterator[Any]:
         """The samples after the first `given`, of entries before the first of which there are `place` samples."""
         due: deque[tuple[int, Any]] = deque()  # samples up to an entry, and its position, which is to be acknowledged
-        then, lost = time.monotonic(), 0
+        then = time.monotonic()
         try:
             while not stop.is_set():
                 entries = reader.fetch()
+                reported = given - place  # of those that are gone, these were read
+                lost = sum(content is None for _, content in entries[max(0, reported) :])
+                if lost:
+                    say(f"{self.where}: {lost:,} entries were taken away before they were read; they are lost")
                 for position, content in entries:
                     sample, good = None, place < given  # one that was reported, if it is gone
                     if content is not None:
@@ -198,7 +202,6 @@ class Numbered(Messages):
                         except BadLine as error:
                             good = False
                             self.leave_out(position, error, tally)
-                    lost += content is None and not good
                     place += good
                     due.append((place, position))
                     if good and place > given:
@@ -208,9 +211,6 @@ class Numbered(Messages):
                         yield sample
                         if stop.is_set():
                             return
-                if lost:
-                    say(f"{self.where}: {lost:,} entries were taken away before they were read; they are lost")
-                    lost = 0
                 self._acknowledge(reader, due)
                 if not entries:
                     stop.wait(self.poll)

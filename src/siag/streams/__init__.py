@@ -23,6 +23,7 @@ from siag.streams.batched import Batched
 from siag.streams.buffered import Buffered
 from siag.streams.directory import Directory
 from siag.streams.follow import Follow
+from siag.streams.kafka import Kafka
 from siag.streams.labelled import labelled
 from siag.streams.paced import Paced
 from siag.streams.parts import Part, split
@@ -36,6 +37,7 @@ __all__ = [
     "Buffered",
     "Directory",
     "Follow",
+    "Kafka",
     "Paced",
     "Part",
     "Redis",

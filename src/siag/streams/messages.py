@@ -24,6 +24,7 @@ from siag.streams.remarks import Tally, say
 from siag.streams.stream import Stop, Stream
 
 FIRST_WAIT, LONGEST_WAIT = 0.1, 5.0  # seconds before a broker that is not there is tried again
+OLDEST, NEWEST = "oldest", "newest"  # where to begin
 SOON = 1.0  # seconds after which samples are acknowledged while others are computed on
 SKIP = "mend it, or leave such entries out with bad='skip'"
 
@@ -226,3 +227,9 @@ class Numbered(Messages):
             positions.append(position)
         if positions:
             reader.acknowledge(positions, place)
+
+
+def check_name(parameter: str, name: object) -> None:
+    """Refuse what is no name."""
+    if not isinstance(name, str) or not name:
+        raise BadInput(parameter, name, "a text that is not empty")

@@ -11,12 +11,11 @@ from siag.foundations import check
 from siag.foundations.errors import BadInput, SiagError
 from siag.foundations.extras import needed
 from siag.streams.lines import BadLine
-from siag.streams.messages import Down, Entry, Numbered
+from siag.streams.messages import NEWEST, OLDEST, Down, Entry, Numbered, check_name
 from siag.streams.remarks import say
 
 COUNT = 100  # entries that are read at a time
 SECONDS = 10.0  # that a server may take to answer
-OLDEST, NEWEST = "oldest", "newest"
 PASSING = ("NOGROUP", "GONE", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "OOM", "LOADING", "no such key")
 
 BEGIN = """
@@ -212,12 +211,6 @@ class RedisReader:
             if "NOAUTH" in words or "WRONGPASS" in words or "NOPERM" in words:
                 raise SiagError(f"{stream.where}: does not accept the name and password ({words})") from None
             raise SiagError(f"{stream.where}: {words}") from None
-
-
-def check_name(parameter: str, name: object) -> None:
-    """Refuse what is no name."""
-    if not isinstance(name, str) or not name:
-        raise BadInput(parameter, name, "a text that is not empty")
 
 
 def hidden(url: object) -> str:

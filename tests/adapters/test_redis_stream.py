@@ -1,24 +1,16 @@
 """`siag.streams.Redis` on a real redis-server: nothing is lost, nothing counts twice, whoever is killed when."""
 
-import multiprocessing
-import os
-import random
 import threading
 from itertools import islice
 
-import numpy as np
 import pytest
 import redis
+from killed import counted_by_a_server
 from services import RedisServer, SecretRedisServer
 
-import siag
 from siag.foundations.errors import BadInput, SiagError
-from siag.methods import SGD
 from siag.streams import Batched, Buffered, Redis, Stop
 from siag.streams.remarks import heard_by
-
-PROCESSES = multiprocessing.get_context("forkserver")
-PROCESSES.set_forkserver_preload(["siag.live.serve", "siag.methods", "redis"])
 
 
 @pytest.fixture
@@ -249,57 +241,8 @@ def test_what_it_cannot_be_is_refused(wrong):
         Redis(**{"key": "orders"} | wrong)
 
 
-# Killed
-
-
-N, KILLS = 600, 20
-
-
-def count_one(w, sample):
-    """w counts how often each entry was taken, as its negative."""
-    os.write(PIPE[0], b".")
-    counted = np.zeros(w.size)
-    counted[sample] = 1.0
-    return counted
-
-
-PIPE = []
-
-
-def work(port, stream, pipe):
-    PIPE.append(pipe.fileno())
-    siag.work(f"127.0.0.1:{port}", count_one, stream, name="north", give_up=20.0)
-
-
 def test_a_worker_that_is_killed_20_times_at_random_loses_no_entry_and_counts_none_twice(server, client, tmp_path):
-    fill(client, N)
-    rng, killed = random.Random(15), []
-
-    def kill(port):
-        for life in range(KILLS + 1):
-            here, there = PROCESSES.Pipe(duplex=False)
-            process = PROCESSES.Process(target=work, args=(port, orders(server), there))
-            process.start()
-            there.close()
-            wanted = rng.randint(0, 30) if life < KILLS else N  # gradients after which it is killed
-            while wanted > 0 and (seen := os.read(here.fileno(), wanted)):
-                wanted -= len(seen)
-            if life < KILLS:
-                process.kill()
-                killed.append(process.pid)
-            process.join()
-            here.close()
-
-    thread = []
-
-    def ready(host, port):
-        thread.append(threading.Thread(target=kill, args=(port,)))
-        thread[0].start()
-
-    run = siag.serve(
-        np.zeros(N), ["north"], SGD(), siag.steps.Constant(1.0), siag.Until(reports=N, seconds=120), port=0,
-        folder=tmp_path / "run", durable=True, progress=False, ready=ready,
-    )  # fmt: skip
-    thread[0].join()
-    assert len(killed) == KILLS
-    assert run.w[0].tolist() == [-1.0] * N
+    fill(client, 600)
+    counts, killed = counted_by_a_server(orders(server), 600, tmp_path / "run", kills=20, seed=15)
+    assert counts.tolist() == [1.0] * 600
+    assert killed == 20

@@ -25,6 +25,7 @@ from siag.streams.directory import Directory
 from siag.streams.follow import Follow
 from siag.streams.kafka import Kafka
 from siag.streams.labelled import labelled
+from siag.streams.mqtt import MQTT
 from siag.streams.paced import Paced
 from siag.streams.parts import Part, split
 from siag.streams.redis import Redis
@@ -33,6 +34,7 @@ from siag.streams.rows import Rows
 from siag.streams.stream import Stop, Stream
 
 __all__ = [
+    "MQTT",
     "Batched",
     "Buffered",
     "Directory",

@@ -28,7 +28,7 @@ WELCOME = {"protocol": 1, "row": 0, "name": "a", "workers": 2, "d": D, "samples"
 class Counting:
     """A task that counts what it is asked."""
 
-    loss, first, passes = math.nan, UNKNOWN, 0
+    loss, first, passes, settle = math.nan, UNKNOWN, 0, None
 
     def __init__(self):
         self.drawn, self.forgot, self.stopped, self.begun = 0, 0, False, []

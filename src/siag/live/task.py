@@ -6,7 +6,7 @@ import math
 import os
 import pickle
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -17,7 +17,7 @@ from siag.activity import Everyone
 from siag.foundations.callback import callback_of
 from siag.foundations.dispatch import compiled, interpreted
 from siag.foundations.encodings import put
-from siag.foundations.errors import BadInput, SiagError, Unsuitable
+from siag.foundations.errors import BadInput, Missing, SiagError, Unsuitable
 from siag.foundations.returned import write_checked
 from siag.foundations.rng import SAMPLES, blank, hashed, key, rewind
 from siag.foundations.types import Floats, Record, Rng
@@ -27,7 +27,7 @@ from siag.problems import Problem, again, sample
 from siag.streams.finite import check_finite, is_finite
 from siag.streams.remarks import Tally
 from siag.streams.repeated import read_again, repeated_within
-from siag.streams.stream import Stop, Stream, resumed
+from siag.streams.stream import Stop, Stream, acceptor, resumed
 
 Gradient = Callable[[Floats, Any], Any]
 """gradient(w, sample): (d,) numbers, the stochastic gradient of the worker's objective at w; or (loss, gradient)."""
@@ -68,6 +68,7 @@ class Task:
 
     counts = False  # whether it matters which version w is of
     modules: Sequence[str] = ()  # what to import before a process is made for it
+    settle: Callable[[bool], None] | None = None  # to be told of each answer, before what follows: was the report taken
 
     def __init__(self, method: Method, w0: Floats) -> None:
         self._method, self._w0 = method, w0
@@ -109,6 +110,10 @@ class Task:
         """What was sent was refused, or may never have arrived: remember nothing of it; whether there was anything."""
         forget(self._memory, self._row)
         return forget.reaches(self._memory)
+
+    def again(self, samples: int) -> bool:
+        """Where `settle` is there: the server says how many samples it has; whether what was drawn after is void."""
+        raise NotImplementedError
 
     def stop(self) -> None:
         """Stop waiting for a sample, if it can be stopped; called from any thread."""
@@ -200,8 +205,23 @@ class FromStream(Task):
         if isinstance(self._gradient, Model):
             made = self._gradient.read(made, row, self._seed)
         made = read_again(made, row, self._seed)
-        self._data, self._began_at, self._next = repeated_within(made), samples, samples + 1
-        made = resumed(made, samples) if self._go_on else made
+        self._data, self._began_at, self._next, self._made = repeated_within(made), samples, samples + 1, made
+        self._open(samples)
+        self._item: Any = None
+        self._start = self._w0
+        self._odd = Tally()
+        function = self._function()
+        self._oracle = Given(function, self._pull, lambda: self._item, [])
+        self._short = self._oracle._replace(gradient=lambda w, sample: function(w.astype(np.float32), sample))
+        if self._accept is not None:
+            if not self._go_on:
+                raise Missing("name", "a stream that is acknowledged is one worker's; give it a name or a token")
+            self.settle = self._settle
+            self._accept(samples)
+
+    def _open(self, samples: int) -> None:
+        """Go on after the first samples, if the stream can."""
+        made = resumed(self._made, samples) if self._go_on else self._made
         self._stop = Stop()
         try:
             self._iterator: Iterator[Any] = made.samples(self._stop) if isinstance(made, Stream) else iter(made)
@@ -209,12 +229,8 @@ class FromStream(Task):
             raise BadInput("stream", made, "something to iterate over") from None
         if isinstance(self._gradient, Model):
             self._iterator = self._seeded(self._gradient, self._iterator)
-        self._item: Any = None
-        self._start = self._w0
-        self._odd = Tally()
-        function = self._function()
-        self._oracle = Given(function, self._pull, lambda: self._item, [])
-        self._short = self._oracle._replace(gradient=lambda w, sample: function(w.astype(np.float32), sample))
+        self._accept = acceptor(made)
+        self._drawn = self._settled = samples  # settled: up to here each sample was reported, and taken or refused
 
     def _seeded(self, model: Model, samples: Iterator[Any]) -> Iterator[Any]:
         """The samples of a stream that may draw random numbers where the model's library does."""
@@ -232,6 +248,26 @@ class FromStream(Task):
         if not isinstance(model, Model):
             return getattr(model, "value_and_gradient", model)  # siag.losses have both
         return lambda w, sample: model.value_and_gradient(w, sample, hashed(self._seed, self._row, self.sample, LAYERS))
+
+    def _settle(self, taken: bool) -> None:
+        """The last report was answered: if it was taken, the server has all samples so far, save those it refused."""
+        if self._drawn != self._settled:
+            self._settled = self._drawn
+            if taken and self._accept is not None:
+                self._accept(self._drawn)
+
+    def again(self, samples: int) -> bool:
+        """Go back to the first sample that the server has neither taken nor refused."""
+        place = max(samples, self._settled)
+        anew = place != self._drawn
+        if anew:
+            if isinstance(self._iterator, Generator):
+                self._iterator.close()
+            self._open(place)
+        self._settled = place
+        if self._accept is not None:
+            self._accept(samples)
+        return anew
 
     def _pull(self) -> Any:
         """The next sample."""

@@ -23,20 +23,26 @@ from siag.streams.batched import Batched
 from siag.streams.buffered import Buffered
 from siag.streams.directory import Directory
 from siag.streams.follow import Follow
+from siag.streams.kafka import Kafka
 from siag.streams.labelled import labelled
+from siag.streams.mqtt import MQTT
 from siag.streams.paced import Paced
 from siag.streams.parts import Part, split
+from siag.streams.redis import Redis
 from siag.streams.repeated import Repeated
 from siag.streams.rows import Rows
 from siag.streams.stream import Stop, Stream
 
 __all__ = [
+    "MQTT",
     "Batched",
     "Buffered",
     "Directory",
     "Follow",
+    "Kafka",
     "Paced",
     "Part",
+    "Redis",
     "Repeated",
     "Rows",
     "Stop",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import islice, takewhile
@@ -16,7 +16,7 @@ from siag.foundations.errors import BadInput, Missing
 from siag.streams.buffered import Buffered, reading_ahead
 from siag.streams.paced import Paced
 from siag.streams.remarks import say
-from siag.streams.stream import Source, Stop, Stream, check_stream, opened, resumed
+from siag.streams.stream import Source, Stop, Stream, acceptor, check_stream, opened, resumed
 
 LEFT_OUT: Any = None  # refused
 STACKED = (bool, int, float, str, list, np.generic, np.ndarray)  # parts of pairs that become arrays
@@ -65,12 +65,28 @@ class Batched(Stream[Any]):
         self.size = check.integer("size", self.size)
         if self.seconds is not None:
             self.seconds = check.real("seconds", self.seconds, low=0, remedy="or leave it out")
+        _ = self.accepted  # refuses
 
     def after(self, samples: int) -> Batched:
         """The same without its first batches, if the stream can begin there."""
         later = copy.copy(self)
-        later._first += check.integer("samples", samples, low=0)
+        samples = check.integer("samples", samples, low=0)
+        if acceptor(self.stream) is None:
+            later._first += samples
+        else:  # its batches are whole, as it has no end
+            later.stream = resumed(self.stream, self.size * samples)
         return later
+
+    @property
+    def accepted(self) -> Callable[[int], None] | None:
+        """Acknowledges batches, as the samples they are of, if the stream can be told."""
+        accepted = acceptor(self.stream)
+        if accepted is None:
+            return None
+        if self.seconds is not None:
+            remedy = "leave it out: how many samples were in batches by time nobody knows after a crash"
+            raise BadInput("seconds", self.seconds, "None around a stream that is acknowledged", remedy)
+        return lambda batches: accepted(batches * self.size)
 
     def samples(self, stop: Stop) -> Generator[Any, None, None]:
         """The batches, until the stream ends or `stop` is set; a batch that is begun then is not given."""

@@ -6,14 +6,15 @@ import contextvars
 import threading
 import time
 from collections import deque
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from siag.foundations import check
+from siag.foundations.errors import BadInput
 from siag.streams.remarks import Tally
-from siag.streams.stream import Source, Stop, Stream, check_stream, opened, resumed
+from siag.streams.stream import Source, Stop, Stream, acceptor, check_stream, opened, resumed
 
 T = TypeVar("T")
 
@@ -55,10 +56,19 @@ class Buffered(Stream[T]):
         check_stream(self.stream)
         self.capacity = check.integer("capacity", self.capacity)
         check.choice("full", self.full, ("drop oldest", "block"))
+        _ = self.accepted  # refuses
 
     def after(self, samples: int) -> Buffered[T]:
         """The same queue, with the stream after its first samples, if it can begin there."""
         return Buffered(resumed(self.stream, samples), self.capacity, self.full)
+
+    @property
+    def accepted(self) -> Callable[[int], None] | None:
+        """Acknowledges samples of the stream, if it can be told."""
+        accepted = acceptor(self.stream)
+        if accepted is not None and self.full != "block":
+            raise BadInput("full", self.full, '"block" around a stream that is acknowledged', "what is dropped is not")
+        return accepted
 
     def samples(self, stop: Stop) -> Generator[T, None, None]:
         """The samples of the stream that were not dropped, until `stop` is set."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import TypeVar
 
 from siag.foundations import check
-from siag.streams.stream import Source, Stop, Stream, check_stream, opened, resumed
+from siag.streams.stream import Source, Stop, Stream, acceptor, check_stream, opened, resumed
 
 T = TypeVar("T")
 
@@ -39,6 +39,11 @@ class Paced(Stream[T]):
     def after(self, samples: int) -> Paced[T]:
         """The same pace, with the stream after its first samples, if it can begin there."""
         return Paced(resumed(self.stream, samples), self.seconds)
+
+    @property
+    def accepted(self) -> Callable[[int], None] | None:
+        """Acknowledges samples of the stream, if it can be told."""
+        return acceptor(self.stream)
 
     def samples(self, stop: Stop) -> Generator[T, None, None]:
         """The samples of the stream, in time, until `stop` is set."""

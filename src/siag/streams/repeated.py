@@ -19,7 +19,7 @@ from siag.streams.buffered import Buffered
 from siag.streams.finite import check_finite, is_finite, is_indexed, samples_of
 from siag.streams.lines import LineStream
 from siag.streams.paced import Paced
-from siag.streams.stream import Stop, Stream, made, opened
+from siag.streams.stream import Stop, Stream, acceptor, made, opened
 
 WINDOW, MEMORY = 50_000, 64 << 20  # samples of a file that are in memory to be mixed, and bytes of them, at most
 
@@ -64,6 +64,8 @@ class Repeated(Stream[Any]):
         if not is_finite(self.data) and not isinstance(self.data, Stream):
             remedy = "put what it gives into a list, or give it as it is, to be read once"
             raise BadInput("data", self.data, "data that can be read again", remedy)
+        if acceptor(self.data) is not None:
+            raise BadInput("data", self.data, "data that can be read again; what is acknowledged is read once")
         self.shuffle = check.truth("shuffle", self.shuffle)
         if self.passes is not None:
             self.passes = check.integer("passes", self.passes)

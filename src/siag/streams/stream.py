@@ -63,6 +63,13 @@ class Stream(ABC, Generic[T]):
     A stream may also have a method `after(samples)`, which returns the stream without its first samples.
     A worker that is started again goes on with those not reported yet, then. Without it the stream begins anew.
 
+    One that can may have a method `accepted(samples)`, too: the server has the first `samples` samples, so they may be
+    acknowledged to where they came from. It is called when the worker begins, and with each answer to a report that was
+    taken; from another thread, if a `Buffered` is around the stream. A durable server answers when the report is on
+    disk. What was refused is not taken, and the next sample follows; it counts as accepted with the next that is taken,
+    and comes again if the worker is started again before that. After a lost connection the worker goes back to the
+    first sample that the server does not have, by `after`.
+
     Example:
         >>> class Countdown(Stream[int]):
         ...     def samples(self, stop):
@@ -103,6 +110,21 @@ def resumed(stream: T, samples: int) -> T:
     """
     after = getattr(stream, "after", None) if samples > 0 else None
     return after(samples) if callable(after) else stream
+
+
+def acceptor(stream: Any) -> Callable[[int], None] | None:
+    """The method `accepted` of a stream; `None` if it has none, or is around a stream that has none.
+
+    Example:
+        >>> acceptor([1, 2, 3]) is None
+        True
+    """
+    accepted: Callable[[int], None] | None = getattr(stream, "accepted", None)
+    if not callable(accepted):
+        return None
+    if not callable(getattr(stream, "after", None)):
+        raise BadInput("stream", stream, "able to go on after some samples", "accepted(samples) needs after(samples)")
+    return accepted
 
 
 def made(stream: Any) -> Any:

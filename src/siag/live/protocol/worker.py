@@ -159,6 +159,7 @@ class Worker:
         self._method: Any = None
         self._life = self._life_of_w = ""  # of the server, and of the one that w is from; a version means w in one life
         self._ahead = 0  # how many samples others have reported in this worker's place
+        self._settle: Callable[[bool], None] | None = None  # the task's
         self._rejoined = False  # whether the server was joined anew while the user's code was at work
         self._refusals = 0  # in a row
         self._declined = False  # whether what was sent last was refused
@@ -173,7 +174,9 @@ class Worker:
             _, _, d = self.place
             task = self._make(self._method if isinstance(self._method, dict) else {}, self.w[:d].astype(np.float64))
             task.begin(*self.place, self._samples)
-            self.task = task
+            self.task, self._settle = task, task.settle
+        elif self._settle is not None:
+            self._settle(not self._refusals)
         self.task.version = self._stamp
         return bool(self.task.compute(self.w, self.message))
 
@@ -186,8 +189,8 @@ class Worker:
         number = task.sample + self._ahead
         if self._rejoined:
             self._rejoined = False
-            remembered = self._go_on(task)  # the message was made with what the server takes for lost
-            if remembered or number < self._samples or self._life_of_w != self._life:
+            void = self._go_on(task)  # the message was made with what the server takes for lost
+            if void or number < self._samples or self._life_of_w != self._life:
                 self._writable[:], self._stamp = self._model, self._model_stamp
                 self._life_of_w, self.busy = self._life, True
                 return []
@@ -359,8 +362,11 @@ class Worker:
         """After another worker may have worked in this one's place: no sample is reported twice.
 
         Whether what was sent last has arrived is not known, so nothing of it is remembered; whether anything was.
+        A stream that is acknowledged goes back to the first sample that has not arrived.
         """
         remembered = task.forget()
+        if self._settle is not None:
+            return task.again(self._samples) or remembered
         if self._samples > task.sample + 1 + self._ahead:
             if isinstance(task, FromProblem):  # a sample's number says what it is
                 task.begin(*self.place, self._samples)

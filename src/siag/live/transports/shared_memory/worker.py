@@ -24,11 +24,16 @@ from siag.streams.remarks import listen
 UNREAD = 0.5  # seconds a worker's words may wait for the server, before others take their place
 
 
-def _live_with(parent: Any) -> None:
-    """End this process when the one that has started it is gone, whatever this process is doing, and not before."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's affair
+def _get_ready() -> None:
+    """Leave Ctrl-C to the parent, lose nothing that is printed, and end with the parent."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     if isinstance(sys.stdout, TextIOWrapper):  # SIGTERM ends this process, and what waits to be printed is lost
         sys.stdout.reconfigure(line_buffering=True)
+    _live_with(parent_process())
+
+
+def _live_with(parent: Any) -> None:
+    """End this process when the one that has started it is gone, whatever this process is doing."""
 
     def watch() -> None:
         parent.join()
@@ -39,7 +44,7 @@ def _live_with(parent: Any) -> None:
 
 def work(memory: Memory, row: int, sizes: tuple[int, int], task: Task, bell: Connection, answers: Connection) -> None:
     """The life of a worker process; `sizes` are d, and how many numbers of a message are a gradient."""
-    _live_with(parent_process())
+    _get_ready()
     ring, answer, (d, measured) = bell.fileno(), answers.fileno(), sizes
     w, out, notes, figures = memory.w[row], memory.sent[row], memory.notes[row], memory.figures[row]
     w.setflags(write=False)
@@ -65,7 +70,7 @@ def work(memory: Memory, row: int, sizes: tuple[int, int], task: Task, bell: Con
         square_norm(out, measured)
         square, compute, read, write = square_norm.settled(out, measured), task.compute, os.read, os.write
         spin = Waiter(answer).spin
-        loss, passes, counts = None, 0, task.counts
+        loss, passes, counts, settle = None, 0, task.counts, task.settle
         while True:
             if counts:
                 task.version = notes.item(STAMP)
@@ -85,6 +90,8 @@ def work(memory: Memory, row: int, sizes: tuple[int, int], task: Task, bell: Con
                 task.forget()
             elif reply != GO:
                 return
+            if settle is not None:
+                settle(reply == GO)
     except StreamEnded:
         os.write(ring, codes[Ring.ENDED])
     except BrokenPipeError:

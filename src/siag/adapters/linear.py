@@ -8,6 +8,8 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+import numpy as np
+
 from siag.foundations.dispatch import verb
 from siag.foundations.types import Floats, Integers, Record, Rng
 from siag.problems import sample
@@ -59,7 +61,7 @@ def slopes_huber(loss: Huber, u: Floats, y: float) -> None:
 
 
 class Rows(NamedTuple):
-    """A batch of samples: their mean loss, and (ridge/2) ‖v‖² of all weights but the intercepts."""
+    """A batch of samples, one after the other; the loss of each, and (ridge/2) ‖v‖² of all weights but intercepts."""
 
     loss: Record
     features: Integers  # (p,) the numbers of the features that X has
@@ -71,23 +73,23 @@ class Rows(NamedTuple):
 
 
 @sample.when(Rows)
-def gradient_of_rows(oracle: Rows, rng: Rng, i: int, w: Floats, out: Floats) -> None:
-    """The gradient at w."""
-    features, X, u = oracle.features, oracle.X, oracle.u
-    for j in range(w.size):
-        out[j] = oracle.ridge * w[j]
-    for k in range(u.size):
+def gradient_of_row(oracle: Rows, rng: Rng, i: int, w: Floats, out: Floats) -> None:
+    """The gradient of sample `rng[0]` at w."""
+    features, u, row = oracle.features, oracle.u, np.int64(rng[0])
+    x, outputs = oracle.X[row], oracle.u.size
+    for k in range(outputs):
+        u[k] = 0.0
+    for j in range(features.size):
+        first = features[j] * outputs
+        for k in range(outputs):
+            u[k] += w[first + k] * x[j]
+    slopes(oracle.loss, u, oracle.y[row])
+    for k in range(outputs):
+        u[k] *= oracle.weights[row]
         out[k] = 0.0
-    for row in range(X.shape[0]):
-        for k in range(u.size):
-            u[k] = 0.0
-        for j in range(features.size):
-            first = features[j] * u.size
-            for k in range(u.size):
-                u[k] += w[first + k] * X[row, j]
-        slopes(oracle.loss, u, oracle.y[row])
-        share = oracle.weights[row] / X.shape[0]
-        for j in range(features.size):
-            first = features[j] * u.size
-            for k in range(u.size):
-                out[first + k] += share * X[row, j] * u[k]
+    for j in range(outputs, w.size):
+        out[j] = oracle.ridge * w[j]
+    for j in range(features.size):
+        first = features[j] * outputs
+        for k in range(outputs):
+            out[first + k] += u[k] * x[j]

@@ -6,7 +6,10 @@ Each needs an extra of the package, such as `pip install 'siag[torch]'`, and is 
 from importlib import import_module
 from typing import Any
 
-HOMES: dict[str, str] = {}  # name of the adapter: name of its module here
+HOMES: dict[str, str] = {  # name of the adapter: name of its module here
+    "RiverClassifier": "river",
+    "RiverRegressor": "river",
+}
 
 __all__ = list(HOMES)
 

@@ -88,7 +88,7 @@ class Local(ParameterServer):
         while done < len(rows):
             sizes, first = self.sizes.ahead(self.version)
             most = min(len(rows) - done, len(sizes) - first, self._look - self.version % self._look)
-            each = rows[done : done + most]
+            each = rows if most == len(rows) else rows[done : done + most]
             what: Any = self.memory, oracle, self._rng, self.state, *self._book, self.shown, self._message
             what += each, self.version, sizes[first:], self.gradient_size
             if self._learn is None:
@@ -175,6 +175,11 @@ class Sources:
     def w(self) -> Floats:
         """(d,) the result so far, to be read only; another array after a source has joined and after `widen`."""
         return self.server.w
+
+    @property
+    def newest(self) -> Floats:
+        """(d,) the iterate, where the result is a mean of iterates; as `w` in all else."""
+        return self.server.shown[: self.server.d]
 
     def row(self, source: Hashable) -> int:
         """Its row; a source that is new joins. There are rows to spare, twice as many as before when these are used."""

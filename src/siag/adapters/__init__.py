@@ -7,8 +7,10 @@ from importlib import import_module
 from typing import Any
 
 HOMES: dict[str, str] = {  # name of the adapter: name of its module here
+    "MLflow": "tracking",
     "RiverClassifier": "river",
     "RiverRegressor": "river",
+    "TensorBoard": "tracking",
 }
 
 __all__ = list(HOMES)

@@ -15,7 +15,7 @@ from siag.foundations.errors import BadFile, BadInput, DivergenceWarning, SiagEr
 from siag.foundations.memory import check_fits, size
 from siag.foundations.version import __version__
 from siag.live.curve import Curve
-from siag.live.monitor.watch import watcher_of
+from siag.live.monitor.watch import give_result, tell_begin, watcher_of
 from siag.live.predecessor import predecessor
 from siag.live.reasons import first_of, no_progress, some
 from siag.live.session import Session
@@ -138,7 +138,7 @@ class Assembly:
             store = self.make_store(self.folder, disk=self.disk, entropy=self.entropy, background=background)
             stack.callback(store.close)
         self.server.warm_up()
-        watcher = watcher_of(spec.progress)
+        self._watcher = watcher = watcher_of(spec.progress)
         stack.callback(watcher.close)
         return Session(
             self.server,
@@ -194,6 +194,7 @@ class Assembly:
         """
         spec, session = self.spec, self.session
         with self._stack:
+            tell_begin(self._watcher, {**self._about, "d": int(spec.w0.size)})
             for doubt in spec.doubts:
                 session.alarm(f"warning: {doubt}")
             carry(session)
@@ -215,6 +216,7 @@ class Assembly:
         if session.departures.failures:
             about["failed"] = some(session.departures.failures)
         run = self._curve.run(w, session.diverged_at, about, self._gradients())
+        give_result(self._watcher, run)
         self._warn(run, wrong)
         return run
 

@@ -18,7 +18,7 @@ from siag.foundations.errors import BadInput, Missing, SiagError
 from siag.foundations.signals import meaning
 from siag.foundations.types import Floats
 from siag.live.assembly import Assembly
-from siag.live.monitor.watch import Watcher
+from siag.live.monitor.watch import Progress
 from siag.live.protocol.connections import Connections
 from siag.live.protocol.reception import Limits
 from siag.live.protocol.welcome import make_method
@@ -101,7 +101,7 @@ def serve(  # noqa: D417  # what is as in `train` is described there
     folder: AnyPath | None = None,
     durable: bool = False,
     trace: AnyPath | None = None,
-    progress: bool | Watcher | None = None,
+    progress: Progress = None,
     linger: float | None = LINGER,
     forget: float | None = None,
     patience: float | None = None,

@@ -17,7 +17,7 @@ from siag.foundations.errors import BadInput, Missing
 from siag.foundations.types import Floats
 from siag.live.data import check_epochs, check_streams, doubts_about, known_of_files
 from siag.live.first_loss import FirstLoss, first_loss
-from siag.live.monitor.watch import Watcher
+from siag.live.monitor.watch import Progress
 from siag.live.task import Gradient, Source, Task, check_method
 from siag.live.until import Until, until_of
 from siag.losses import Loss
@@ -74,7 +74,7 @@ class Spec:
     durable: Annotated[bool, "No acknowledged report is ever lost."] = False
     trace: Annotated[AnyPath | None, "A file for who reported when, for siag replay."] = None
     # Who is told, and who is waited for
-    progress: bool | Watcher | None = None
+    progress: Progress = None
     linger: Annotated[float | None, "Seconds to wait when no worker is there; inf: for ever.  [default: 600]"] = None
     patience: Annotated[
         float | None, "Seconds until a worker is shown as stalled.  [default: by its own habits, at least 10]"

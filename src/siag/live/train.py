@@ -8,7 +8,7 @@ from typing import Any
 from siag.activity import EveryArrivals, Tick
 from siag.foundations.errors import BadInput
 from siag.foundations.types import Floats
-from siag.live.monitor.watch import Watcher
+from siag.live.monitor.watch import Progress
 from siag.live.runtime import Runtime
 from siag.live.spec import AnyPath, Spec
 from siag.live.task import Gradient
@@ -43,7 +43,7 @@ def train(
     folder: AnyPath | None = None,
     durable: bool = False,
     trace: AnyPath | None = None,
-    progress: bool | Watcher | None = None,
+    progress: Progress = None,
     patience: float | None = None,
     forget: float | None = None,
     preload: Sequence[str] = (),
@@ -79,9 +79,10 @@ def train(
             problem go on, too; a stream begins anew, unless it can go on (`after`), as Follow and Directory do.
         durable: nothing that was accepted is ever lost, at the price of a write to disk for every report.
         trace: a file for who reported when, to be run again by `siag.replay`.
-        progress: `True` for a view on standard error, `False` for nothing at all, or a watcher of your own. By
-            default a view if standard error is a terminal, and otherwise a line there for each problem: a worker that
-            fails, a disk that is full. All of it also goes to the logger named `siag`.
+        progress: `True` for a view on standard error, `False` for nothing at all, or a watcher, of your own or
+            `siag.adapters.MLflow()` and `TensorBoard(…)`, or a list of these. By default a view if standard error is a
+            terminal, and otherwise a line there for each problem: a worker that fails, a disk that is full. All of it
+            also goes to the logger named `siag`.
         patience: seconds without a report after which a worker is shown as stalled.
         forget: seconds after which a worker that is gone counts as one that has left, see `departed`; by default never.
         preload: names of modules such as "torch" that take long to import: they are imported once, before the

@@ -26,6 +26,7 @@ from siag.simulation.simulate import EXPLODED
 from siag.storage.background import OneThread
 from siag.storage.disk import LOCAL, Disk
 from siag.storage.generations import generations_in
+from siag.storage.history import History
 from siag.storage.store import Store
 from siag.storage.trace_file import check_new
 from siag.storage.trace_writer import TraceWriter
@@ -132,11 +133,15 @@ class Assembly:
 
     def _open(self, stack: ExitStack) -> Session:
         """The session of the server, with its store and its watcher, which are closed after it."""
-        spec, store = self.spec, None
+        spec, store, history = self.spec, None, None
         if self.folder is not None:
             background = self.background("siag-store")
             store = self.make_store(self.folder, disk=self.disk, entropy=self.entropy, background=background)
             stack.callback(store.close)
+            if spec.keep:
+                writer = self.background("siag-history")
+                history = History(self.folder, spec.keep, spec.keep_every, disk=self.disk, background=writer)
+                stack.callback(history.close)
         self.server.warm_up()
         self._watcher = watcher = watcher_of(spec.progress)
         stack.callback(watcher.close)
@@ -149,6 +154,7 @@ class Assembly:
             linger=spec.linger,
             forget=spec.forget,
             first=spec.first,
+            history=history,
             run_id=self.entropy(8).hex(),
             life="" if spec.durable else self.entropy(4).hex(),
         )

@@ -100,6 +100,8 @@ def serve(  # noqa: D417  # what is as in `train` is described there
     record: int = Spec.record,
     folder: AnyPath | None = None,
     durable: bool = False,
+    keep: int = Spec.keep,
+    keep_every: float = Spec.keep_every,
     trace: AnyPath | None = None,
     progress: Progress = None,
     linger: float | None = LINGER,

@@ -72,6 +72,8 @@ class Spec:
     record: Annotated[int, "Points of the curve to keep, about.  [default: 200]"] = 200
     folder: Annotated[AnyPath | None, "Where the state is saved; the same command goes on from there."] = None
     durable: Annotated[bool, "No acknowledged report is ever lost."] = False
+    keep: Annotated[int, "Versions of w to keep in the folder, for siag export --version.  [default: none]"] = 0
+    keep_every: Annotated[float, "Seconds between two of them.  [default: 60]"] = 60.0
     trace: Annotated[AnyPath | None, "A file for who reported when, for siag replay."] = None
     # Who is told, and who is waited for
     progress: Progress = None
@@ -205,6 +207,7 @@ class Spec:
             linger=linger,
             seed=check.seed(self.seed),
             record=check.integer("record", self.record),
+            keep_every=check.real("keep_every", self.keep_every, low=0),
             evaluate=check_evaluate(self.evaluate),
             until=until_of(self.until, serving or self.streams is not None),
             doubts=tuple(dict.fromkeys((*self.doubts, *doubts))),
@@ -297,6 +300,8 @@ class Spec:
             check_path(name, getattr(self, name))
         if check.truth("durable", self.durable) and self.folder is None:
             raise Missing("folder", "say where a durable run is to be kept")
+        if check.integer("keep", self.keep, low=0) and self.folder is None:
+            raise Missing("folder", "say where versions are to be kept")
         if self.durable and is_url(self.folder):
             allowed = "False with a folder at a URL, to which it is saved every few seconds"
             raise BadInput("durable", True, allowed, "give the path of a folder")

@@ -42,6 +42,8 @@ def train(
     record: int = Spec.record,
     folder: AnyPath | None = None,
     durable: bool = False,
+    keep: int = Spec.keep,
+    keep_every: float = Spec.keep_every,
     trace: AnyPath | None = None,
     progress: Progress = None,
     patience: float | None = None,
@@ -78,6 +80,9 @@ def train(
         folder: where to save the state once a second; a run that is started again goes on from there. Samples of a
             problem go on, too; a stream begins anew, unless it can go on (`after`), as Follow and Directory do.
         durable: nothing that was accepted is ever lost, at the price of a write to disk for every report.
+        keep: how many earlier versions of w to keep in the folder, plain `.npy` files, of which the oldest is removed;
+            `siag.storage.read_versions` lists them, and `siag export --version` writes one.
+        keep_every: seconds between two of them.
         trace: a file for who reported when, to be run again by `siag.replay`.
         progress: `True` for a view on standard error, `False` for nothing at all, or a watcher, of your own or
             `siag.adapters.MLflow()` and `TensorBoard(…)`, or a list of these. By default a view if standard error is a

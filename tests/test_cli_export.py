@@ -9,6 +9,8 @@ from siag.methods import SIAG
 from siag.server import ParameterServer
 from siag.steps import Constant
 from siag.storage import Store
+from siag.storage.background import Inline
+from siag.storage.history import History
 from terminals import typed
 
 W = [-0.05, 1 / 3, -1e-300]
@@ -86,6 +88,8 @@ def test_mistakes_are_one_line_and_exit_status_2(folder, tmp_path, export):
         ((folder, tmp_path / "taken.npy"), "there is a folder of this name"),
         ((folder, tmp_path / "no" / "w.npy"), "cannot be written: no such file or directory; make its folder"),
         ((folder,), "Missing argument 'FILE'"),
+        ((folder, tmp_path / "w.npy", "--version", "7"), "version 7 was not kept; there are: none; keep=10 keeps"),
+        ((folder, tmp_path / "w.npy", "--versions"), "--versions lists them, and goes with FOLDER alone"),
     ):
         result = export(*words)
         assert (result.returncode, result.stdout) == (2, "")
@@ -93,3 +97,17 @@ def test_mistakes_are_one_line_and_exit_status_2(folder, tmp_path, export):
         assert result.stderr.startswith("siag: ")
         assert result.stderr.count("\n") == 1
     assert not (tmp_path / "w.npy").exists()
+
+
+def test_versions_that_were_kept_are_listed_and_exported(folder, tmp_path, export):
+    history = History(str(folder), 5, 0.0, background=Inline())
+    for version in (3, 40):
+        history.note(version, np.full(2, version / 3), now=float(version))
+    listed = export(folder, "--versions")
+    lines = r"version 3, kept [\d.]+s ago\nversion 40, kept [\d.]+s ago\nversion 1, the last save, [\d.]+s ago\n"
+    assert re.fullmatch(lines, listed.stdout), listed.stderr
+    result = export(folder, tmp_path / "w.npy", "--version", "40")
+    assert re.fullmatch(r"version 40, d = 2, saved [\d.]+s ago\n", result.stdout), result.stderr
+    assert np.load(tmp_path / "w.npy").tolist() == [40 / 3, 40 / 3]
+    assert [float(line) for line in export(folder, "-", "--version", "1").stdout.splitlines()] == W
+    assert "there are: 3, 40" in export(folder, "-", "--version", "4").stderr

@@ -8,8 +8,12 @@ from typing import Any
 
 HOMES: dict[str, str] = {  # name of the adapter: name of its module here
     "Jax": "jax",
+    "MLflow": "tracking",
+    "RiverClassifier": "river",
+    "RiverRegressor": "river",
     "SIAGClassifier": "sklearn",
     "SIAGRegressor": "sklearn",
+    "TensorBoard": "tracking",
     "Torch": "torch",
 }
 

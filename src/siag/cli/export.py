@@ -14,13 +14,16 @@ from siag.cli.printing import tell
 from siag.foundations.errors import BadInput
 
 if TYPE_CHECKING:
+    from siag.foundations.types import Floats
     from siag.storage import SavedModel
 
 
 @siag.command(epilog="Example: siag export state w.npy")
 @click.argument("folder")
-@click.argument("file", type=click.Path(path_type=Path, allow_dash=True))
-def export(folder: str, file: Path) -> None:
+@click.argument("file", type=click.Path(path_type=Path, allow_dash=True), required=False)
+@click.option("--version", type=int, help="An earlier version, which the run has kept: siag train --keep 10.")
+@click.option("--versions", is_flag=True, help="List the versions that there are, instead of writing one.")
+def export(folder: str, file: Path | None, version: int | None, versions: bool) -> None:
     """Write the model w that the live run in FOLDER saved last to FILE.
 
     FOLDER is the --folder of siag train or siag serve, a path or a URL. The server may be at work; w is then about a
@@ -30,34 +33,77 @@ def export(folder: str, file: Path) -> None:
     FILE may end in .npy (for numpy.load), .csv (a header, then a number on each line) or .txt (numbers only); - prints
     the numbers.
     """
-    import numpy as np
-
-    from siag.foundations.files import write_atomically, write_text
-    from siag.storage import read_model
-
     on_interrupt(NOTHING_HALF)
+    if versions:
+        if file is not None or version is not None:
+            raise click.UsageError("--versions lists them, and goes with FOLDER alone")
+        print(*_list(folder), sep="\n")
+        return
+    if file is None:
+        raise click.UsageError("Missing argument 'FILE'.")
     aside = str(file) == "-"
     if not aside and file.suffix not in (".npy", ".csv", ".txt"):
         raise BadInput("file", str(file), "a name that ends in .npy, .csv or .txt, or - for the standard output")
     if file.is_dir():
         raise BadInput("file", str(file), "a file", "there is a folder of this name")
-    model = read_model(folder)
-    tell(*model.remarks)
-    lines = "".join(f"{value!r}\n" for value in model.w.tolist()) if file.suffix != ".npy" else ""
-    if aside:
+    w, summary = _newest(folder) if version is None else _earlier(folder, version)
+    _write(w, file)
+    print(summary, file=sys.stderr if aside else sys.stdout)
+
+
+def _write(w: Floats, file: Path) -> None:
+    """In the format that the file's name says; - is the standard output."""
+    import numpy as np
+
+    from siag.foundations.files import write_atomically, write_text
+
+    lines = "".join(f"{value!r}\n" for value in w.tolist()) if file.suffix != ".npy" else ""
+    if str(file) == "-":
         print(lines, end="")
     elif file.suffix == ".npy":
-        write_atomically(file, lambda stream: np.save(stream, model.w))
+        write_atomically(file, lambda stream: np.save(stream, w))
     else:
         write_text(file, f"w\n{lines}" if file.suffix == ".csv" else lines)
-    print(_summary(model), file=sys.stderr if aside else sys.stdout)
+
+
+def _newest(folder: str) -> tuple[Floats, str]:
+    """The model saved last, and what is told of it."""
+    from siag.storage import read_model
+
+    model = read_model(folder)
+    tell(*model.remarks)
+    return model.w, _summary(model)
+
+
+def _earlier(folder: str, version: int) -> tuple[Floats, str]:
+    """A version that was kept, or the last save if that is it, and what is told of it."""
+    from siag.storage import read_model, read_version, read_versions
+
+    kept = {each.version: each.written for each in read_versions(folder)}
+    if version not in kept and read_model(folder).version == version:
+        return _newest(folder)
+    w = read_version(folder, version)
+    return w, f"version {version:,}, d = {w.size:,}, saved {_ago(kept[version])} ago"
+
+
+def _list(folder: str) -> list[str]:
+    """The versions that were kept, one line each, and the last save."""
+    from siag.storage import read_model, read_versions
+
+    kept = [f"version {each.version}, kept {_ago(each.written)} ago" for each in read_versions(folder)]
+    newest = read_model(folder)
+    return [*kept, f"version {newest.version}, the last save, {_ago(newest.written)} ago"]
+
+
+def _ago(written: float) -> str:
+    from siag.live.monitor.view import duration
+
+    return duration(max(0.0, time.time() - written))
 
 
 def _summary(model: SavedModel) -> str:
     """What was exported, in one line."""
-    from siag.live.monitor.view import duration
-
-    ago = duration(max(0.0, time.time() - model.written))
+    ago = _ago(model.written)
     what = f"version {model.version:,}, {_count(model.reports, 'report', 'reports')}, d = {model.w.size:,}"
     if not model.logged:
         return f"{what}, saved {ago} ago"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from siag.live.monitor.watch import Problems, Quiet, Watcher
+from siag.live.monitor.watch import Quiet, Watcher, tell_problem
 from siag.live.reasons import Problem, Trouble
 from siag.server.status import Snapshot
 
@@ -35,10 +35,7 @@ class Announcer:
     def alarm(self, text: str) -> None:
         """Tell that something goes wrong, or no longer does."""
         log.warning(text)
-        if isinstance(self._watcher, Problems):
-            self._watcher.problem(text)
-        else:
-            self._watcher.event(text)
+        tell_problem(self._watcher, text)
 
     def tell(self, what: Trouble, reason: str | None) -> None:
         """Something does not work for this reason, or works if there is none."""

@@ -15,7 +15,7 @@ from siag.foundations.errors import BadFile, BadInput, DivergenceWarning, SiagEr
 from siag.foundations.memory import check_fits, size
 from siag.foundations.version import __version__
 from siag.live.curve import Curve
-from siag.live.monitor.watch import watcher_of
+from siag.live.monitor.watch import give_result, tell_begin, watcher_of
 from siag.live.predecessor import predecessor
 from siag.live.reasons import first_of, no_progress, some
 from siag.live.session import Session
@@ -26,6 +26,7 @@ from siag.simulation.simulate import EXPLODED
 from siag.storage.background import OneThread
 from siag.storage.disk import LOCAL, Disk
 from siag.storage.generations import generations_in
+from siag.storage.history import History
 from siag.storage.store import Store
 from siag.storage.trace_file import check_new
 from siag.storage.trace_writer import TraceWriter
@@ -132,13 +133,17 @@ class Assembly:
 
     def _open(self, stack: ExitStack) -> Session:
         """The session of the server, with its store and its watcher, which are closed after it."""
-        spec, store = self.spec, None
+        spec, store, history = self.spec, None, None
         if self.folder is not None:
             background = self.background("siag-store")
             store = self.make_store(self.folder, disk=self.disk, entropy=self.entropy, background=background)
             stack.callback(store.close)
+            if spec.keep:
+                writer = self.background("siag-history")
+                history = History(self.folder, spec.keep, spec.keep_every, disk=self.disk, background=writer)
+                stack.callback(history.close)
         self.server.warm_up()
-        watcher = watcher_of(spec.progress)
+        self._watcher = watcher = watcher_of(spec.progress)
         stack.callback(watcher.close)
         return Session(
             self.server,
@@ -148,6 +153,7 @@ class Assembly:
             durable=spec.durable,
             linger=spec.linger,
             forget=spec.forget,
+            history=history,
             run_id=self.entropy(8).hex(),
             life="" if spec.durable else self.entropy(4).hex(),
         )
@@ -193,6 +199,7 @@ class Assembly:
         """
         spec, session = self.spec, self.session
         with self._stack:
+            tell_begin(self._watcher, {**self._about, "d": int(spec.w0.size)})
             for doubt in spec.doubts:
                 session.alarm(f"warning: {doubt}")
             carry(session)
@@ -214,6 +221,7 @@ class Assembly:
         if session.departures.failures:
             about["failed"] = some(session.departures.failures)
         run = self._curve.run(w, session.diverged_at, about, self._gradients())
+        give_result(self._watcher, run)
         self._warn(run, wrong)
         return run
 

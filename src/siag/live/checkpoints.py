@@ -14,6 +14,7 @@ from siag.live.announcer import Announcer
 from siag.live.durable_log import LAYOUT
 from siag.live.reasons import Trouble
 from siag.server.parameter_server import ParameterServer
+from siag.storage.history import History
 from siag.storage.store import Store
 from siag.storage.trace_writer import TraceWriter
 
@@ -23,10 +24,18 @@ SAVE = 0.5  # seconds between two saves: with the time a save takes, at most the
 class Checkpoints:
     """Saves a server's state, and writes its trace and its log; what goes wrong is told, and training goes on."""
 
-    def __init__(self, server: ParameterServer, store: Store | None, durable: bool, announcer: Announcer) -> None:
+    def __init__(
+        self,
+        server: ParameterServer,
+        store: Store | None,
+        durable: bool,
+        announcer: Announcer,
+        history: History | None = None,
+    ) -> None:
         self._server, self.store, self._tell = server, store, announcer.tell
         self._log = store if durable else None
         self._uncommitted = False
+        self._history = history
         self.trace: TraceWriter | None = None
         self._saved: float | None = None
         self._tried = self._flushed = 0.0
@@ -35,6 +44,8 @@ class Checkpoints:
     def begin(self, now: float) -> None:
         """The first ones are due some time from now."""
         self._tried = self._flushed = now
+        if self._history is not None:
+            self._history.begin(now)
 
     def age(self, now: float) -> float | None:
         """Seconds since the last save; `None` if there was none."""
@@ -65,6 +76,9 @@ class Checkpoints:
             self._tried = now
             if self.store.problem is None:
                 self._saved = now
+        if self._history is not None:
+            self._history.note(server.version, server.w, now)
+            self._tell(Trouble.KEEPING, self._history.problem)
         self._tell(Trouble.SAVING, self.store.problem)
 
     def flush(self, force: bool = False, wait: bool = False) -> None:

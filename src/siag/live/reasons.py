@@ -150,6 +150,7 @@ class Trouble(StrEnum):
     """What may go wrong while training goes on."""
 
     SAVING = "saving"
+    KEEPING = "keeping a version"
     TRACE = "the trace"
     LOSS = "the loss"
 

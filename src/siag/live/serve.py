@@ -21,7 +21,7 @@ from siag.foundations.signals import meaning
 from siag.foundations.types import Floats
 from siag.live.assembly import Assembly
 from siag.live.model import Model
-from siag.live.monitor.watch import Watcher
+from siag.live.monitor.watch import Progress
 from siag.live.protocol.connections import Connections
 from siag.live.protocol.reception import Limits
 from siag.live.protocol.welcome import make_method
@@ -104,8 +104,10 @@ def serve(  # noqa: D417  # what is as in `train` is described there
     record: int = Spec.record,
     folder: AnyPath | None = None,
     durable: bool = False,
+    keep: int = Spec.keep,
+    keep_every: float = Spec.keep_every,
     trace: AnyPath | None = None,
-    progress: bool | Watcher | None = None,
+    progress: Progress = None,
     linger: float | None = LINGER,
     forget: float | None = None,
     patience: float | None = None,

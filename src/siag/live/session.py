@@ -30,6 +30,7 @@ from siag.server.ledger import HERE, SAMPLES
 from siag.server.parameter_server import Diverged, ParameterServer, Ticket
 from siag.server.status import Snapshot, State
 from siag.steps import from_text
+from siag.storage.history import History
 from siag.storage.store import Store
 from siag.storage.trace_writer import TraceWriter
 
@@ -51,6 +52,7 @@ class Session:
         durable: whether a report is on disk before it is answered.
         linger: seconds to wait for workers when none is there; `None`: for ever.
         forget: seconds after which a worker that is away counts as having left for good; `None`: never.
+        history: where earlier versions of w are kept.
         run_id: by which a new run knows its trace.
         life: another one whenever versions may have gone back, so that a version means one w only; a durable session's
             is that of its run.
@@ -66,6 +68,7 @@ class Session:
         durable: bool = False,
         linger: float | None = None,
         forget: float | None = None,
+        history: History | None = None,
         run_id: str = "",
         life: str = "",
     ) -> None:
@@ -82,7 +85,7 @@ class Session:
         self.over, self._life = False, life
         self._announcer = Announcer(watcher)
         self.event, self.alarm = self._announcer.event, self._announcer.alarm  # a remark, a problem
-        self._saves = Checkpoints(server, store, durable, self._announcer)
+        self._saves = Checkpoints(server, store, durable, self._announcer, history)
         self.departures = Departures(server.members, linger, forget)
         self.first = FirstLoss(server.n)  # the loss at w_0, as far as workers tell it
         self.health: Health | None = None  # what seems to be wrong with the training, once it has begun

@@ -19,7 +19,7 @@ from siag.foundations.printing import prints_alike
 from siag.foundations.types import Floats
 from siag.live.data import check_epochs, check_streams, doubts_about, known_of_files
 from siag.live.model import Model, OfModel
-from siag.live.monitor.watch import Watcher
+from siag.live.monitor.watch import Progress
 from siag.live.task import Gradient, Source, Task, check_method
 from siag.live.until import Until, until_of
 from siag.losses import Loss
@@ -78,9 +78,11 @@ class Spec:
     record: Annotated[int, "Points of the curve to keep, about.  [default: 200]"] = 200
     folder: Annotated[AnyPath | None, "Where the state is saved; the same command goes on from there."] = None
     durable: Annotated[bool, "No acknowledged report is ever lost."] = False
+    keep: Annotated[int, "Versions of w to keep in the folder, for siag export --version.  [default: none]"] = 0
+    keep_every: Annotated[float, "Seconds between two of them.  [default: 60]"] = 60.0
     trace: Annotated[AnyPath | None, "A file for who reported when, for siag replay."] = None
     # Who is told, and who is waited for
-    progress: bool | Watcher | None = None
+    progress: Progress = None
     linger: Annotated[float | None, "Seconds to wait when no worker is there; inf: for ever.  [default: 600]"] = None
     patience: Annotated[
         float | None, "Seconds until a worker is shown as stalled.  [default: by its own habits, at least 10]"
@@ -231,6 +233,7 @@ class Spec:
             linger=linger,
             seed=check.seed(self.seed),
             record=check.integer("record", self.record),
+            keep_every=check.real("keep_every", self.keep_every, low=0),
             evaluate=check_evaluate(self.evaluate),
             until=until_of(self.until, serving or self.streams is not None),
             doubts=tuple(dict.fromkeys((*self.doubts, *doubts))),
@@ -326,6 +329,8 @@ class Spec:
             check_path(name, getattr(self, name))
         if check.truth("durable", self.durable) and self.folder is None:
             raise Missing("folder", "say where a durable run is to be kept")
+        if check.integer("keep", self.keep, low=0) and self.folder is None:
+            raise Missing("folder", "say where versions are to be kept")
         if self.durable and is_url(self.folder):
             allowed = "False with a folder at a URL, to which it is saved every few seconds"
             raise BadInput("durable", True, allowed, "give the path of a folder")

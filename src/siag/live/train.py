@@ -10,7 +10,7 @@ from siag.activity import EveryArrivals, Tick
 from siag.foundations.errors import BadInput
 from siag.foundations.types import Floats
 from siag.live.model import Model
-from siag.live.monitor.watch import Watcher
+from siag.live.monitor.watch import Progress
 from siag.live.runtime import Runtime
 from siag.live.spec import AnyPath, Spec
 from siag.live.task import Gradient
@@ -45,8 +45,10 @@ def train(
     record: int = Spec.record,
     folder: AnyPath | None = None,
     durable: bool = False,
+    keep: int = Spec.keep,
+    keep_every: float = Spec.keep_every,
     trace: AnyPath | None = None,
-    progress: bool | Watcher | None = None,
+    progress: Progress = None,
     patience: float | None = None,
     forget: float | None = None,
     preload: Sequence[str] = (),
@@ -85,10 +87,14 @@ def train(
         folder: where to save the state once a second; a run that is started again goes on from there. Samples of a
             problem go on, too; a stream begins anew, unless it can go on (`after`), as Follow and Directory do.
         durable: nothing that was accepted is ever lost, at the price of a write to disk for every report.
+        keep: how many earlier versions of w to keep in the folder, plain `.npy` files, of which the oldest is removed;
+            `siag.storage.read_versions` lists them, and `siag export --version` writes one.
+        keep_every: seconds between two of them.
         trace: a file for who reported when, to be run again by `siag.replay`.
-        progress: `True` for a view on standard error, `False` for nothing at all, or a watcher of your own. By
-            default a view if standard error is a terminal, and otherwise a line there for each problem: a worker that
-            fails, a disk that is full. All of it also goes to the logger named `siag`.
+        progress: `True` for a view on standard error, `False` for nothing at all, or a watcher, of your own or
+            `siag.adapters.MLflow()` and `TensorBoard(…)`, or a list of these. By default a view if standard error is a
+            terminal, and otherwise a line there for each problem: a worker that fails, a disk that is full. All of it
+            also goes to the logger named `siag`.
         patience: seconds without a report after which a worker is shown as stalled.
         forget: seconds after which a worker that is gone counts as one that has left, see `departed`; by default never.
         preload: names of modules such as "torch" that take long to import: they are imported once, before the

@@ -1,7 +1,11 @@
 """Ways to watch a live server: on the terminal, as lines of JSON, problems only, not at all, or several at once.
 
-A watcher is handed snapshots and remarks while training goes on. Training must not suffer from it: a terminal that went
-away or a reader that closed its pipe silences the watcher and raises nothing.
+A watcher is handed snapshots and remarks while training goes on. One that has a method `begin(about)` is told first
+what is run, in words; one that has `result(run)` is given what came of it, after `close`; and one that has
+`problem(text)` is told there, instead of by `event`, what goes wrong.
+
+Training must not suffer from it: a terminal that went away or a reader that closed its pipe silences the watcher and
+raises nothing.
 """
 
 from __future__ import annotations
@@ -10,9 +14,9 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack, suppress
-from typing import IO, TYPE_CHECKING, Any, Protocol
+from typing import IO, TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from siag.foundations.errors import BadInput
 from siag.server.status import Snapshot
@@ -37,6 +41,10 @@ class Watcher(Protocol):
     def close(self) -> None:
         """End: nothing more will come. Safe to call twice."""
         return
+
+
+Progress: TypeAlias = bool | Watcher | list[Any] | None
+"""Who is told how a run goes, as `siag.train` says."""
 
 
 class Quiet(Watcher):
@@ -71,6 +79,21 @@ class Several(Watcher):
         for watcher in self.watchers:
             watcher.event(text)
 
+    def begin(self, about: Mapping[str, Any]) -> None:
+        """Tell all that want to know."""
+        for watcher in self.watchers:
+            tell_begin(watcher, about)
+
+    def problem(self, text: str) -> None:
+        """Tell all."""
+        for watcher in self.watchers:
+            tell_problem(watcher, text)
+
+    def result(self, run: Any) -> None:
+        """Give it to all that want it."""
+        for watcher in self.watchers:
+            give_result(watcher, run)
+
     def close(self) -> None:
         """Close all, also if one of them fails to."""
         with ExitStack() as stack:
@@ -78,11 +101,28 @@ class Several(Watcher):
                 stack.callback(watcher.close)
 
 
-def watcher_of(progress: bool | Watcher | None) -> Watcher:
+def tell_begin(watcher: Watcher, about: Mapping[str, Any]) -> None:
+    """What is run, to a watcher that wants to know."""
+    getattr(watcher, "begin", lambda _: None)(about)
+
+
+def tell_problem(watcher: Watcher, text: str) -> None:
+    """What goes wrong: a remark, to most."""
+    getattr(watcher, "problem", watcher.event)(text)
+
+
+def give_result(watcher: Watcher, run: Any) -> None:
+    """What came of it, to a watcher that wants it."""
+    getattr(watcher, "result", lambda _: None)(run)
+
+
+def watcher_of(progress: Progress) -> Watcher:
     """What the user gave: a watcher; `True` for the terminal, `False` for none; `None` for what suits standard error.
 
-    That is a view if it is a terminal, and otherwise a line for each problem.
+    That is a view if it is a terminal, and otherwise a line for each problem. A list has several of these.
     """
+    if isinstance(progress, list):
+        return Several([watcher_of(each) for each in progress])
     if progress is None:
         with suppress(AttributeError, ValueError):  # there is none, or it is closed
             return Terminal() if sys.stderr.isatty() else Problems()
@@ -90,7 +130,7 @@ def watcher_of(progress: bool | Watcher | None) -> Watcher:
     if isinstance(progress, bool):
         return Terminal() if progress else Quiet()
     if not all(callable(getattr(progress, name, None)) for name in ("show", "event", "close")):
-        raise BadInput("progress", progress, "True, False or a watcher")
+        raise BadInput("progress", progress, "True, False, a watcher, or a list of these")
     return progress
 
 

@@ -16,7 +16,7 @@ import ray
 from siag.foundations.errors import SiagError, warn
 from siag.live.announcer import Announcer
 from siag.live.interrupt import interruptible
-from siag.live.monitor.watch import watcher_of
+from siag.live.monitor.watch import give_result, tell_begin, watcher_of
 from siag.live.ray.actors import Secrets
 from siag.live.ray.cluster import connected
 from siag.live.ray.processes import Servers, Workers
@@ -62,12 +62,15 @@ def run_on_cluster(options: Ray, spec: Spec, dataset: Any) -> Run:
             spec = replace(spec, streams=parts)
         nodes = sum(node["Alive"] for node in ray.nodes())
         about = spec.about | {"activity": f"{spec.about['activity']} on Ray, {nodes} node{'s' * (nodes > 1)}"}
+        tell_begin(watcher, {**about, "d": int(spec.w0.size)})
         spec = replace(spec, progress=False, described=(about, spec.identity))
         secrets, name = Secrets.new(spec.n, options.tls), token_hex(3)
         given = ServerSpec(spec.without_data(), secrets, "127.0.0.1" if ours else None, options.port, shards)
         servers = Servers(given, options.server_resources, name)
         workers = Workers(spec, secrets, options.resources, name)
-        return Driver(needs, options.fewest or spec.n, options.start_timeout, announcer, servers, workers).run()
+        run = Driver(needs, options.fewest or spec.n, options.start_timeout, announcer, servers, workers).run()
+    give_result(watcher, run)
+    return run
 
 
 def mention_size(watcher: Announcer, n: int, d: int, shards: int, ours: bool) -> None:

@@ -145,6 +145,8 @@ class Ray(Runtime):
         if self.shards > 1:
             if spec.durable:
                 raise BadInput("durable", True, f"False with {self.shards} shards", "use shards=1")
+            if spec.keep:
+                raise BadInput("keep", spec.keep, f"left out with {self.shards} shards", "use shards=1")
             check_split(spec.method, spec.w0, spec.n, self.shards)
         else:
             largest = max(spec.method.traffic(d, spec.n))

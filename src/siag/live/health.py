@@ -13,7 +13,7 @@ import numpy as np
 from siag.foundations.types import Floats
 from siag.live.first_loss import FirstLoss
 from siag.methods import Automatic
-from siag.server.ledger import EARLY, FIRST_NORM, LARGEST, LOSSES, NORM, REPORTS, STAMP, WINDOW, ZEROS
+from siag.server.ledger import EARLY, FIRST_NORM, LARGEST, LOSSES, MEAN_NORM, NORM, REPORTS, STAMP, WINDOW, ZEROS
 from siag.server.members import Member
 from siag.server.parameter_server import ParameterServer
 from siag.server.status import State
@@ -83,7 +83,6 @@ class Health:
         self._before, self._looked = self._start, server.version
         self._trail = [(server.version, self._start)]  # versions, and where w was
         self._losses = [math.nan]  # and how low the loss was
-        self._growths: list[float] = []  # and how long gradients were
         self._moves: list[Floats] = []  # the last ones …
         self._lengths: list[float] = []  # … and how long more of them were
         self._largest: Floats = np.zeros(len(self._start))  # derivative by each parameter that was seen
@@ -173,11 +172,11 @@ class Health:
             what = f"w swings to and fro, further each time: steps are too large for gradients {age:,} versions old"
             yield Warned(Kind.STEP, "", f"{what}; {self._remedy()}")
 
-    def _growth(self, members: list[Member]) -> float:
+    def _growth(self, members: list[Member], norm: int = NORM) -> float:
         """How many times as long as the first gradients are, all workers together: one may begin at its own optimum."""
         lines = self._server.ledger[:-1]
         first = float(lines[:, FIRST_NORM].sum())
-        return float(lines[[member.row for member in members], NORM].sum()) / first if first > 0.0 else 0.0
+        return float(lines[[member.row for member in members], norm].sum()) / first if first > 0.0 else 0.0
 
     def _remedy(self) -> str:
         """What to do about steps."""
@@ -197,7 +196,6 @@ class Health:
         if self._server.version >= 2 * max(1, self._trail[-1][0]):
             self._trail = [*self._trail[-BLOCK:], (self._server.version, self._w())]
             self._losses = [*self._losses[-1:], _loss(self._server.members)]
-            self._growths = [*self._growths[-2:], self._growth(self._server.members)]
 
     def _endless(self, members: list[Member]) -> Iterator[Warned]:
         """At the end of a run: the loss is far below 0, and further than when there were half as many versions."""
@@ -216,7 +214,7 @@ class Health:
         lengths = [float(np.linalg.norm(move)) for move in moves]
         if len(moves) < BLOCK or min(lengths) == 0.0 or self._server.reports < max(LONG, BUSY * len(members)):
             return
-        if np.mean([*self._growths, self._growth(members)]) < SHORTER or _better(members, self._first):
+        if self._growth(members, MEAN_NORM) < SHORTER or _better(members, self._first):
             return
         ratios = [after / before for before, after in pairwise(lengths)]
         straight = {

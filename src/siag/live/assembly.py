@@ -148,6 +148,7 @@ class Assembly:
             durable=spec.durable,
             linger=spec.linger,
             forget=spec.forget,
+            scales=spec.scales,
             run_id=self.entropy(8).hex(),
             life="" if spec.durable else self.entropy(4).hex(),
         )

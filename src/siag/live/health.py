@@ -12,6 +12,7 @@ import numpy as np
 
 from siag.foundations.types import Floats
 from siag.live.first_loss import FirstLoss
+from siag.live.scales import Doubt
 from siag.methods import Automatic
 from siag.server.ledger import EARLY, FIRST_NORM, LARGEST, LOSSES, MEAN_NORM, NORM, REPORTS, STAMP, WINDOW, ZEROS
 from siag.server.members import Member
@@ -71,13 +72,15 @@ class Health:
     Args:
         server: the server.
         first: the loss at w_0, as far as workers tell it.
+        scales: what may be wrong with the columns of the data.
 
     Attributes:
         warned: all that was said and is not over, in order.
     """
 
-    def __init__(self, server: ParameterServer, first: FirstLoss | None = None) -> None:
+    def __init__(self, server: ParameterServer, first: FirstLoss | None = None, scales: Doubt | None = None) -> None:
         self._server, self._first = server, first or FirstLoss(server.n)
+        self._scales, self._directions = scales, list[Floats]()
         self._apart = -(-server.d // PARAMETERS)  # of many parameters every so manieth is looked at
         self._start = self._w()
         self._before, self._looked = self._start, server.version
@@ -136,7 +139,7 @@ class Health:
             yield from self._going_away(members)
         if self._server.reports >= OFTEN * len(members):
             yield from self._dominated(members, now)
-            yield from self._uneven()
+            yield from self._uneven(last)
             if last:
                 yield from self._endless(members)
                 yield from self._astray(members)
@@ -266,8 +269,11 @@ class Health:
                 remedy = f"{remedy}, or make the step smaller"
             yield Warned(Kind.ZERO, "", f"{what}; {remedy}")
 
-    def _uneven(self) -> Iterator[Warned]:
-        """Parameters whose largest derivative, of those seen so far, is far above that of most."""
+    def _uneven(self, last: bool) -> Iterator[Warned]:
+        """Parameters whose largest derivative, of those seen so far, is far above that of most.
+
+        Or less far, where the data are so, too.
+        """
         rows = getattr(getattr(self._server.state, "table", self._server.state), "rows", None)
         if rows is None or self._server.d < 2:
             return
@@ -275,6 +281,11 @@ class Health:
         self._largest = np.maximum(self._largest, np.abs(some).max(axis=0))
         seen = self._largest[self._largest > 0.0]
         self._looks += 1
+        if self._scales is not None and self._apart == 1 and some[0].any():
+            self._directions = [*self._directions[-3:], some[0] / np.linalg.norm(some[0])]
+            if self._looks >= LOOKS and self._scales.shown_by(self._largest, self._directions, last):
+                yield Warned(Kind.SCALE, "", self._scales.text)
+                return
         if self._looks >= LOOKS and len(seen) > 1 and self._largest.max() > UNEVEN * float(np.median(seen)):
             place, ratio = self._apart * int(self._largest.argmax()), self._largest.max() / float(np.median(seen))
             what = f"derivatives by parameter {place} are {ratio:.0e} times as large as those by most others"

@@ -25,8 +25,9 @@ from benchmarks.targets import Target, table
 from siag.activity import Activity, Clock, Recorded, Trace
 from siag.activity.recorded import Tape
 from siag.foundations.errors import DivergenceWarning
+from siag.live.first_loss import FirstLoss
 from siag.live.health import Health
-from siag.live.task import FromProblem
+from siag.live.task import RARER, FromProblem
 from siag.methods import SIAG, Automatic, Method
 from siag.methods.automatic import SCALE
 from siag.problems import LeastSquares, LogisticRegression, Problem
@@ -71,7 +72,8 @@ class Job:
         n, w0 = self.problem.n, self.w0
         server = ParameterServer(method, step, w0, workers=n)
         server.begin(0.0)
-        health = Health(server)
+        first, due = FirstLoss(n), np.ones(n, np.int64)
+        health = Health(server, first)
         tasks = [FromProblem(self.problem, method, SEED, w0) for _ in range(n)]
         for row, task in enumerate(tasks):
             server.join(row, 0.0)
@@ -80,7 +82,12 @@ class Job:
         message, rng = np.empty(server.message_size), np.random.default_rng(SEED)
         for k, row in enumerate(self.who.tolist()):
             tasks[row].compute(read[row], message)
+            state = rng.bit_generator.state
             loss = sample_loss(self.problem, read[row], row, rng)
+            if (drawn := tasks[row].sample + 1) >= due[row] and not math.isnan(loss):  # as a worker does
+                due[row] = drawn + 1 + drawn // RARER
+                rng.bit_generator.state = state
+                first.add(row, sample_loss(self.problem, w0, row, rng), loss)
             try:
                 server.push(row, int(stamps[row]), message, tasks[row].sample, k * SECONDS, loss=loss)
             except Diverged:

@@ -147,6 +147,32 @@ def test_a_step_that_spoils_w_at_once_is_told_of_two_workers_with_a_loss_of_ones
     assert all("above the" in text for text in run.warnings)
 
 
+SCALES = {
+    "alike": (lambda x: x, lambda x: x, []),
+    "one column 100 times as large": (lambda x: x * [100.0, 1.0, 1.0], lambda x: x, ["column 1 is "]),
+    "far from 0": (lambda x: 10.0 * x + 300.0, lambda x: x, ["the mean of column "]),
+    "one 100 times as large, scaled by the gradient": (lambda x: x * [100.0, 1, 1], lambda x: x / [100.0, 1, 1], []),
+    "far from 0, centred by the gradient": (lambda x: x + 30.0, lambda x: x - 30.0, []),
+}
+
+
+@pytest.mark.parametrize("name", SCALES)
+def test_columns_are_doubtful_for_a_gradient_of_ones_own_if_it_takes_them_as_they_are(name):
+    given, taken, wanted = SCALES[name]
+    rng = np.random.default_rng(0)
+    tables = [rng.normal(size=(200, 3)) for _ in range(2)]
+    streams = [(given(x), x @ [1.0, 2.0, 3.0] + 0.1 * rng.normal(size=200)) for x in tables]
+
+    def gradient(w, sample):
+        x = np.append(taken(sample[0]), 1.0)
+        return (x @ w - sample[1]) * x
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        run = siag.train(gradient, streams, np.zeros(4), until=2000, runtime=siag.Simulated(seed=1), progress=False)
+    assert [text[: len(start)] for text, start in zip(run.warnings, wanted, strict=True)] == wanted
+
+
 def test_a_run_that_stays_where_it_began_is_not_called_worse():
     """Where w is w_0 the same samples have the same loss, however rarely one is very large."""
     rng = np.random.default_rng(0)

@@ -56,6 +56,7 @@ BAD = [
     ("csv", b"-inf", "'-inf' is not a finite number"),
     ("csv", b"1_000", "'1_000' is not a finite number"),
     ("csv", b"1;2", "'1;2' is not a finite number"),
+    ("csv", b"1,5;2,5", "'5;2' is not a finite number, as columns are separated by commas and numbers have points"),
     ("csv", b"1,\xff", "not UTF-8: b'1,\\xff'"),
     ("json", b'{"x": 1', "not JSON, Expecting ',' delimiter at column 8: '{\"x\": 1'"),
     ("json", b"9" * 5000, "JSON that Python cannot read"),

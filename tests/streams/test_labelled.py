@@ -81,6 +81,7 @@ def test_a_file_that_grows_is_followed(here):
     [
         ("x,z,y\n1,2,0\n1,two,0\n", "line 3: 'two' in column z is not a finite number; mend it, or"),
         ("x,z,y\n1,,0\n", "line 2: '' in column z is not a finite number"),
+        ('x,z,y\n1,"2,5",0\n', "line 2: '2,5' in column z is not a finite number; give numbers with points"),
         ("x,z,y\n1,nan,0\n", "line 2: 'nan' in column z is not a finite number"),
         ("x,z,y\n1,1_000,0\n", "line 2: '1_000' in column z is not a finite number"),
         ("x,z,y\n1,2,\n", "line 2: '' in column y is no label"),
@@ -182,6 +183,10 @@ def test_a_label_that_is_no_column_is_refused(here, label):
     [
         ("a.csv", "a;b;y\n1;2;0\n", "its columns are separated by semicolons; commas are expected"),
         ("a.csv", "1\t2\t0\n1\t2\t1\n", "its columns are separated by tabs; commas are expected"),
+        ("a.csv", "a;b;y\n3,14;2,5;0\n", "separated by semicolons; commas are expected, and numbers with points"),
+        ("a.csv", "3,14;2,5;0\n1,5;2;1\n", "separated by semicolons; commas are expected, and numbers with points"),
+        ("a.csv", "3,14;yes\n2,5;no\n", "separated by semicolons; commas are expected, and numbers with points"),
+        ("a.csv", "3,14\t2\n", "separated by tabs; commas are expected, and numbers with points"),
         ("a.csv.gz", "", "is compressed; unpack it first"),
         ("a.json", '[{"a": 1, "y": 2}]\n', "one object a line is expected"),
         ("a.json", '[\n{"a": 1, "y": 2}\n]\n', "one object a line is expected"),

@@ -154,6 +154,7 @@ class Assembly:
             linger=spec.linger,
             forget=spec.forget,
             history=history,
+            scales=spec.scales,
             run_id=self.entropy(8).hex(),
             life="" if spec.durable else self.entropy(4).hex(),
         )

@@ -10,6 +10,7 @@ import numpy as np
 
 from siag.foundations.errors import BadInput, SiagError, Unsuitable
 from siag.foundations.types import Floats
+from siag.live.scales import KNOWN, Doubt, doubt_about
 from siag.live.task import check_stream
 from siag.live.until import Until
 from siag.losses import Logistic, Loss, Softmax
@@ -19,10 +20,7 @@ from siag.streams.labelled import Columns
 from siag.streams.repeated import data_within, never_ends
 
 FEW, MANY = 2, 10  # rows and columns, in multiples of d, of a table that seems to be transposed
-KNOWN = 20  # rows, at least, of which scales are judged
 ROWS, AT_ALL = 200, 4000  # rows of a worker that are looked at, and of all, at most: a few milliseconds
-UNEQUAL, OFF_CENTRE = 50.0, 20.0  # how many times as large a column may be as another, and its mean as its deviation
-SCALED = "standardise: subtract each column's mean, divide by its standard deviation"
 ALIKE = "give all frames the same columns in the same order"
 
 
@@ -62,7 +60,8 @@ def doubts_about(gradient: object, streams: Sequence[Any], d: int) -> list[str]:
     data = [data_within(stream) for stream in streams]
     labels = [each[1] for each in data if is_pair(each)]
     one = one_class(gradient, labels) if len(labels) == len(data) else []
-    return [*_transposed(data, d), *one, *_unscaled(gradient, streams)]
+    scale = scale_doubt(gradient, streams) if isinstance(gradient, Loss) else None
+    return [*_transposed(data, d), *one, *([] if scale is None else [scale.text])]
 
 
 def one_class(loss: object, labels: Sequence[Any], where: str = "") -> list[str]:
@@ -90,47 +89,13 @@ def one_class(loss: object, labels: Sequence[Any], where: str = "") -> list[str]
     return [f"{what}; add samples of another class, or check what is given as labels"]
 
 
-def _unscaled(loss: object, streams: Sequence[Any]) -> list[str]:
-    """A doubt if the columns of a ready-made loss are so unequal, or so far from 0, that they are hardly learned.
-
-    A few hundred rows of each worker are looked at. Columns of two values, as 0 and 1, are never in doubt, and zeros
-    do not count, so that rare ones are as large as others.
-    """
-    X = _features(streams) if isinstance(loss, Loss) else None
-    if not isinstance(loss, Loss) or X is None:
-        return []
+def scale_doubt(gradient: object, streams: Sequence[Any]) -> Doubt | None:
+    """What is doubtful about the scale of columns: a few hundred rows of each worker are looked at."""
+    X = _features(streams)
+    if X is None:
+        return None
     names = columns_of(data_within(streams[0])) or list(getattr(_parse(streams[0]), "features", ()))
-    return doubtful_scales(X, names, loss.intercept)
-
-
-def doubtful_scales(X: Floats, names: Sequence[Any], intercept: bool, remedy: str = SCALED) -> list[str]:
-    """A doubt if columns are very unequal in size, or far from 0 though there is an intercept; from `KNOWN` rows on.
-
-    Args:
-        X: (rows, features) some rows, all finite.
-        names: of the columns; those without one have a number.
-        intercept: whether the model has one.
-        remedy: what to do.
-    """
-    if len(X) < KNOWN:
-        return []
-    name = [str(names[k]) if k < len(names) else str(k + 1) for k in range(X.shape[1])]
-    two = ((X.min(axis=0) == X) | (X.max(axis=0) == X)).all(axis=0)
-    off = np.abs(X.mean(axis=0)) / np.maximum(X.std(axis=0), np.finfo(np.float64).tiny)
-    far = np.flatnonzero((off > OFF_CENTRE) & ~two & intercept)
-    if far.size:
-        k = int(far[off[far].argmax()])
-        what = f"the mean of column {name[k]} is {off[k]:.0f} times its standard deviation"
-        others = f" ({far.size - 1} more like it)" * (far.size > 1)
-        return [f"{what}{others}: the model will hardly learn; {remedy}"]
-    size = np.sqrt(np.square(X).sum(axis=0) / np.maximum((X != 0.0).sum(axis=0), 1))
-    size[two] = np.clip(size[two], 0.0, 1.0)
-    there = np.flatnonzero((size > 0.0) | ~size.any())
-    low, high = int(there[size[there].argmin()]), int(there[size[there].argmax()])
-    if size[high] <= UNEQUAL * size[low]:
-        return []
-    what = f"column {name[high]} is {size[high] / size[low]:.0f} times as large as column {name[low]}"
-    return [f"{what}: what is small is hardly learned; {remedy}"]
+    return doubt_about(X, names, not isinstance(gradient, Loss) or gradient.intercept)
 
 
 def _features(streams: Sequence[Any]) -> Floats | None:

@@ -12,8 +12,9 @@ import numpy as np
 
 from siag.foundations.types import Floats
 from siag.live.first_loss import FirstLoss
+from siag.live.scales import Doubt
 from siag.methods import Automatic
-from siag.server.ledger import EARLY, FIRST_NORM, LARGEST, LOSSES, NORM, REPORTS, STAMP, WINDOW, ZEROS
+from siag.server.ledger import EARLY, FIRST_NORM, LARGEST, LOSSES, MEAN_NORM, NORM, REPORTS, STAMP, WINDOW, ZEROS
 from siag.server.members import Member
 from siag.server.parameter_server import ParameterServer
 from siag.server.status import State
@@ -71,19 +72,20 @@ class Health:
     Args:
         server: the server.
         first: the loss at w_0, as far as workers tell it.
+        scales: what may be wrong with the columns of the data.
 
     Attributes:
         warned: all that was said and is not over, in order.
     """
 
-    def __init__(self, server: ParameterServer, first: FirstLoss | None = None) -> None:
+    def __init__(self, server: ParameterServer, first: FirstLoss | None = None, scales: Doubt | None = None) -> None:
         self._server, self._first = server, first or FirstLoss(server.n)
+        self._scales, self._directions = scales, list[Floats]()
         self._apart = -(-server.d // PARAMETERS)  # of many parameters every so manieth is looked at
         self._start = self._w()
         self._before, self._looked = self._start, server.version
         self._trail = [(server.version, self._start)]  # versions, and where w was
         self._losses = [math.nan]  # and how low the loss was
-        self._growths: list[float] = []  # and how long gradients were
         self._moves: list[Floats] = []  # the last ones …
         self._lengths: list[float] = []  # … and how long more of them were
         self._largest: Floats = np.zeros(len(self._start))  # derivative by each parameter that was seen
@@ -137,7 +139,7 @@ class Health:
             yield from self._going_away(members)
         if self._server.reports >= OFTEN * len(members):
             yield from self._dominated(members, now)
-            yield from self._uneven()
+            yield from self._uneven(last)
             if last:
                 yield from self._endless(members)
                 yield from self._astray(members)
@@ -173,11 +175,11 @@ class Health:
             what = f"w swings to and fro, further each time: steps are too large for gradients {age:,} versions old"
             yield Warned(Kind.STEP, "", f"{what}; {self._remedy()}")
 
-    def _growth(self, members: list[Member]) -> float:
+    def _growth(self, members: list[Member], norm: int = NORM) -> float:
         """How many times as long as the first gradients are, all workers together: one may begin at its own optimum."""
         lines = self._server.ledger[:-1]
         first = float(lines[:, FIRST_NORM].sum())
-        return float(lines[[member.row for member in members], NORM].sum()) / first if first > 0.0 else 0.0
+        return float(lines[[member.row for member in members], norm].sum()) / first if first > 0.0 else 0.0
 
     def _remedy(self) -> str:
         """What to do about steps."""
@@ -197,7 +199,6 @@ class Health:
         if self._server.version >= 2 * max(1, self._trail[-1][0]):
             self._trail = [*self._trail[-BLOCK:], (self._server.version, self._w())]
             self._losses = [*self._losses[-1:], _loss(self._server.members)]
-            self._growths = [*self._growths[-2:], self._growth(self._server.members)]
 
     def _endless(self, members: list[Member]) -> Iterator[Warned]:
         """At the end of a run: the loss is far below 0, and further than when there were half as many versions."""
@@ -216,7 +217,7 @@ class Health:
         lengths = [float(np.linalg.norm(move)) for move in moves]
         if len(moves) < BLOCK or min(lengths) == 0.0 or self._server.reports < max(LONG, BUSY * len(members)):
             return
-        if np.mean([*self._growths, self._growth(members)]) < SHORTER or _better(members, self._first):
+        if self._growth(members, MEAN_NORM) < SHORTER or _better(members, self._first):
             return
         ratios = [after / before for before, after in pairwise(lengths)]
         straight = {
@@ -268,8 +269,11 @@ class Health:
                 remedy = f"{remedy}, or make the step smaller"
             yield Warned(Kind.ZERO, "", f"{what}; {remedy}")
 
-    def _uneven(self) -> Iterator[Warned]:
-        """Parameters whose largest derivative, of those seen so far, is far above that of most."""
+    def _uneven(self, last: bool) -> Iterator[Warned]:
+        """Parameters whose largest derivative, of those seen so far, is far above that of most.
+
+        Or less far, where the data are so, too.
+        """
         rows = getattr(getattr(self._server.state, "table", self._server.state), "rows", None)
         if rows is None or self._server.d < 2:
             return
@@ -277,6 +281,11 @@ class Health:
         self._largest = np.maximum(self._largest, np.abs(some).max(axis=0))
         seen = self._largest[self._largest > 0.0]
         self._looks += 1
+        if self._scales is not None and self._apart == 1 and some[0].any():
+            self._directions = [*self._directions[-3:], some[0] / np.linalg.norm(some[0])]
+            if self._looks >= LOOKS and self._scales.shown_by(self._largest, self._directions, last):
+                yield Warned(Kind.SCALE, "", self._scales.text)
+                return
         if self._looks >= LOOKS and len(seen) > 1 and self._largest.max() > UNEVEN * float(np.median(seen)):
             place, ratio = self._apart * int(self._largest.argmax()), self._largest.max() / float(np.median(seen))
             what = f"derivatives by parameter {place} are {ratio:.0e} times as large as those by most others"

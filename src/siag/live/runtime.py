@@ -28,7 +28,8 @@ class Runtime:
         """Let workers do their tasks, one each, and bring their reports to the session until it is over.
 
         Messages are carried within `with session.running(clock)`. One that does without `siag.live.protocol` writes
-        each task's `passes` to `session.passes`: a run that is to end by epochs would not.
+        each task's `passes` to `session.passes`: a run that is to end by epochs would not. If a task's `first` is a
+        number, it gives that and its `loss` to `session.first.add`: else fewer runs that go wrong are warned of.
         """
         raise NotImplementedError(f"{type(self).__name__} needs a method carry, or another train")
 

@@ -25,6 +25,7 @@ from siag.live.health import Health
 from siag.live.monitor.watch import Watcher
 from siag.live.predecessor import Predecessor
 from siag.live.reasons import Ended, Ending, Failure, Problem, Trouble, departure, refusal
+from siag.live.scales import Doubt
 from siag.server.guard import Refused
 from siag.server.ledger import HERE, SAMPLES
 from siag.server.parameter_server import Diverged, ParameterServer, Ticket
@@ -53,6 +54,7 @@ class Session:
         linger: seconds to wait for workers when none is there; `None`: for ever.
         forget: seconds after which a worker that is away counts as having left for good; `None`: never.
         history: where earlier versions of w are kept.
+        scales: what may be wrong with the columns of the data.
         run_id: by which a new run knows its trace.
         life: another one whenever versions may have gone back, so that a version means one w only; a durable session's
             is that of its run.
@@ -69,6 +71,7 @@ class Session:
         linger: float | None = None,
         forget: float | None = None,
         history: History | None = None,
+        scales: Doubt | None = None,
         run_id: str = "",
         life: str = "",
     ) -> None:
@@ -87,6 +90,7 @@ class Session:
         self.event, self.alarm = self._announcer.event, self._announcer.alarm  # a remark, a problem
         self._saves = Checkpoints(server, store, durable, self._announcer, history)
         self.departures = Departures(server.members, linger, forget)
+        self._scales = scales
         self.first = FirstLoss(server.n)  # the loss at w_0, as far as workers tell it
         self.health: Health | None = None  # what seems to be wrong with the training, once it has begun
         self.has_left: list[str] = []  # who, in words
@@ -224,7 +228,7 @@ class Session:
         self.next_tick = now + self._interval
         self._shown = now
         self._saves.begin(now)
-        self.health, self._examined = Health(server, self.first), now
+        self.health, self._examined = Health(server, self.first, self._scales), now
         self.before = server.reports
         if not self.curve.begun:
             self._note(now)

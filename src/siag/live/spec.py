@@ -17,9 +17,10 @@ from siag.foundations.encodings import FLOAT64, encoding_of
 from siag.foundations.errors import BadInput, Missing, Unsuitable
 from siag.foundations.printing import prints_alike
 from siag.foundations.types import Floats
-from siag.live.data import check_epochs, check_streams, doubts_about, known_of_files
+from siag.live.data import check_epochs, check_streams, doubts_about, known_of_files, scale_doubt
 from siag.live.model import Model, OfModel
 from siag.live.monitor.watch import Progress
+from siag.live.scales import Doubt
 from siag.live.task import Gradient, Source, Task, check_method
 from siag.live.until import Until, until_of
 from siag.losses import Loss
@@ -94,6 +95,7 @@ class Spec:
         None  # `about` and `identity`, without the data they are of
     )
     doubts: tuple[str, ...] = ()  # what seems to be wrong with the data, seen before it begins
+    scales: Doubt | None = None  # what may be wrong with it, if the gradient, the user's own, takes it as it is
 
     @property
     def n(self) -> int:
@@ -217,6 +219,7 @@ class Spec:
         check_method(method, self.problem, w0, len(names))
         check_messages(self.messages, method, int(w0.size))
         doubts = () if self.streams is None else doubts_about(self.gradient, self.streams, int(w0.size))
+        ready = isinstance(self.gradient, Loss)
         linger = None if self.linger == np.inf and serving else self.linger
         for name, value, limit in (
             ("linger", linger, {"low": 0}),
@@ -237,6 +240,7 @@ class Spec:
             evaluate=check_evaluate(self.evaluate),
             until=until_of(self.until, serving or self.streams is not None),
             doubts=tuple(dict.fromkeys((*self.doubts, *doubts))),
+            scales=self.scales if self.streams is None or ready else scale_doubt(self.gradient, self.streams),
         )
 
     def starting_from(self, w: Floats) -> Spec:
@@ -341,7 +345,7 @@ LOCAL, SERVED = ("gradient", "streams", "pauses", "preload"), ("linger",)  # fie
 
 def fields_of(serving: bool) -> tuple[str, ...]:
     """The fields that the user of `serve`, or of `train`, may give."""
-    others = {*(LOCAL if serving else SERVED), "described", "doubts"}
+    others = {*(LOCAL if serving else SERVED), "described", "doubts", "scales"}
     return tuple(each.name for each in fields(Spec) if each.name not in others)
 
 

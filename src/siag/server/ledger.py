@@ -11,11 +11,11 @@ from siag.foundations.types import Floats, Integers
 
 # The entries of a worker's line
 REPORTS, STAMP, LAST, SAMPLES, LARGEST, HEARD, SINCE, USUAL, LONGEST, HERE, BANNED, CHANGED = range(12)
-LOSSES, LOSS, LOSS2, FIRST_LOSS, START_LOSS, NORM, FIRST_NORM, AGED, ZEROS = range(12, 21)
-ENTRIES = 21
+LOSSES, LOSS, LOSS2, FIRST_LOSS, START_LOSS, NORM, FIRST_NORM, AGED, ZEROS, MEAN_NORM = range(12, 22)
+ENTRIES = 22
 START = 2  # reports, the longer of whose gradients counts as the first
 EARLY = 10  # reports, of which those are counted whose gradient is zero
-WINDOW = 100  # reports over which a worker's loss is averaged; the older fade
+WINDOW = 100  # reports over which a worker's loss and norm are averaged; the older fade
 BINS = 64  # of ages: 0, 1, 2-3, 4-7 and so on
 KNOWN_AFTER = 20  # reports, before a worker's own history is held against it
 SEVERAL = 3  # workers that must be known, before theirs is held against another as its own would be
@@ -24,7 +24,7 @@ FADING = 1 - 1 / 256  # what is left, one report later, of the longest time betw
 
 
 def blank(n: int) -> Floats:
-    """(n + 1, 21) the lines of workers nobody has heard of, and a last one for all of them together.
+    """(n + 1, 22) the lines of workers nobody has heard of, and a last one for all of them together.
 
     Of that only two are used, for judging the others: `REPORTS`, how many workers are known, and `LARGEST`, the largest
     norm of those.
@@ -56,6 +56,7 @@ def enter(
     line[STAMP], line[LAST], line[SAMPLES] = stamp, version, sample + 1
     line[LARGEST] = max(line[LARGEST], norm)
     line[NORM] = norm
+    line[MEAN_NORM] += (norm - line[MEAN_NORM]) / min(line[REPORTS], WINDOW)
     if line[REPORTS] <= START:
         line[FIRST_NORM] = line[LARGEST]
     if norm == 0.0 and line[REPORTS] <= EARLY:

@@ -33,7 +33,7 @@ COUNTED = (
     "first_loss",
     "start_loss",
 )
-SAVED = ("reason", "refused", *COUNTED, "norm", "first_norm", "aged", "zeros")
+SAVED = ("reason", "refused", *COUNTED, "norm", "first_norm", "aged", "zeros", "mean_norm")
 USUAL, LONGEST = 10.0, 2.0  # times its usual and its longest time between reports after which a worker is stalled
 
 
@@ -117,6 +117,7 @@ class Member:
     start_loss = _Entry(ledger.START_LOSS, float)  # … and the very first
     norm = _Entry(ledger.NORM, float)  # of its last report
     first_norm = _Entry(ledger.FIRST_NORM, float)  # the larger of its first two
+    mean_norm = _Entry(ledger.MEAN_NORM, float)  # of its last 100 or so
     zeros = _Entry(ledger.ZEROS, int)  # of its first ten reports whose gradient was zero
     aged = _Entry(ledger.AGED, float)  # the ages of all its reports, summed
 

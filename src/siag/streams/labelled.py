@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,13 +19,14 @@ from siag.foundations.errors import BadFile, BadInput, shorten
 from siag.foundations.types import Floats
 from siag.streams.directory import Directory
 from siag.streams.follow import Follow
-from siag.streams.lines import BadLine, LineStream, check_path, names_columns
+from siag.streams.lines import POINTS, BadLine, LineStream, check_path, names_columns
 
 MEND = "mend it, or take the line out"
 TRUTH = {"true": 1.0, "false": 0.0}  # as labels
 LONGEST = 10_000  # bytes of a first line that are looked at
 PACKED = (".gz", ".bz2", ".xz", ".zip", ".zst")
 JSON = (".json", ".jsonl", ".ndjson")
+DECIMAL = re.compile(rb"[^,]*|\"?\s*[+-]?\d*,\d+\s*\"?")  # what has no comma, or is a number with one in it
 
 
 @dataclass(frozen=True)
@@ -72,6 +74,8 @@ class Columns:
         """What to do about a text where a number should be: perhaps all of the column are texts."""
         if not _is_text(value):
             return ""
+        if DECIMAL.fullmatch(value.encode()) and "," in value:
+            return f"give {POINTS}"
         column = "if the column is not numbers, write numbers for its texts, or take it out"
         label = f'; if it is the label, give label="{name}" (--label {shlex.quote(name)})' if self.guessed else ""
         return f"{MEND}; {column}{label}"
@@ -183,8 +187,9 @@ def _check_format(path: str) -> None:
     if path.endswith(JSON) and (line == b"[" or line.replace(b" ", b"").startswith(b"[{")):
         raise BadFile(f"{path}: is one array; one object a line is expected, without [ and ]")
     for separator, word in ((b";", "semicolons"), (b"\t", "tabs")):
-        if not path.endswith(JSON) and separator in line and b"," not in line:
-            raise BadFile(f"{path}: its columns are separated by {word}; commas are expected")
+        fields = line.split(separator)
+        if not path.endswith(JSON) and len(fields) > 1 and all(map(DECIMAL.fullmatch, fields)):
+            raise BadFile(f"{path}: its columns are separated by {word}; commas are expected, and {POINTS}")
 
 
 def _is_text(value: object) -> bool:

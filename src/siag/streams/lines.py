@@ -23,6 +23,7 @@ from siag.streams.stream import Stop, Stream
 
 BLOCK = 1 << 16  # bytes read at a time
 SKIP = "mend it, or leave such lines out with bad='skip'"
+POINTS = "numbers with points: pandas reads others by read_csv(file, sep=…, decimal=…), and writes these by to_csv"
 
 
 @dataclass(eq=False)
@@ -246,7 +247,8 @@ def _csv(text: str) -> Floats:
     except ValueError:
         pass
     wrong = next(field for field in text.split(",") if not is_number(field))
-    raise BadLine(f"{shorten(wrong)} is not a finite number")
+    hint = ", as columns are separated by commas and numbers have points" if ";" in text else ""
+    raise BadLine(f"{shorten(wrong)} is not a finite number{hint}")
 
 
 def _json(text: str) -> Any:

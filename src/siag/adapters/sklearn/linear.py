@@ -19,7 +19,7 @@ from siag.adapters.sklearn.turns import Turns, as_they_come
 from siag.foundations import check
 from siag.foundations.errors import BadInput, TrainingWarning, Unsuitable, warn
 from siag.foundations.types import Floats, Integers
-from siag.live.data import KNOWN, doubtful_scales
+from siag.live.scales import KNOWN, doubt_about
 from siag.losses import Loss
 from siag.methods import SIAG, Automatic
 from siag.methods.fit import step_of
@@ -229,8 +229,10 @@ class Linear(BaseEstimator):
     def _doubt(self, X: Any) -> None:
         """Warn of columns of very unequal size."""
         names = getattr(self, "feature_names_in_", ())
-        for doubt in doubtful_scales(_some(X), names, bool(self.fit_intercept), SCALE):
-            warn(doubt, TrainingWarning)
+        some = _some(X)
+        doubt = doubt_about(some, names, bool(self.fit_intercept), SCALE) if len(some) >= KNOWN else None
+        if doubt is not None:
+            warn(doubt.text, TrainingWarning)
 
     def _compare(self, X: Any, labels: Floats, share: Floats) -> None:
         """Warn if w is worse than w = 0 on the data it was learned from."""

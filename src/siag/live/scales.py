@@ -1,0 +1,72 @@
+"""Columns of data that are so unequal, or so far from 0, that a model hardly learns from them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import combinations
+from typing import NamedTuple
+
+import numpy as np
+
+from siag.foundations.types import Floats
+
+KNOWN = 20  # rows, at least, of which scales are judged
+UNEQUAL, OFF_CENTRE = 50.0, 20.0  # how many times as large a column may be as another, and its mean as its deviation
+SEEN = 0.5  # of that by which columns differ, which derivatives must show
+ALONG, SEVERAL = 0.98, 4  # the cosine of any two of so many gradients that are all along one line
+SCALED = "standardise: subtract each column's mean, divide by its standard deviation"
+
+
+class Doubt(NamedTuple):
+    """What is doubtful about columns.
+
+    Where a gradient is the user's own, nobody else knows whether it takes the columns as they are: its derivatives
+    must show the same, the first of them being by the weights of the columns, as of a linear model.
+    """
+
+    text: str
+    high: int  # the largest column, or the one that is furthest from 0 …
+    low: int  # … and the smallest; −1 if they are far from 0
+
+    def shown_by(self, largest: Floats, directions: Sequence[Floats], last: bool) -> bool:
+        """Whether gradients show it, too.
+
+        Args:
+            largest: (d,) the largest derivative by each parameter that was seen.
+            directions: (d,) of the last gradients of a worker, as they were seen, each of length 1.
+            last: whether this is the end of the run: before that, all may lead to a distant optimum.
+        """
+        if self.high >= len(largest):
+            return False
+        if self.low >= 0:
+            return bool(largest[self.high] > SEEN * UNEQUAL * largest[self.low] > 0.0)
+        alike = all(abs(float(one @ other)) > ALONG for one, other in combinations(directions, 2))
+        return last and len(directions) >= SEVERAL and len(largest) > 1 and alike
+
+
+def doubt_about(X: Floats, names: Sequence[object], intercept: bool, remedy: str = SCALED) -> Doubt | None:
+    """What is doubtful about these rows; columns of two values, as 0 and 1, never are, and zeros do not count.
+
+    Args:
+        X: (rows, columns).
+        names: of the columns, as far as they have any.
+        intercept: whether the model has one, without which columns cannot be centred.
+        remedy: what to do.
+    """
+    name = [str(names[k]) if k < len(names) else str(k + 1) for k in range(X.shape[1])]
+    two = ((X.min(axis=0) == X) | (X.max(axis=0) == X)).all(axis=0)
+    off = np.abs(X.mean(axis=0)) / np.maximum(X.std(axis=0), np.finfo(np.float64).tiny)
+    far = np.flatnonzero((off > OFF_CENTRE) & ~two & intercept)
+    if far.size:
+        k = int(far[off[far].argmax()])
+        what = f"the mean of column {name[k]} is {off[k]:.0f} times its standard deviation"
+        others = f" ({far.size - 1} more like it)" * (far.size > 1)
+        return Doubt(f"{what}{others}: the model will hardly learn; {remedy}", k, -1)
+    size = np.sqrt(np.square(X).sum(axis=0) / np.maximum((X != 0.0).sum(axis=0), 1))
+    size[two] = np.clip(size[two], 0.0, 1.0)
+    there = np.flatnonzero((size > 0.0) | ~size.any())
+    low, high = int(there[size[there].argmin()]), int(there[size[there].argmax()])
+    if size[high] <= UNEQUAL * size[low]:
+        return None
+    what = f"column {name[high]} is {size[high] / size[low]:.0f} times as large as column {name[low]}"
+    return Doubt(f"{what}: what is small is hardly learned; {remedy}", high, low)

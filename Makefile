@@ -14,8 +14,8 @@ unexport PYTHONDONTWRITEBYTECODE  # Python compiles what is imported once, not i
 run: install  ## reproduce the paper and write the report
 	$(BIN)/siag reproduce --out $(OUT)
 
-test: lint layers  ## everything CI checks; types, which take one core, beside the tests
-	$(MAKE) --no-print-directory --jobs=2 types pytest
+test: lint  ## everything CI checks; layers, then types, which take one core, beside the tests
+	$(MAKE) --no-print-directory --jobs=2 pytest layers types
 
 test-adapters: $(ADAPTERS)/.ready  ## what needs torch, JAX and others, in an environment of its own
 	$(ADAPTERS)/bin/python -m pytest -o addopts='-q --strict-markers --strict-config --doctest-modules --ignore-glob=*conftest.py' \

@@ -17,14 +17,15 @@ signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever starts the t
 
 
 LONGEST = [  # begun last, one of these would keep one core busy while the others have nothing left to do
+    "tests/experiments/claims/test_ablations.py",
     "tests/torture/test_torture.py",
     "tests/experiments/test_reproduce.py",
     "tests/test_cli_live.py",
     "tests/test_cli_train.py",
     "tests/experiments/test_comparison_shown.py",
     "tests/experiments/test_comparison_warm.py",
-    "tests/experiments/claims/test_ablations.py",
     "tests/live/test_methods_live.py",
+    "tests/methods/test_automatic.py",
     "tests/test_documents.py",
     "tests/live/test_embedded_faults.py",
     "tests/live/test_simulated.py",

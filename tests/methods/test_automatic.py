@@ -222,11 +222,21 @@ def test_a_worker_that_forgets_measures_as_a_new_one():
     assert found == [2, 3, 5, 8, 9]
 
 
+ODD = Automatic(resum=1, wait=0.6, rows="float32")
+
+
 @pytest.mark.parametrize(
-    "activity", [Nonuniform(1, 60), CLOCK, trace_with_departures()], ids=["ages", "clock", "trace"]
+    ("method", "activity"),  # both loops, and both kinds of rows; not each with each, for the time that compiling takes
+    [
+        (Automatic(), Nonuniform(1, 60)),
+        (Automatic(), CLOCK),
+        (Automatic(), trace_with_departures()),
+        (ODD, CLOCK),
+        (ODD, trace_with_departures()),
+    ],
+    ids=["plain-ages", "plain-clock", "plain-trace", "odd-clock", "odd-trace"],
 )
-@pytest.mark.parametrize("method", [Automatic(), Automatic(resum=1, wait=0.6, rows="float32")], ids=["plain", "odd"])
-def test_machine_code_does_the_same_to_the_bit(activity, method):
+def test_machine_code_does_the_same_to_the_bit(method, activity):
     given = {"iterations": STEPS, "seed": 2, "record": 50}
     fast, slow = (siag.simulate(LITERAL, method, activity, **given, compiled=compiled) for compiled in (True, False))
     assert np.array_equal(fast.w, slow.w)
@@ -302,10 +312,12 @@ def test_a_regulariser_is_refused_with_what_works():
 @pytest.mark.parametrize("activity", [Nonuniform(2, 200), Cyclic()], ids=["nonuniform", "cyclic"])
 def test_its_steps_are_nearly_as_good_as_chosen_ones(activity):
     """Harmonic(0.1, 20) was the best of β = 0.05, 0.1, …, 1.6 and γ = 20, 50, …, 1600 for both; F is 10-convex."""
-    problem = LeastSquares.random(n=20, d=20, p=10, noise=0.1, seed=1)
+    literal, same = (  # samples of the same law, for which there is machine code already
+        LeastSquares.random(n=20, d=20, p=10, noise=0.1, seed=1, sampler=sampler) for sampler in ("literal", "exact")
+    )
     given = {"iterations": 3000, "repeats": 4, "seed": 5}
-    automatic = siag.simulate(problem, Automatic(), activity, **given)
-    chosen = siag.simulate(problem, SIAG(), activity, Harmonic(0.1, 20), **given)
+    automatic = siag.simulate(literal, Automatic(), activity, **given)
+    chosen = siag.simulate(same, SIAG(), activity, Harmonic(0.1, 20), **given)
     assert automatic.error[:, -1].mean() < 2.5 * chosen.error[:, -1].mean()
 
 

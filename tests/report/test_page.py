@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from siag.report import Chapter, Claim, figure, styled, write_report
+from siag.report import Chapter, Claim, figure, styled, write_figure, write_report
 
 
 def chapter(*holds):
@@ -52,3 +52,15 @@ def test_the_same_report_is_the_same_file(tmp_path):
         (tmp_path / name).mkdir()
         pages.append(write_report(tmp_path / name, "T", {}, [chapter(True)]).read_bytes())
     assert pages[0] == pages[1]
+
+
+def test_a_picture_is_what_matplotlib_saves_and_the_figure_stays_as_it_was(tmp_path):
+    with styled():
+        made, (ax,) = figure()
+        ax.plot([1.0, 2.0], [3.0, 1.0])
+        canvas, dpi = made.canvas, made.dpi
+        write_figure(tmp_path, "line", made)
+        assert (made.canvas, made.dpi) == (canvas, dpi)
+        for suffix, options in (("png", {"Software": None}), ("svg", {"Date": None, "Creator": None})):
+            made.savefig(tmp_path / f"saved.{suffix}", metadata=options)
+            assert (tmp_path / f"line.{suffix}").read_bytes() == (tmp_path / f"saved.{suffix}").read_bytes()

@@ -6,10 +6,10 @@ import base64
 import csv
 import io
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from siag.foundations.files import write_bytes, write_text
 from siag.report.chapter import Chapter, Claim, Columns
@@ -53,15 +53,29 @@ def write_report(
 
 def write_figure(folder: Path, name: str, figure: Figure) -> str:
     """Write NAME.png and NAME.svg; return the picture as a data URL, for a page that needs no other file."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+
     with styled():
         figure.draw_without_rendering()
         figure.set_layout_engine("none")  # what was laid out once stays so
-        for suffix, options in (("png", {"Software": None}), ("svg", {"Date": None, "Creator": None})):
-            image = io.BytesIO()
-            figure.savefig(image, format=suffix, metadata=options)
-            content = image.getvalue()
-            write_bytes(folder / f"{name}.{suffix}", content)
-    return "data:image/svg+xml;base64," + base64.b64encode(content).decode()
+        png = _printed(figure, FigureCanvasAgg, "print_png", {"Software": None})
+        svg = _printed(figure, FigureCanvasSVG, "print_svg", {"Date": None, "Creator": None})
+    write_bytes(folder / f"{name}.png", png)
+    write_bytes(folder / f"{name}.svg", svg)
+    return "data:image/svg+xml;base64," + base64.b64encode(svg).decode()
+
+
+def _printed(figure: Figure, canvas: Callable[[Figure], Any], method: str, metadata: dict[str, None]) -> bytes:
+    """What `savefig` writes, which would draw the figure once more, to lay it out."""
+    from matplotlib import rcParams
+
+    image, before, dpi = io.BytesIO(), figure.canvas, figure.dpi
+    figure.set_dpi(rcParams["savefig.dpi"])
+    getattr(canvas(figure), method)(image, metadata=metadata)
+    figure.set_dpi(dpi)
+    figure.set_canvas(before)
+    return image.getvalue()
 
 
 def write_csv(path: Path, columns: Columns) -> None:

@@ -93,12 +93,15 @@ def admit_all(
     return taken
 
 
-def warm_up(method: Method, bounds: Bounds) -> tuple[Callable[..., int], Callable[..., int]]:
-    """Have the machine code made, or found on disk, before anybody waits for it; return `admit` and `admit_all`."""
+def warm_up(method: Method, bounds: Bounds, kind: Any) -> tuple[Callable[..., int], Callable[..., int]]:
+    """Have the machine code made, or found on disk, before anybody waits for it; return `admit` and `admit_all`.
+
+    `kind` is that of a message's numbers.
+    """
     d = method.least
     state, lines, ages, one = method.init(np.zeros(d), 1), blank(1), np.zeros(BINS, np.int64), np.zeros(1)
     lines[0, HERE] = 1.0
-    message, notes = np.zeros(method.message(d, 1)), np.zeros((1, 2), np.int64)
+    message, notes = np.zeros(method.message(d, 1), kind), np.zeros((1, 2), np.int64)
     rows: Any = np.zeros(1, np.int32)  # as runtimes give them
     one_report: Any = state, lines, ages, bounds, 0, message, 0, 0, 0.0, 0.0, 0, 0.0, GO, 0.0, 1
     several: Any = state, lines, ages, bounds, rows, message[None], notes, np.zeros((1, 2)), 0, 0.0, 0, 1, one, 0

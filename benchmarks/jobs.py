@@ -24,6 +24,7 @@ STEP = siag.steps.Constant(ETA)
 JOINING = 0.4  # seconds in which all workers should be there; what they take more is taken from the measured time
 STARTING = 1.5  # the same on Ray
 SHARDS = {"ray": 1, "ray-shards": 2}
+MESSAGES = {"tcp": "float64", "tcp-short": "float32"}
 ENOUGH = 0.3  # of the time that should have been measured
 
 
@@ -88,7 +89,7 @@ def embedded(d: int, workers: int, seconds: float) -> dict[str, object]:
     return answer(run, watch)
 
 
-def served(outbox, ports, certificates, d: int, workers: int, seconds: float) -> None:
+def served(outbox, ports, certificates, messages: str, d: int, workers: int, seconds: float) -> None:
     """The server's process."""
     watch = Watch(workers)
     secret = {}
@@ -99,9 +100,8 @@ def served(outbox, ports, certificates, d: int, workers: int, seconds: float) ->
         for _ in range(workers):
             ports.put((port, certificates))
 
-    run = siag.serve(
-        np.zeros(d), workers, step=STEP, until=ending(seconds), port=0, ready=ready, progress=watch, **secret
-    )
+    given = {"messages": messages, "port": 0, "ready": ready, "progress": watch, **secret}
+    run = siag.serve(np.zeros(d), workers, step=STEP, until=ending(seconds), **given)
     outbox.send((answer(run, watch), watch.seconds))
 
 
@@ -112,11 +112,11 @@ def worked(ports, i: int) -> None:
     siag.work(f"127.0.0.1:{port}", gradient, repeat(i), name=str(i), ca=ca)
 
 
-def network(certificates: Path | None, d: int, workers: int, seconds: float) -> dict[str, object]:
+def network(certificates: Path | None, messages: str, d: int, workers: int, seconds: float) -> dict[str, object]:
     """`siag.serve` and `siag.work`."""
-    found, measured = together(served, worked, workers, certificates, d, workers, seconds)
+    found, measured = together(served, worked, workers, certificates, messages, d, workers, seconds)
     if measured < ENOUGH * seconds:
-        return network(certificates, d, workers, seconds + 1.0)
+        return network(certificates, messages, d, workers, seconds + 1.0)
     return found
 
 
@@ -179,14 +179,14 @@ def main(side: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         if side == "embedded":
             serve(embedded)
-        elif side == "tcp":
-            serve(partial(network, None))
+        elif side in MESSAGES:
+            serve(partial(network, None, MESSAGES[side]))
         elif side in SHARDS:
             with cluster():
                 serve(partial(on_ray, SHARDS[side]))
         else:
             made = make_certificates(Path(folder) / "certificates", hosts=["127.0.0.1"], workers=4)
-            serve(partial(network, made[0].parent))
+            serve(partial(network, made[0].parent, "float64"))
 
 
 if __name__ == "__main__":

@@ -20,8 +20,8 @@ ETA, PROBES, WARM = 0.05, 20, 0.2
 
 
 def fixed(d: int) -> np.ndarray:
-    """(d,) the fixed numbers."""
-    return np.random.default_rng(1).uniform(1.0, 2.0, d)
+    """(d,) the fixed numbers, all of which a float32 holds exactly."""
+    return np.random.default_rng(1).uniform(1.0, 2.0, d).astype(np.float32).astype(np.float64)
 
 
 def center(i: int) -> np.ndarray:
@@ -30,16 +30,16 @@ def center(i: int) -> np.ndarray:
 
 
 @lru_cache(maxsize=8)
-def prepared(i: int, d: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
+def prepared(i: int, d: int, kind: np.dtype) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
     """A worker's gradient, its part that depends on w, c_i, and the distance between two probes."""
-    gradient, stride = fixed(d), d // PROBES
+    gradient, stride = fixed(d).astype(kind), d // PROBES
     return gradient, gradient[::stride], center(i), stride
 
 
 def gradient(w: np.ndarray, i: int) -> np.ndarray:
-    """Worker i's gradient, in an array that is used again."""
-    whole, part, wanted, stride = prepared(i, w.size)
-    np.subtract(w[::stride], wanted, out=part)
+    """Worker i's gradient, in an array of numbers like those of w that is used again."""
+    whole, part, wanted, stride = prepared(i, w.size, w.dtype)
+    np.subtract(w[::stride], wanted, out=part, casting="same_kind")
     return whole
 
 

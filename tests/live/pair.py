@@ -10,7 +10,7 @@ from siag.live.monitor.watch import Quiet
 from siag.live.protocol import wire
 from siag.live.protocol.connections import Connections
 from siag.live.protocol.frame_reader import FrameReader
-from siag.live.protocol.reception import Limits, Send, SendModel
+from siag.live.protocol.reception import Limits, Send, SendModel, model_frame
 from siag.live.protocol.welcome import Dismissed, make_method
 from siag.live.protocol.worker import Connect, HangUp, Phase, Worker
 from siag.live.security import Tokens
@@ -66,8 +66,7 @@ class Desk:
             if isinstance(action, Send):
                 caller.sent += action.frame
             elif isinstance(action, SendModel):
-                shown = self.connections.shown
-                caller.sent += action.before + wire.head(wire.MODEL, shown.nbytes, action.version) + shown.tobytes()
+                caller.sent += model_frame(self.connections, action)
             else:
                 caller.closed = True
 
@@ -213,7 +212,7 @@ class Pair:
                 break
             head, payload = frame
             if head.kind == wire.MODEL:
-                self.worker.model_place()[:] = wire.numbers(payload)
+                self.worker.model_place()[:] = self.worker.encoding.read(payload)
                 self.do(self.worker.frame(head, {}, self.desk.now))
             else:
                 self.do(self.worker.frame(head, wire.parse_text(payload), self.desk.now))

@@ -52,6 +52,8 @@ def test_a_lead_answers_between_reports_that_are_complete_together():
         receive(lead, worker, wire.text(wire.HELLO, {"protocol": wire.PROTOCOL, "shards": 2, "visit": row}))
         receive(lead, worker, wire.head(wire.REPORT, 8, 0, 0) + np.ones(1).tobytes())
         link.notes.append(Note(visit=row, sample=0, row=row, square=1.0))
-    first, second = (lead.shown.copy() for action in lead.heard(link, 0.0) if isinstance(action, SendModel))
+    first, second = (
+        lead.sent(action.version).copy() for action in lead.heard(link, 0.0) if isinstance(action, SendModel)
+    )
     assert first != second
     assembly.close()

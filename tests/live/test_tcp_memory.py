@@ -190,7 +190,7 @@ def test_memory_is_not_offered_where_there_is_none_or_too_little_or_to_another_m
         patch.setattr(tcp_memory, "PLACE", "/nowhere")
         assert offer() is None
     with monkeypatch.context() as patch:
-        patch.setattr(wire, "NATIVE", False)
+        patch.setattr(tcp_memory, "NATIVE", False)
         assert offer() is None
     with monkeypatch.context() as patch:
         patch.setattr(os, "posix_fallocate", no_room)

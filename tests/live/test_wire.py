@@ -5,7 +5,6 @@ import math
 import struct
 from contextlib import suppress
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -93,15 +92,6 @@ def test_a_payload_that_is_no_json_object_is_refused(payload):
 def test_no_payload_does_worse_than_being_refused(payload):
     with suppress(wire.BadFrame):
         assert isinstance(wire.parse_text(payload), dict)
-
-
-def test_numbers_are_read_in_place():
-    array = np.array([1.5, -2.0, np.inf])
-    raw = bytearray(array.astype("<f8").tobytes())
-    found = wire.numbers(raw)
-    assert found.dtype == np.float64
-    assert found.tolist() == array.tolist()
-    assert np.shares_memory(found, np.frombuffer(raw, np.uint8))
 
 
 def test_words_of_others_are_one_short_line_that_no_terminal_obeys():

@@ -140,7 +140,8 @@ def test_a_welcome_that_is_none_is_a_bad_frame(more):
     ("more", "says"),
     [
         ({"workers": 3}, "another than before: row 0 of 3, d = 3, not row 0 of 2, d = 3"),
-        ({"message": 2 * D}, "another than before: reports of 6 numbers, not reports of 3"),
+        ({"message": 2 * D}, "another than before: reports of 6 numbers of float64, not reports of 3 numbers"),
+        ({"messages": "float32"}, "another than before: reports of 3 numbers of float32, not reports of 3 numbers"),
     ],
 )
 def test_it_does_not_work_for_another_server_in_the_same_place(driven, more, says):

@@ -101,8 +101,7 @@ class HandsOutHalf(Connections):
     _before: Floats | None = None
     _now: Floats | None = None
 
-    @property
-    def shown(self) -> Floats:
+    def sent(self, version: int) -> Floats:
         """What workers are sent."""
         whole = self.server.shown
         if self._now is None or not np.array_equal(self._now, whole):

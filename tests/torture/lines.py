@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tests.torture.network import Process, Wire
 
+from siag.foundations.encodings import FLOAT64
 from siag.foundations.types import Floats
 from siag.live.protocol import wire
 from siag.live.protocol.frame_reader import FrameReader
@@ -49,7 +50,7 @@ class End:
         for head, payload in reader.feed(content):
             model = head.kind == wire.MODEL
             if model:
-                link.numbers[self._k] = wire.numbers(bytes(payload))
+                link.numbers[self._k] = FLOAT64.read(bytes(payload))
             content = {} if model else wire.parse_text(payload)
             told, to_lead = link.slices.came(self._k, head, content)
             if to_lead:
@@ -85,7 +86,7 @@ class SplitLink:
             hello = wire.parse_text(content[wire.HEADER.size :])
             content = wire.text(wire.HELLO, hello | self.slices.extras)
         elif content[4:5] == REPORT:
-            content, array = content[: wire.HEADER.size], wire.numbers(content[wire.HEADER.size :])
+            content, array = content[: wire.HEADER.size], FLOAT64.read(content[wire.HEADER.size :])
         for k, start, part in self.slices.cut(content, array):
             self.wires[k].to_server(start if part is None else start + part.tobytes())
 
@@ -212,7 +213,7 @@ class Line:
         payload = memoryview(bytes(self._buffer[size : size + head.length]))
         del self._buffer[: size + head.length]
         if head.kind == wire.MODEL and place is not None:
-            place[:] = wire.numbers(payload)
+            place[:] = FLOAT64.read(payload)
         return head, payload
 
     def waiting(self) -> bool:

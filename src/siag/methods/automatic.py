@@ -90,6 +90,7 @@ class Automatic(Aggregated):
     NO_MOMENTUM = "it chooses its own steps by how far w has come; use Momentum(SIAG()) and a step"
 
     default_step = SCALE
+    takes_short = True
 
     start: float = 1e-6
 

@@ -100,6 +100,13 @@ class Method(ABC):
     the state, each given its slice of every message, are to the bit the state of one server.
     """
 
+    takes_short: ClassVar[bool] = False
+    """Whether the server half takes messages of float32 as they are, and makes the same of them as of doubles.
+
+    It does if each number of a message meets a double before anything else is done with it. Otherwise a server that
+    gets such messages makes doubles of them first, which is a pass over memory more.
+    """
+
     def tuned(self, eta: float, gamma: float) -> tuple[Method, Step]:
         """The method, and a step that begins with η and falls as 1/t after γ iterations, for a search for a good η.
 

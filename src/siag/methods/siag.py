@@ -47,6 +47,7 @@ class SIAG(Aggregated):
     """
 
     split = True
+    takes_short = True
 
     average: int = 1
 

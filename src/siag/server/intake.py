@@ -93,9 +93,12 @@ def admit_all(
     return taken
 
 
-def warm_up(method: Method, bounds: Bounds) -> Callable[..., int]:
-    """Have the machine code made, or found on disk, before anybody waits for it; return `admit`."""
-    state, lines, ages, message = _first(method)
+def warm_up(method: Method, bounds: Bounds, kind: Any) -> Callable[..., int]:
+    """Have the machine code made, or found on disk, before anybody waits for it; return `admit`.
+
+    `kind` is that of a message's numbers.
+    """
+    state, lines, ages, message = _first(method, kind)
     what: Any = state, lines, ages, bounds, 0, message, 0, 0, 0.0, 0.0, 0, 0.0, GO, 0.0, 1
     admit(*what)
     move(state, 0.0)
@@ -103,9 +106,9 @@ def warm_up(method: Method, bounds: Bounds) -> Callable[..., int]:
     return admit.settled(*what)
 
 
-def warm_up_many(method: Method, bounds: Bounds) -> Callable[..., int]:
+def warm_up_many(method: Method, bounds: Bounds, kind: Any) -> Callable[..., int]:
     """The same for `admit_all`."""
-    state, lines, ages, message = _first(method)
+    state, lines, ages, message = _first(method, kind)
     rows: Any = np.zeros(1, np.int32)  # as runtimes give them
     notes, figures, sizes = np.zeros((1, 2), np.int64), np.zeros((1, 2)), np.zeros(1)
     what: Any = state, lines, ages, bounds, rows, message[None], notes, figures, 0, 0.0, 0, 1, sizes, 0
@@ -113,8 +116,8 @@ def warm_up_many(method: Method, bounds: Bounds) -> Callable[..., int]:
     return admit_all.settled(*what)
 
 
-def _first(method: Method) -> tuple[Record, Floats, Integers, Floats]:
+def _first(method: Method, kind: Any) -> tuple[Record, Floats, Integers, Floats]:
     """A state as small as can be, what is known of its one worker, and room for that one's first report."""
     d, lines = method.least, blank(1)
     lines[0, HERE] = 1.0
-    return method.init(np.zeros(d), 1), lines, np.zeros(BINS, np.int64), np.zeros(method.message(d, 1))
+    return method.init(np.zeros(d), 1), lines, np.zeros(BINS, np.int64), np.zeros(method.message(d, 1), kind)

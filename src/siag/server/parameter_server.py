@@ -33,7 +33,6 @@ from siag.server.step_sizes import Sizes, hear, miss
 from siag.steps import Step
 
 STEP_AT_ONCE = EveryArrivals(1)
-NOTHING: Floats = np.empty(0)  # the message of a worker that has nothing to send
 COUNTS = ("version", "waited", "reports", "arrived", "skips", "fades")
 BOUND = ("state", "trace", "shown", "sent", "_admit", "_admit_all")  # to one process's memory
 
@@ -103,8 +102,9 @@ class ParameterServer:
         self.ledger, self.members, self.departed = self.roster.lines, self.roster.members, departed
         self.n, self.d = len(self.members), int(w0.size)
         self.message_size, self.gradient_size = method.message(self.d, self.n), method.measured(self.d, self.n)
-        self._kind, short = self.encoding.dtype, self.encoding is not FLOAT64
-        self._incoming = Incoming(self.n, self.message_size, self.encoding) if short else None
+        self._kind, as_is = self.encoding.dtype, self.encoding is FLOAT64 or method.takes_short
+        self._nothing: Floats = np.empty(0, self._kind if as_is else None)  # a message of which nothing is sent
+        self._incoming = None if as_is else Incoming(self.n, self.message_size, self.encoding)
         self.version = self.reports = self.arrived = 0
         self.waited = 0  # versions at which the method waited for a quorum; its schedule of steps begins after them
         self.skips = 0  # reports that there was nothing to send
@@ -166,7 +166,7 @@ class ParameterServer:
 
     def warm_up(self) -> None:
         """Have the machine code made, or found on disk, before anybody waits for it."""
-        self._admit = warm_up(self.method, self.guard.bounds)
+        self._admit = warm_up(self.method, self.guard.bounds, self._nothing.dtype)
         self.sizes.warm_up()
         if self._incoming is not None:
             self._incoming.warm_up()
@@ -174,7 +174,7 @@ class ParameterServer:
     def warm_up_many(self) -> None:
         """The same for `push_many`, unless that leaves every report to `push`."""
         if not self._one_by_one:
-            self._admit_all = warm_up_many(self.method, self.guard.bounds)
+            self._admit_all = warm_up_many(self.method, self.guard.bounds, self._nothing.dtype)
 
     @property
     def _one_by_one(self) -> bool:
@@ -255,7 +255,7 @@ class ParameterServer:
         """Worker `row` has nothing to send after its `sample`-th sample: a report, refused as in `push`."""
         if not 0 <= row < self.n:
             raise Refused.unknown(row, self.n)
-        what: Any = row, NOTHING, stamp, sample, 0.0, math.nan, self.version, now, SILENT, 0.0, 0
+        what: Any = row, self._nothing, stamp, sample, 0.0, math.nan, self.version, now, SILENT, 0.0, 0
         if self._admit(self.state, *self._book, *what) != ACCEPTED:
             self._settle(row, stamp, sample, 0.0, now)
             self._admit(self.state, *self._book, *what)

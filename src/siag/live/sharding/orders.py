@@ -136,16 +136,18 @@ class SliceServer:
         self.shown: Floats = shown(self.state)
         self.encoding = encoding_of(shard.spec.messages)
         self.sent = Outgoing(self.shown, self.encoding)
-        self._incoming = None if self.sent.exact else Incoming(0, self.shown.size, self.encoding)
+        as_is = self.sent.exact or shard.spec.method.takes_short
+        self._incoming = None if as_is else Incoming(0, self.shown.size, self.encoding)
         self.changed: Booleans = np.zeros(n, np.bool_)
         self.pending: dict[int, tuple[int, Floats]] = {}
         self._limit, self._moves = limit_of(shard.spec.w0), 0
         self._look = steps_between_looks(shard.w0.size)  # moves between two looks at w
 
     @staticmethod
-    def warm_up(method: Method) -> None:
+    def warm_up(method: Method, messages: str) -> None:
         """Have the machine code made, or found on disk, before anybody waits for it."""
-        small, one = method.init(np.zeros(1), 1), np.zeros(1)
+        kind = encoding_of(messages).dtype if method.takes_short else np.float64
+        small, one = method.init(np.zeros(1), 1), np.zeros(1, kind)
         take(small, 0, one, 0, 1, 0.0)
         move(small, 0.0)
         fade_away(small, 0, 0.0)

@@ -3,6 +3,7 @@
 import os
 import signal
 
+import pytest
 from hypothesis import settings
 
 from namespaces import enter_own_network
@@ -46,6 +47,7 @@ def pytest_runtest_setup(item):
         enter_own_network()
 
 
+@pytest.hookimpl(optionalhook=True)  # the environment of the adapters has no xdist
 def pytest_xdist_auto_num_workers():
     """One more process than cores: many tests wait for others."""
     return len(os.sched_getaffinity(0)) + 1

@@ -1,12 +1,17 @@
 """scikit-learn's own checks, and what its tools do with our estimators."""
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
+import scipy.optimize
 import scipy.sparse
 import sklearn
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, load_wine
-from sklearn.linear_model import HuberRegressor, LogisticRegression, Ridge, SGDClassifier
+from sklearn.linear_model import LogisticRegression, Ridge, SGDClassifier
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler, scale
@@ -17,13 +22,35 @@ from siag.adapters import SIAGClassifier, SIAGRegressor
 from siag.adapters.sklearn.rows import HUBER, LOGISTIC, SOFTMAX, SQUARED, Rows, write_gradient
 from siag.foundations.dispatch import plainly
 
-EXACT = {"alpha": 1e-2, "tol": 1e-9, "max_iter": 3000}
+ALPHA = 1e-2
+EXACT = {"alpha": ALPHA, "tol": None, "max_iter": 500}
 
 
 @pytest.mark.filterwarnings("ignore")  # the checks have data that nobody would fit a linear model to
 @parametrize_with_checks([SIAGClassifier(), SIAGRegressor(), SIAGRegressor(loss="huber")])
 def test_the_estimators_pass_every_check(estimator, check):
     check(estimator)
+
+
+def test_none_of_the_checks_is_skipped_for_want_of_a_setting_of_scipy():
+    """It must be there before SciPy is imported."""
+    program = """
+from sklearn.utils.estimator_checks import estimator_checks_generator
+from siag.adapters import SIAGClassifier, SIAGRegressor
+for model in (SIAGClassifier(), SIAGRegressor()):
+    found = [check for _, check in estimator_checks_generator(model) if check.func.__name__ == "check_array_api_input"]
+    for check in found:
+        check(model)
+    print(len(found))
+"""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", program],
+        env=os.environ | {"SCIPY_ARRAY_API": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (0, "1\n1\n"), done.stderr
 
 
 def tables(X, sparse):
@@ -63,28 +90,38 @@ def test_loss_and_gradient_of_rows_are_those_of_the_ready_made_losses(number, lo
     np.testing.assert_allclose(out, 8.0 * plain + twin(w, (X[8], y[8])) - plain, atol=1e-11)
 
 
-@pytest.mark.parametrize("load", [load_breast_cancer, load_wine])
-def test_fit_finds_what_a_solver_finds(load):
+def joined(model):
+    return np.column_stack([np.atleast_2d(model.coef_), model.intercept_]).ravel()
+
+
+@pytest.mark.parametrize(
+    ("load", "loss"),
+    [
+        (load_breast_cancer, lambda y: siag.losses.Logistic(ridge=ALPHA)),
+        (load_wine, lambda y: siag.losses.Softmax(np.unique(y), ridge=ALPHA)),
+    ],
+)
+def test_fit_finds_what_a_solver_finds(load, loss):
     X, y = load(return_X_y=True)
-    X = scale(X)
-    model, twin = SIAGClassifier(**EXACT, random_state=0).fit(X, y), LogisticRegression(C=1 / (EXACT["alpha"] * len(X)))
-    twin.fit(X, y)
+    X, loss = scale(X), loss(y)
+    model = SIAGClassifier(**EXACT, random_state=0).fit(X, y)
+    twin = LogisticRegression(C=1 / (ALPHA * len(X))).fit(X, y)
     assert model.coef_.shape == twin.coef_.shape
-    np.testing.assert_allclose(model.predict_proba(X), twin.predict_proba(X), atol=0.02)
-    assert model.score(X, y) >= twin.score(X, y) - 0.01
+    assert loss.value(joined(model), (X, y)) <= loss.value(joined(twin), (X, y)) * 1.01
+    assert (model.predict(X) == twin.predict(X)).mean() > 0.99
 
 
 def test_regressions_find_what_solvers_find():
     X, y = load_diabetes(return_X_y=True)
     X, y = scale(X), scale(y)
-    squared = SIAGRegressor(**EXACT, random_state=0).fit(X, y)
-    np.testing.assert_allclose(squared.coef_, Ridge(alpha=EXACT["alpha"] * len(X)).fit(X, y).coef_, atol=0.02)
-    spoilt = y.copy()
-    spoilt[:20] += 50.0
+    twin = Ridge(alpha=ALPHA * len(X)).fit(X, y)
+    np.testing.assert_allclose(SIAGRegressor(**EXACT, random_state=0).fit(X, y).coef_, twin.coef_, atol=0.02)
+    loss, spoilt = siag.losses.Huber(delta=1.35, ridge=ALPHA), y + 50.0 * (np.arange(len(y)) < 20)
+    best = scipy.optimize.minimize(loss.value, np.zeros(11), ((X, spoilt),), jac=loss)
     huber = SIAGRegressor(loss="huber", delta=1.35, **EXACT, random_state=0).fit(X, spoilt)
+    assert loss.value(joined(huber), (X, spoilt)) <= best.fun * 1.001
     assert huber.score(X[20:], y[20:]) > 0.4
-    assert SIAGRegressor(**EXACT, random_state=0).fit(X, spoilt).score(X[20:], y[20:]) < 0.0
-    assert np.corrcoef(huber.coef_, HuberRegressor().fit(X, spoilt).coef_)[0, 1] > 0.95
+    assert SIAGRegressor(**EXACT).fit(X, spoilt).score(X[20:], y[20:]) < 0.0
 
 
 @pytest.mark.parametrize("passes", [1, 10])

@@ -52,7 +52,7 @@ $(ADAPTERS)/.ready: pyproject.toml constraints.txt tests/adapters/constraints.tx
 	$(PYTHON) -m venv $(ADAPTERS)
 	$(ADAPTERS)/bin/python -m pip install --quiet --no-compile --disable-pip-version-check torch==2.13.0
 	$(ADAPTERS)/bin/python -m pip install --quiet --no-compile --disable-pip-version-check \
-		-c constraints.txt -c tests/adapters/constraints.txt -e '.[adapters]' pytest hypothesis flax equinox
+		-c constraints.txt -c tests/adapters/constraints.txt -e '.[adapters,examples]' pytest hypothesis flax equinox
 	touch $@
 
 install: $(READY)

@@ -90,7 +90,9 @@ def chapter() -> tuple[str, list[Target]]:
                 ours, theirs = costs(d, rows)
                 ratio = statistics.median(a / b for a, b in zip(ours, theirs, strict=True))
                 lines.append(f"| {d} | {rows:,} | {statistics.median(ours):,.0f} | {statistics.median(theirs):,.0f} |")
-                what = f"times the cost of SGDClassifier.partial_fit, {d} features, {rows:,} row{'s' * (rows > 1)} a call"
+                what = (
+                    f"times the cost of SGDClassifier.partial_fit, {d} features, {rows:,} row{'s' * (rows > 1)} a call"
+                )
                 targets.append(Target(ratio, what, most=1.5))
         rows_of_errors, worst = [], (0.0, "")
         for name, X, y in data():

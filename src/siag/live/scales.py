@@ -55,14 +55,15 @@ def doubt_about(X: Floats, names: Sequence[object], intercept: bool, remedy: str
     """
     name = [str(names[k]) if k < len(names) else str(k + 1) for k in range(X.shape[1])]
     two = ((X.min(axis=0) == X) | (X.max(axis=0) == X)).all(axis=0)
-    off = np.abs(X.mean(axis=0)) / np.maximum(X.std(axis=0), np.finfo(np.float64).tiny)
+    with np.errstate(over="ignore", invalid="ignore"):  # numbers that cannot be squared
+        off = np.abs(X.mean(axis=0)) / np.maximum(X.std(axis=0), np.finfo(np.float64).tiny)
+        size = np.sqrt(np.square(X).sum(axis=0) / np.maximum((X != 0.0).sum(axis=0), 1))
     far = np.flatnonzero((off > OFF_CENTRE) & ~two & intercept)
     if far.size:
         k = int(far[off[far].argmax()])
         what = f"the mean of column {name[k]} is {off[k]:.0f} times its standard deviation"
         others = f" ({far.size - 1} more like it)" * (far.size > 1)
         return Doubt(f"{what}{others}: the model will hardly learn; {remedy}", k, -1)
-    size = np.sqrt(np.square(X).sum(axis=0) / np.maximum((X != 0.0).sum(axis=0), 1))
     size[two] = np.clip(size[two], 0.0, 1.0)
     there = np.flatnonzero((size > 0.0) | ~size.any())
     low, high = int(there[size[there].argmin()]), int(there[size[there].argmax()])

@@ -97,8 +97,8 @@ class SIAGClassifier(ClassifierMixin, Linear):
         X, y, source = self._given(X, y, source)
         check_classification_targets(y)
         X, y, weights, source = weighed(X, y, sample_weight, source)
-        self.classes_, places = np.unique(y, return_inverse=True)
-        self._check_classes()
+        labels, places = np.unique(y, return_inverse=True)
+        self.classes_ = at_least_two(labels)
         self._learn_all(X, self._coded(places), weights, source)
         return self
 
@@ -163,16 +163,10 @@ class SIAGClassifier(ClassifierMixin, Linear):
         labels: Floats = places.astype(np.float64)
         return 2.0 * labels - 1.0 if len(self.classes_) == 2 else labels
 
-    def _check_classes(self) -> None:
-        if len(self.classes_) < 2:
-            what = "labels of at least two classes"
-            raise BadInput("y", self.classes_.tolist(), what, "there is one class only; add rows of another")
-
     def _announce(self, classes: Any, first: bool) -> None:
         labels = unique_labels(classes)
         if first:
-            self.classes_ = labels
-            self._check_classes()
+            self.classes_ = at_least_two(labels)
         elif not np.array_equal(labels, self.classes_):
             raise BadInput("classes", classes, f"as in the first partial_fit, {self.classes_.tolist()}")
 
@@ -186,5 +180,13 @@ class SIAGClassifier(ClassifierMixin, Linear):
             listed = self.classes_.tolist()
             known = f"{listed}" if len(listed) <= 10 else f"{listed[:10]} and others"
             remedy = "name all labels in classes= of the first partial_fit"
-            raise BadInput("y", y[wrong][0], f"one of the classes that were announced, {known}", remedy)
+            raise BadInput("y", y[wrong].tolist()[0], f"one of the classes that were announced, {known}", remedy)
         return places
+
+
+def at_least_two(labels: Any) -> Any:
+    """The classes, if there is something to tell apart."""
+    if len(labels) < 2:
+        remedy = "there is one class only, add rows of another"
+        raise BadInput("y", labels.tolist(), "labels of at least two classes", remedy)
+    return labels

@@ -14,22 +14,24 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from siag.adapters.sklearn.processes import dealt, train_on_processes
 from siag.adapters.sklearn.rows import NO_FLOATS, NO_INTEGERS, NO_PLACES, NO_TABLE, Rows
-from siag.adapters.sklearn.sources import EACH, Sources, split_column, without_column
+from siag.adapters.sklearn.sources import EACH, Sources, one_for_each, split_column, without_column
 from siag.adapters.sklearn.turns import Turns, as_they_come
 from siag.foundations import check
 from siag.foundations.errors import BadInput, TrainingWarning, Unsuitable, warn
 from siag.foundations.types import Floats, Integers
 from siag.live.scales import KNOWN, doubt_about
 from siag.losses import Loss
-from siag.methods import SIAG, Automatic
+from siag.methods import SIAG, Automatic, Method
 from siag.methods.fit import step_of
 from siag.server import Diverged
 from siag.server.in_process import InProcess
+from siag.steps import Step
 
 REPORT = 64  # rows of a report of finite data
 PATIENCE = 5, 64  # passes, and reports of each source, without progress after which `fit` ends
 SOME, WIDE = 200, 10_000  # rows that are looked at, and features beyond which sparse ones are not
 READ = {"accept_sparse": "csr", "dtype": np.float64, "order": "C", "accept_large_sparse": False}
+EXAMPLES = {"method": "SIAG()", "step": "Constant(0.1)"}
 SCALE = "scale them: make_pipeline(StandardScaler(), …)"
 
 
@@ -191,6 +193,9 @@ class Linear(BaseEstimator):
     def _begin(self, features: int, n: int, w0: Floats | None = None) -> InProcess:
         """A server that has heard nobody."""
         method = self.method if self.method is not None else Automatic() if self.step is None else SIAG()
+        for name, value, kind in (("method", method, Method), ("step", self.step, Step | None)):
+            if not isinstance(value, kind):
+                raise BadInput(name, value, f"None, or one of siag.{name}s", f"such as siag.{name}s.{EXAMPLES[name]}")
         d = self._loss()[2] * (features + check.truth("fit_intercept", self.fit_intercept))
         return InProcess(method, step_of(method, self.step), np.zeros(d) if w0 is None else w0, n)
 
@@ -257,8 +262,7 @@ def weighed(X: Any, y: Any, weights: Any, source: Any) -> tuple[Any, Any, Floats
     if kept.all():
         return X, y, weights, source
     if source is not None and np.ndim(source) > 0:
-        source = np.asarray(source)
-        source = source[kept] if source.shape == kept.shape else source  # refused below
+        source = one_for_each(source, X.shape[0])[kept]
     return X[kept], y[kept], weights[kept], source
 
 

@@ -27,6 +27,14 @@ def split_column(X: Any, source: Any) -> tuple[Any, Any, Any]:
     return without_column(X, source), X[source], source
 
 
+def one_for_each(source: Any, count: int) -> np.ndarray[Any, Any]:
+    """Where each row came from, as an array."""
+    given = np.asarray(source)
+    if given.shape != (count,):
+        raise BadInput("source", source, f"{count} entries, one for each row of X", f"its shape is {given.shape}")
+    return given
+
+
 class Sources:
     """The sources met so far, in the order of their rows in the server's table."""
 
@@ -49,11 +57,8 @@ class Sources:
         """The row of the one source that all `count` samples are of, or (count,) the row of each's."""
         if source is None or np.ndim(source) == 0:
             return self.row(source.item() if isinstance(source, np.generic) else source)
-        given = np.asarray(source)
-        if given.shape != (count,):
-            raise BadInput("source", source, f"{count} entries, one for each row of X", f"its shape is {given.shape}")
         try:
-            names, places = np.unique(given, return_inverse=True)
+            names, places = np.unique(one_for_each(source, count), return_inverse=True)
         except TypeError:
             raise BadInput("source", source, ALIKE) from None
         listed = names.tolist()

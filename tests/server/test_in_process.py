@@ -1,0 +1,145 @@
+"""Workers in the server's own process; as plain Python, so that nothing is compiled."""
+
+import pickle
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+from siag.foundations.dispatch import plainly
+from siag.methods import IAG, SGD, SIAG, Automatic, Averaged, FedAvg, compute
+from siag.problems import again, sample
+from siag.server import Diverged, ParameterServer
+from siag.server.in_process import InProcess
+from siag.steps import Constant, DelayAdaptive, Harmonic
+
+D = 3
+
+
+class Points(NamedTuple):
+    """½ ‖w − x‖², the mean over the points of a report."""
+
+    x: np.ndarray
+    span: np.ndarray
+    told: np.ndarray
+
+
+@sample.when(Points)
+def draw(oracle, rng, i, w, out):
+    points = oracle.x[oracle.span[0] : oracle.span[1]]
+    out[:] = w - points.mean(axis=0)
+    oracle.told[0] = 0.5 * out @ out
+
+
+@again.when(Points)
+def draw_again(oracle, rng, i, w, out):
+    out[:] = w - oracle.x[oracle.span[0] : oracle.span[1]].mean(axis=0)
+
+
+def points(count=60, seed=0):
+    return Points(np.random.default_rng(seed).standard_normal((count, D)), np.zeros(2, np.int64), np.zeros(1))
+
+
+def order(count, workers, seed=1):
+    rows = np.random.default_rng(seed).integers(workers, size=count)
+    rows[:workers] = np.arange(workers)
+    return rows, np.arange(count + 1)
+
+
+@pytest.fixture(autouse=True)
+def as_plain_python():
+    with plainly(), np.errstate(over="ignore", invalid="ignore"):
+        yield
+
+
+def test_the_sum_is_over_the_sources_heard_so_far_however_many_there_will_be():
+    data, (rows, starts), eta = points(), order(60, 5), 0.1
+    learner, w, latest = InProcess(SIAG(), Constant(eta), np.zeros(D)), np.zeros(D), {}
+    for k, i in enumerate(rows):
+        learner.grow(int(max(rows[: k + 1])) + 1)
+        learner.learn(data, rows[k : k + 1], starts[k : k + 2])
+        latest[i] = w - data.x[k]
+        w = w - eta * np.mean(list(latest.values()), axis=0)
+    np.testing.assert_allclose(learner.w, w, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("method", [Automatic(), SIAG(average=3), SGD(), Averaged(SIAG())], ids=repr)
+def test_reports_are_those_a_server_would_be_sent(method):
+    data, (rows, starts) = points(), order(60, 3)
+    step = method.default_step or Harmonic(beta=0.5, gamma=10)
+    here, server, memory = (
+        InProcess(method, step, np.zeros(D), 3),
+        ParameterServer(method, step, np.zeros(D), 3),
+        method.recruit(np.zeros(D), 3),
+    )
+    here.server = ParameterServer(method, step, np.zeros(D), 3)  # in which all rows count from the start
+    for row in range(3):
+        server.join(row, 0.0)
+        here.server.join(row, 0.0)
+    here.learn(data, rows, starts)
+    out, rng, counts = np.empty(server.message_size), np.zeros(2, np.uint64), [0] * 3
+    for k, i in enumerate(rows.tolist()):
+        data.span[:] = starts[k : k + 2]
+        compute(memory, data, rng, i, server.shown, out)
+        server.push(i, server.version, out.copy(), counts[i], 0.0, loss=data.told[0])
+        counts[i] += 1
+    assert np.array_equal(here.w, server.w)
+    assert np.array_equal(here.server.ledger, server.ledger)
+    assert (here.server.version, here.server.reports) == (60, 60)
+
+
+@pytest.mark.parametrize("method", [Automatic(), SIAG()], ids=repr)
+def test_room_for_more_workers_changes_nothing(method):
+    data, (rows, starts) = points(), order(60, 4)
+    step = method.default_step or Constant(0.1)
+    at_once, grown = InProcess(method, step, np.zeros(D), 4), InProcess(method, step, np.zeros(D), 4)
+    at_once.learn(data, rows, starts)
+    grown.learn(data, rows[:20], starts[:21])
+    grown.grow(5)
+    assert grown.server.n == 8
+    grown.learn(data, rows[20:], starts[20:])
+    np.testing.assert_allclose(grown.w, at_once.w, rtol=1e-12)
+
+
+def test_growth_one_by_one_copies_ever_more_seldom():
+    learner, sizes = InProcess(SIAG(), Constant(0.1), np.zeros(D)), set()
+    for workers in range(1, 101):
+        learner.grow(workers)
+        sizes.add(learner.server.n)
+    assert sorted(sizes) == [1, 2, 4, 8, 16, 32, 64, 128]
+
+
+def test_a_pickled_copy_goes_on_to_the_same_numbers():
+    data, (rows, starts) = points(), order(60, 3)
+    learner = InProcess(Automatic(), Constant(1.0), np.zeros(D), 2)
+    learner.learn(data, rows[:20] % 2, starts[:21])
+    copy = pickle.loads(pickle.dumps(learner))
+    for each in (learner, copy):
+        each.grow(3)
+        each.learn(data, rows[20:], starts[20:])
+    assert np.array_equal(copy.w, learner.w)
+
+
+@pytest.mark.parametrize(
+    ("method", "step", "words"),
+    [
+        (IAG(), Constant(0.1), "exact gradients"),
+        (FedAvg(steps=5, size=0.1), Constant(1.0), "several gradients"),
+        (SIAG(wait=1.0), Constant(0.1), "leave out wait"),
+        (SIAG(), DelayAdaptive(gamma=0.1), "looks at ages"),
+        (Automatic(), Harmonic(1.0, 1.0), "chooses its steps itself"),
+    ],
+)
+def test_what_needs_more_than_a_gradient_at_a_time_is_refused(method, step, words):
+    with pytest.raises(ValueError, match=words):
+        InProcess(method, step, np.zeros(D))
+
+
+def test_a_gradient_that_is_not_finite_is_told_and_changes_nothing():
+    data = points()
+    data.x[5] = np.inf
+    learner = InProcess(SIAG(), Constant(0.1), np.zeros(D))
+    with pytest.raises(Diverged, match="not finite at version 5"):
+        learner.learn(data, *(np.zeros(60, np.int64), np.arange(61)))
+    assert learner.server.version == 5
+    assert np.isfinite(learner.w).all()

@@ -19,6 +19,7 @@ Example:
     [10, 20, 30]
 """
 
+from siag.streams.arrow import Arrow, Parquet
 from siag.streams.batched import Batched
 from siag.streams.buffered import Buffered
 from siag.streams.directory import Directory
@@ -31,16 +32,20 @@ from siag.streams.parts import Part, split
 from siag.streams.redis import Redis
 from siag.streams.repeated import Repeated
 from siag.streams.rows import Rows
+from siag.streams.sql import SQL
 from siag.streams.stream import Stop, Stream
 
 __all__ = [
     "MQTT",
+    "SQL",
+    "Arrow",
     "Batched",
     "Buffered",
     "Directory",
     "Follow",
     "Kafka",
     "Paced",
+    "Parquet",
     "Part",
     "Redis",
     "Repeated",

@@ -4,6 +4,8 @@
 - `Directory`: the lines of files that appear in a folder.
 - `labelled`: the rows of files as pairs (x, y) of features and label.
 - `Repeated`: finite data, such as a list or a DataFrame, pass after pass; workers read these so by themselves.
+- `Parquet`, `Arrow`, `SQL`: the rows of tables, a part at a time; finite data, too.
+- `Redis`, `Kafka`, `MQTT`: the entries of brokers, acknowledged when the server has them.
 - `Buffered`: any stream, read ahead by a thread, for a worker that is slower than its data.
 - `Batched`: samples of any stream put together, by number, by time, or all that have come.
 - `Rows`: the rows of a Ray Dataset; `split` deals those of one out to many workers, a `Part` each.

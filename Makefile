@@ -9,7 +9,7 @@ OUT ?= out
 SEEDS ?= 1000
 unexport PYTHONDONTWRITEBYTECODE  # Python compiles what is imported once, not in every process; so pip need not
 
-.PHONY: run test test-adapters install bench torture clean lint types layers pytest
+.PHONY: run test test-adapters brokers install bench torture clean lint types layers pytest
 
 run: install  ## reproduce the paper and write the report
 	$(BIN)/siag reproduce --out $(OUT)
@@ -17,9 +17,17 @@ run: install  ## reproduce the paper and write the report
 test: lint  ## everything CI checks; layers, then types, which take one core, beside the tests
 	$(MAKE) --no-print-directory --jobs=2 pytest layers types
 
-test-adapters: $(ADAPTERS)/.ready  ## what needs torch, JAX and others, in an environment of its own
+test-adapters: $(ADAPTERS)/.ready brokers  ## what needs torch, JAX and others, in an environment of its own
 	$(ADAPTERS)/bin/python -m pytest -o addopts='-q --strict-markers --strict-config --doctest-modules --ignore-glob=*conftest.py' \
 		tests/adapters src/siag/adapters
+
+brokers:  # that adapters are tested with, from the packages of Debian
+	@missing=$$(for each in redis-server mosquitto; do \
+		PATH=$$PATH:/usr/sbin command -v $$each > /dev/null || printf ' %s' $$each; done); \
+	if [ -n "$$missing" ] && [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null; then \
+		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $$missing; \
+	elif [ -n "$$missing" ]; then \
+		echo "make test-adapters needs$$missing; install with: apt-get install$$missing" >&2; exit 1; fi
 
 lint: install
 	$(BIN)/ruff check .

@@ -79,6 +79,7 @@ DOCUMENTS = (
     "docs/glossary.md",
     "docs/live.md",
     "docs/methods.md",
+    "docs/streams.md",
 )
 
 

@@ -6,6 +6,7 @@ from itertools import islice
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
+from killed import counted_by_a_server
 from services import free_port
 
 from siag.foundations.errors import BadInput, SiagError
@@ -198,3 +199,10 @@ def test_settings_that_do_not_exist_are_refused_and_none_is_shown():
     with pytest.raises(BadInput, match="No such configuration property") as told:
         list(stream)
     assert "secret-word" not in str(told.value) + repr(stream)
+
+
+def test_a_worker_that_is_killed_10_times_at_random_loses_no_message_and_counts_none_twice(cluster, tmp_path):
+    cluster.fill(300)
+    counts, killed = counted_by_a_server(orders(cluster), 300, tmp_path / "run", kills=10, seed=17)
+    assert counts.tolist() == [1.0] * 300
+    assert killed == 10

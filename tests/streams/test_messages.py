@@ -1,13 +1,14 @@
 """Streams from brokers: what is given, when it is acknowledged, and what is given again."""
 
 import pickle
+import sys
 from itertools import islice
 
 import pytest
 
 from brokers import BROKERS, kept
-from siag.foundations.errors import BadInput, SiagError
-from siag.streams import Batched, Buffered, Paced, Repeated, Stop
+from siag.foundations.errors import BadInput, Missing, SiagError
+from siag.streams import MQTT, Batched, Buffered, Kafka, Paced, Parquet, Redis, Repeated, Stop
 from siag.streams.lines import BadLine
 from siag.streams.remarks import heard_by
 
@@ -172,3 +173,21 @@ def test_what_cannot_count_samples_is_refused_around_them(around, words):
 
 def test_streams_around_others_have_nothing_to_be_told():
     assert Paced([1], 1.0).accepted is Buffered([1]).accepted is Batched([1], 2).accepted is None
+
+
+@pytest.mark.parametrize(
+    ("module", "extra", "stream"),
+    [
+        ("redis", "redis", Redis("orders")),
+        ("confluent_kafka", "kafka", Kafka("orders")),
+        ("paho", "mqtt", MQTT("orders", client="a", bookmark="place")),
+        ("pyarrow", "arrow", Parquet(__file__)),
+    ],
+)
+def test_a_library_that_is_missing_is_named_with_its_extra(tmp_path, monkeypatch, module, extra, stream):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(sys.modules, module, None)
+    for name in [name for name in sys.modules if name.startswith(f"{module}.")]:
+        monkeypatch.delitem(sys.modules, name)
+    with pytest.raises(Missing, match=rf"^{module}[a-z.]* is missing; install it with pip install 'siag\[{extra}\]'$"):
+        list(stream)

@@ -4,6 +4,8 @@
 - `Directory`: the lines of files that appear in a folder.
 - `labelled`: the rows of files as pairs (x, y) of features and label.
 - `Repeated`: finite data, such as a list or a DataFrame, pass after pass; workers read these so by themselves.
+- `Parquet`, `Arrow`, `SQL`: the rows of tables, a part at a time; finite data, too.
+- `Redis`, `Kafka`, `MQTT`: the entries of brokers, acknowledged when the server has them.
 - `Buffered`: any stream, read ahead by a thread, for a worker that is slower than its data.
 - `Batched`: samples of any stream put together, by number, by time, or all that have come.
 - `Rows`: the rows of a Ray Dataset; `split` deals those of one out to many workers, a `Part` each.
@@ -19,6 +21,7 @@ Example:
     [10, 20, 30]
 """
 
+from siag.streams.arrow import Arrow, Parquet
 from siag.streams.batched import Batched
 from siag.streams.buffered import Buffered
 from siag.streams.directory import Directory
@@ -31,16 +34,20 @@ from siag.streams.parts import Part, split
 from siag.streams.redis import Redis
 from siag.streams.repeated import Repeated
 from siag.streams.rows import Rows
+from siag.streams.sql import SQL
 from siag.streams.stream import Stop, Stream
 
 __all__ = [
     "MQTT",
+    "SQL",
+    "Arrow",
     "Batched",
     "Buffered",
     "Directory",
     "Follow",
     "Kafka",
     "Paced",
+    "Parquet",
     "Part",
     "Redis",
     "Repeated",

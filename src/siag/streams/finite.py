@@ -30,12 +30,12 @@ def is_finite(data: object) -> bool:
 def check_finite(parameter: str, data: Any) -> None:
     """Refuse data by columns, with masked numbers, without a sample, or pairs of unequal length or order."""
     parts = data if is_pair(data) else (data,)
-    sizes = [_length(part) for part in parts]
+    sizes = [None if hasattr(part, "ordered") else _length(part) for part in parts]  # these are opened by the worker
     if len(set(sizes)) > 1:
         both = " and ".join(f"{size} rows" for size in sizes)
         raise BadInput(parameter, f"a pair of {both}", "a pair (X, y) of equal length")
     for part in parts:
-        if isinstance(part, Mapping) or hasattr(part, "column_names"):
+        if isinstance(part, Mapping) or (hasattr(part, "column_names") and not _is_arrow(part)):
             raise BadInput(parameter, data, "rows; this is by columns", ROWS)
         if isinstance(part, np.ma.MaskedArray) and np.ma.is_masked(part):
             raise BadInput(parameter, data, "without masked numbers", "leave their rows out, or fill them")
@@ -68,7 +68,7 @@ def samples_of(data: Any) -> Sequence[Any] | Iterable[Any]:
         return list(map(row._make, data.iter_rows()))
     if hasattr(data, "to_numpy"):  # a Series
         return data.to_numpy()  # type: ignore[no-any-return]
-    return data  # type: ignore[no-any-return]
+    return _by_rows(data) if _is_arrow(data) else data
 
 
 def is_pair(data: object) -> bool:
@@ -117,6 +117,11 @@ def is_indexed(samples: object) -> bool:
     return hasattr(samples, "__getitem__") and _length(samples) is not None
 
 
+def size_if_ordered(samples: Any) -> int | None:
+    """How many samples there are that come in any order they are asked for, as of `Parquet`; `None` of all others."""
+    return _length(samples) if hasattr(samples, "ordered") else None
+
+
 class Pairs(Sequence[tuple[Any, Any]]):
     """Two sequences as one of pairs."""
 
@@ -128,6 +133,17 @@ class Pairs(Sequence[tuple[Any, Any]]):
 
     def __getitem__(self, k: Any) -> Any:
         return self._parts[0][k], self._parts[1][k]
+
+
+def _is_arrow(part: object) -> bool:
+    """Whether it is a table of Arrow."""
+    return hasattr(part, "to_batches") and type(part).__module__.partition(".")[0] == "pyarrow"
+
+
+def _by_rows(table: Any) -> Iterable[Any]:
+    from siag.streams.arrow import Arrow
+
+    return Arrow(table)
 
 
 def _is_array(part: object) -> bool:

@@ -27,6 +27,7 @@ LONGEST = 10_000  # bytes of a first line that are looked at
 PACKED = (".gz", ".bz2", ".xz", ".zip", ".zst")
 JSON = (".json", ".jsonl", ".ndjson")
 DECIMAL = re.compile(rb"[^,]*|\"?\s*[+-]?\d*,\d+\s*\"?")  # what has no comma, or is a number with one in it
+PARQUET = (".parquet", ".pq")
 
 
 @dataclass(frozen=True)
@@ -83,11 +84,12 @@ class Columns:
 
 def labelled(
     paths: Sequence[str | os.PathLike[str]], label: str | int | None = None, *, wait: bool = False
-) -> list[LineStream]:
+) -> list[Any]:
     r"""A stream of pairs (x, y) for each file: one column is the label y, the others are the features x.
 
-    A file is CSV, or JSON lines if its name ends in .json, .jsonl or .ndjson: an object or a list in each line. A first
-    line of CSV without a number in it is a header. Files with names must all have the same; their order may differ.
+    A file is CSV, or JSON lines if its name ends in .json, .jsonl or .ndjson: an object or a list in each line; or
+    Parquet, if it ends in .parquet or .pq. A first line of CSV without a number in it is a header. Files with names
+    must all have the same; their order may differ.
     Features are numbers; labels are numbers or texts, of which true and false are 1 and 0.
 
     Args:
@@ -133,6 +135,8 @@ class _File:
         """Look at the first lines."""
         if not os.path.isfile(path):
             raise BadFile(f"{path}: there is no such file")
+        if path.endswith(PARQUET):
+            return cls(path, _columns_of(path), True)
         _check_format(path)
         rows = list(islice(cls(path, (), False).stream(None, False), 2))
         if not rows:
@@ -165,8 +169,10 @@ class _File:
             raise BadInput("label", label, f"{known}, by name or as a number from 1 to {len(self.names)}")
         return self.names[number - 1]
 
-    def stream(self, parse: Columns | None, wait: bool) -> LineStream:
+    def stream(self, parse: Columns | None, wait: bool) -> Any:
         """The rows; of a file that is not to grow, the last line needs no line break."""
+        if self.path.endswith(PARQUET):
+            return _rows_of(self.path, self.names, parse, wait)
         format = "json" if self.path.endswith(JSON) else "fields"
         folder, name = os.path.split(self.path)
         stream: LineStream = (
@@ -176,6 +182,25 @@ class _File:
         )
         stream._remedy = MEND
         return stream
+
+
+def _columns_of(path: str) -> tuple[str, ...]:
+    """The names of the columns of a Parquet file, which has a row."""
+    from siag.streams.arrow import Parquet
+
+    file = Parquet(path)
+    if len(file) == 0:
+        raise BadFile(f"{path}: has no rows; a run needs one to begin with")
+    return tuple(file.names())
+
+
+def _rows_of(path: str, names: tuple[str, ...], parse: Columns | None, wait: bool) -> Any:
+    """The rows of a Parquet file, which does not grow."""
+    from siag.streams.arrow import Parquet
+
+    if wait:
+        raise BadInput("wait", wait, f"False for {path}", "a Parquet file does not grow; leave out --follow")
+    return Parquet(path, columns=names, parse=parse)
 
 
 def _check_format(path: str) -> None:

@@ -152,10 +152,10 @@ class RedisReader:
         redis = needed("redis", "redis")
         self._stream, self._errors, self._token = stream, redis.exceptions, secrets.token_hex(8)
         own = {} if stream.password is None else {"password": stream.password}
+        once = redis.retry.Retry(redis.backoff.NoBackoff(), 0)  # of a call that is repeated the first answer is lost
+        how = {"socket_timeout": SECONDS, "socket_connect_timeout": SECONDS, "decode_responses": False, "retry": once}
         try:
-            self._client = redis.Redis.from_url(
-                stream.url, **own, socket_timeout=SECONDS, socket_connect_timeout=SECONDS, decode_responses=False
-            )
+            self._client = redis.Redis.from_url(stream.url, **own, **how)
         except ValueError as error:
             raise BadInput("url", hidden(stream.url), f"a URL of Redis ({error})") from None
         self._seen: bytes | None = b"0"  # the last entry that was given before and is read again; `None`: new ones

@@ -16,7 +16,7 @@ from siag.foundations import check
 from siag.foundations.errors import BadInput
 from siag.streams.batched import Batched
 from siag.streams.buffered import Buffered
-from siag.streams.finite import check_finite, is_finite, is_indexed, samples_of
+from siag.streams.finite import check_finite, is_finite, is_indexed, samples_of, size_if_ordered
 from siag.streams.lines import LineStream
 from siag.streams.paced import Paced
 from siag.streams.stream import Stop, Stream, acceptor, made, opened
@@ -97,12 +97,15 @@ class Repeated(Stream[Any]):
             check_finite("stream", self.data)
             data = samples_of(self.data)
         kept = not isinstance(data, Stream)
-        number, skipped = divmod(self._first, len(data)) if is_indexed(data) else (0, self._first)
+        ordered = size_if_ordered(data)
+        size = len(data) if is_indexed(data) else ordered
+        number, skipped = divmod(self._first, size) if size else (0, self._first)
         while self.passes is None or number < self.passes:
-            self._done[0], read = number, 0
-            with opened(self._ordered(data, number), stop) as source:
+            self._done[0] = number
+            read = begin = 0 if ordered is None else skipped  # what is in order leaves out by itself what is skipped
+            with opened(self._ordered(data, number, None if ordered is None else begin), stop) as source:
                 mix = self.shuffle and isinstance(data, LineStream) and not data.wait
-                for read, sample in enumerate(mixed(source, self._rng(number)) if mix else source, 1):
+                for read, sample in enumerate(mixed(source, self._rng(number)) if mix else source, begin + 1):
                     if read > skipped:
                         yield read_only(sample) if kept else sample
                     if stop.is_set():
@@ -113,8 +116,10 @@ class Repeated(Stream[Any]):
             number += 1
         self._done[0] = number
 
-    def _ordered(self, data: Any, number: int) -> Iterable[Any]:
-        """The data in the order of a pass."""
+    def _ordered(self, data: Any, number: int, skip: int | None) -> Iterable[Any]:
+        """The data in the order of a pass; if they can be asked for it, without the first `skip`."""
+        if skip is not None:
+            return data.ordered(self._rng(number) if self.shuffle else None, skip)  # type: ignore[no-any-return]
         if not is_indexed(data):
             return data  # type: ignore[no-any-return]
         if not self.shuffle:

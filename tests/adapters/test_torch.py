@@ -443,7 +443,7 @@ def test_batches_that_are_no_pairs_are_an_error_that_names_the_remedy():
 
 
 def test_pairs_of_unequal_length_are_refused():
-    with pytest.raises(SiagError, match="a pair of 24 and 3 rows'?: must be a pair"):
+    with pytest.raises(SiagError, match=r"a pair of 24 and 3 rows'?: must be a pair"):
         train(Torch(linear(), nn.MSELoss()), [(X, X[:3])])
 
 

@@ -73,7 +73,7 @@ class Flat:
         here = torch.float64 if first.dtype is torch.float64 else torch.float32
         self._host = None if direct else torch.empty(d, dtype=here, pin_memory=first.device.type == "cuda")
         self._numbers: Any = (self._values if self._host is None else self._host).numpy()
-        self._found: Any = self._slopes.numpy() if direct else None
+        self._found: Any = self._slopes.numpy() if direct else ()
 
     def load(self, w: Floats) -> None:
         """Give the module these parameters."""
@@ -88,7 +88,7 @@ class Flat:
 
     def gradient(self) -> Any:
         """(d,) the gradient that was computed, an array that the next one overwrites."""
-        return self._slopes.to("cpu", self._host.dtype).numpy() if self._found is None else self._found
+        return self._found if self._host is None else self._slopes.to("cpu", self._host.dtype).numpy()
 
     def moved(self, part: Any) -> Any:
         """A batch as the module takes it: tensors where the parameters are, real numbers of their type."""

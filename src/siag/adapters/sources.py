@@ -6,13 +6,14 @@ each of them comes, which is what a table with one row per source is for.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable
 from typing import Any
 
 import numpy as np
 
 from siag.foundations.dispatch import compiled
-from siag.foundations.errors import Unsuitable
+from siag.foundations.errors import BadInput, Unsuitable
 from siag.foundations.rng import blank
 from siag.foundations.types import Floats, Integers, Record, Rng
 from siag.methods import Method, compute, forget
@@ -185,6 +186,8 @@ class Sources:
         """Its row; a source that is new joins. There are rows to spare, twice as many as before when these are used."""
         row = self.rows.get(source)
         if row is None:
+            if isinstance(source, float) and math.isnan(source):  # as a frame has it where one is missing
+                raise BadInput("source", source, "a name, or a number that is one", "leave such samples out")
             row = len(self.rows)
             if row == self.server.n:
                 self.server = self.server.grown(2 * row, self.d, np.arange(row))

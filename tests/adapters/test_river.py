@@ -101,7 +101,8 @@ def test_the_source_may_be_a_feature_and_reaches_the_model_through_a_pipeline():
         named.learn_one(x_named, y)
         told.learn_one(x, y, source=source)
     assert named[-1].sources == told[-1].sources == ["north", "south"]
-    assert named.predict_one({"x": 1.0, "z": 0.0}) == pytest.approx(told.predict_one({"x": 1.0, "z": 0.0}))
+    unknown = {"x": 1.0, "z": 0.0, "shop": "east"}
+    assert named.predict_one(unknown) == pytest.approx(told.predict_one({"x": 1.0, "z": 0.0}))
 
 
 def test_a_batch_is_its_rows_one_after_the_other_each_with_its_source():

@@ -164,8 +164,9 @@ class Linear:
 
     @property
     def _weights(self) -> Floats:
-        """(room, outputs)."""
-        return self._sources.newest.reshape(-1, max(self._outputs, 1))
+        """(room, outputs): a recent mean, or with a step, that may be there to follow a drift, the newest."""
+        w = self._sources.recent if self.step is None else self._sources.newest
+        return w.reshape(-1, max(self._outputs, 1))
 
     def _raw(self, x: Mapping[Hashable, Any]) -> Floats:
         """(outputs,) u; the weight of a feature that was never learned from is 0."""

@@ -36,7 +36,8 @@ class RiverClassifier(Linear, base.MiniBatchClassifier):
 
     Args:
         step: `None`: steps nobody has to choose, `Automatic()`, which shrink, so that a drift is not followed for
-            ever; or a number η, the size of all steps; or a step of `siag.steps`. With either, `SIAG()`.
+            ever; predictions are those of a mean of the iterates, mostly of the last ninth of all samples. Or a number
+            η, the size of all steps, or a step of `siag.steps`: with either `SIAG()`, and the newest w predicts.
         ridge: λ of (λ/2) Σ_k ‖v_k‖².
         source: the feature that names a sample's source and is not learned from; `None`: `learn_one` is told.
 

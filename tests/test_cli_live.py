@@ -386,7 +386,8 @@ def called(shell, monkeypatch):
 
 def test_what_siag_serve_takes_in_python_can_be_given(called):
     words = "--reports 7 --strikes 3 --patience 2 --record 50 --connections 9 --hello 4 --frame 5"
-    full, network = called(f"{SERVE} --quiet {words}")
+    full, network = called(f"{SERVE} --quiet {words} --keep 10 --keep-every 5 --folder state")
+    assert (full.keep, full.keep_every) == (10, 5.0)
     assert (full.guard.strikes, full.patience, full.record) == (3, 2.0, 50)
     assert full.until == siag.Until(reports=7)
     assert network.limits == Limits(connections=9, hello=4.0, frame=5.0)

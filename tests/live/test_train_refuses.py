@@ -53,7 +53,7 @@ BAD = {
     "loss": ({"loss": 1.0}, r"^loss = 1.0: must be a function loss\(w\)"),
     "record": ({"record": 0}, r"^record = 0: must be"),
     "durable": ({"durable": True}, r"^folder is missing; say where a durable run is to be kept"),
-    "progress": ({"progress": "yes"}, r"^progress = 'yes': must be True, False or a watcher"),
+    "progress": ({"progress": "yes"}, r"^progress = 'yes': must be True, False, a watcher, or a list of these"),
     "folder": ({"folder": 3}, r"^folder = 3: must be a path; give it as text, or leave it out"),
     "trace": ({"trace": 3}, r"^trace = 3: must be a path; give it as text, or leave it out"),
     "bytes": ({"trace": b"t"}, r"^trace = b't': must be a path; give it as text, or leave it out"),

@@ -7,13 +7,24 @@ import os
 import re
 import sys
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from rich.console import Console
 from snapshots import extreme, snapshot, snapshots, worker
 
+import siag
 from siag.live.monitor.view import LOOKS, Screen, view
-from siag.live.monitor.watch import JsonLines, Quiet, Several, Terminal
+from siag.live.monitor.watch import (
+    JsonLines,
+    Quiet,
+    Several,
+    Terminal,
+    give_result,
+    tell_begin,
+    tell_problem,
+    watcher_of,
+)
 from siag.server.status import State, bin_label
 
 quick = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
@@ -314,3 +325,38 @@ def test_several_pass_on_to_all_and_close_all_even_if_one_fails():
 
 def test_every_state_has_a_look():
     assert set(LOOKS) == set(State)
+
+
+class Keen(Spy):
+    """A watcher that wants all there is."""
+
+    def begin(self, about):
+        self.heard.append(("begin", about))
+
+    def problem(self, text):
+        self.heard.append(("problem", text))
+
+    def result(self, run):
+        self.heard.append(("result", run))
+
+
+def test_a_list_of_watchers_is_told_all_and_each_what_it_wants():
+    keen, plain = Keen(), Spy()
+    both = watcher_of([keen, False, plain])
+    assert [type(each) for each in both.watchers] == [Keen, Quiet, Spy]
+    tell_begin(both, {"d": 3})
+    tell_problem(both, "a disk is full")
+    both.close()
+    give_result(both, "the run")
+    assert keen.heard == [("begin", {"d": 3}), ("problem", "a disk is full"), "closed", ("result", "the run")]
+    assert plain.heard == ["a disk is full", "closed"]
+
+
+def test_a_run_tells_its_watchers_what_it_is_and_what_came_of_it():
+    keen = Keen()
+    data = [([1.0], 2.0)] * 4
+    step, runtime = siag.steps.Constant(0.1), siag.Simulated()
+    run = siag.train(siag.losses.Squared(), [data], np.zeros(2), step=step, runtime=runtime, progress=[keen])
+    assert keen.heard[0][0] == "begin"
+    assert (keen.heard[0][1]["d"], keen.heard[0][1]["workers"]) == (2, 1)
+    assert keen.heard[-2:] == ["closed", ("result", run)]

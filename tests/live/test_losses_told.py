@@ -5,7 +5,7 @@ import math
 import jobs
 import numpy as np
 import pytest
-from pair import Desk, Pair, begun
+from pair import D, Desk, Pair, begun
 from peers import Served, Working, wait_until
 from trainings import VIRTUAL, train
 
@@ -13,9 +13,10 @@ import siag
 from siag.activity import EveryArrivals, Trace
 from siag.foundations.returned import write_checked
 from siag.live.curve import Curve
+from siag.live.protocol import wire
 from siag.live.protocol.welcome import make_method
 from siag.live.session import Session
-from siag.live.task import FromStream
+from siag.live.task import UNKNOWN, FromStream
 from siag.live.transports.shared_memory.server import Embedded
 from siag.live.until import Until
 from siag.methods import SIAG, Automatic, FedAvg
@@ -135,6 +136,39 @@ def test_the_losses_of_this_package_tell_theirs():
     task.compute(w, out)
     assert task.loss == pytest.approx(loss.value(w, sample))
     assert np.allclose(out, loss.gradient(w, sample) if hasattr(loss, "gradient") else loss(w, sample))
+
+
+def test_the_loss_at_the_first_w_is_told_of_the_first_samples_and_then_of_ever_fewer():
+    def gradient(w, sample):
+        return sample + float(w[0]), w - sample
+
+    task, out, told = begun_task(gradient, iter(np.arange(1.0, 101.0)), SIAG()), np.empty(2), []
+    for _ in range(100):
+        task.compute(np.full(2, 9.0), out)
+        if task.first is not UNKNOWN:
+            assert task.loss == task.first + 9.0  # of the same sample
+            told.append(task.first)
+    assert told[:10] == [1.0, 2.0, 3.0, 4.0, 5.0, 7.0, 9.0, 11.0, 14.0, 17.0]
+    assert len(told) == 19
+
+
+@pytest.mark.parametrize("wrong", [lambda w: 1 / 0 if w[0] == 0.0 else 1.0, lambda w: np.nan if w[0] == 0.0 else 1.0])
+def test_a_loss_that_cannot_be_computed_at_the_first_w_is_not_told(wrong):
+    task, out = begun_task(lambda w, sample: (wrong(w), w - sample), iter([1.0]), SIAG()), np.empty(2)
+    task.compute(np.ones(2), out)
+    assert task.loss == 1.0
+    assert task.first is UNKNOWN
+    assert out.tolist() == [0.0, 0.0]
+
+
+def test_a_server_pairs_the_loss_at_the_first_w_with_that_of_the_report_that_follows():
+    desk = Desk(begun())
+    caller = desk.call()
+    caller.join()
+    for k, (first, loss) in enumerate([(1.0, 4.0), (3.0, math.nan), (math.nan, 7.0), (math.inf, 8.0), (2.0, 9.0)]):
+        caller.give(wire.head(wire.ALIVE, loss=first))
+        caller.give(wire.head(wire.REPORT, 8 * D, k, k, loss) + np.ones(D).tobytes())
+    assert desk.session.first.told[0].tolist() == [2.0, 3.0, 5.0, 10.0, 58.0]
 
 
 # Where it goes

@@ -54,8 +54,9 @@ class FirstLoss:
         self.told: Floats = np.zeros((n, ENTRIES))
 
     def add(self, row: int, first: float, loss: float) -> None:
-        """A worker tells the loss of a sample at w_0, and the one that it has reported."""
-        enter(self.told[row], first, loss)
+        """A worker tells the loss of a sample at w_0, and the one that it has reported, if that is a number."""
+        if math.isfinite(loss):
+            enter(self.told[row], first, loss)
 
     def of(self, rows: Sequence[int]) -> Start | None:
         """What is known of these workers; `None` if that is too little."""

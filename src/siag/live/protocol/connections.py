@@ -261,6 +261,7 @@ class Connections(Reception):
         """Have the session take a report, or that there is nothing to send; answer."""
         if head.sample >= wire.SAMPLES:
             raise wire.BadFrame(f"sample {head.sample}: fewer than {wire.SAMPLES} are allowed")
+        first, connection.first = connection.first, None
         try:
             self.session.push(row, head.stamp, message, head.sample, now, square, head.loss)
         except Refused as refused:
@@ -269,9 +270,8 @@ class Connections(Reception):
         except Exception as error:  # not the worker's fault: the message was accepted
             self.failure = error
             return ()
-        if connection.first is not None:
-            self.session.first.add(row, connection.first, head.loss)
-            connection.first = None
+        if first is not None:
+            self.session.first.add(row, first, head.loss)
         return self._reply(connection, b"", False, now)
 
     def _leave(self, connection: Connection, row: int, content: dict[str, Any], now: float) -> Actions:

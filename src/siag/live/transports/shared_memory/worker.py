@@ -7,6 +7,7 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from io import TextIOWrapper
 from multiprocessing import parent_process
@@ -42,15 +43,8 @@ def _live_with(parent: Any) -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-def work(memory: Memory, row: int, sizes: tuple[int, int], task: Task, bell: Connection, answers: Connection) -> None:
-    """The life of a worker process; `sizes` are d, and how many numbers of a message are a gradient."""
-    _get_ready()
-    ring, answer, (d, measured) = bell.fileno(), answers.fileno(), sizes
-    w, out, notes, figures = memory.w[row], memory.sent[row], memory.notes[row], memory.figures[row]
-    w.setflags(write=False)
-    codes = {kind: (kind | row).to_bytes(4, sys.byteorder) for kind in Ring.ALL}
-    report, skip = codes[Ring.REPORT], codes[Ring.SKIP]
-
+def _teller(memory: Memory, row: int, ring: int, code: bytes) -> Callable[[str], None]:
+    """What tells the server the words of a worker's stream, from any thread."""
     speaking = threading.Lock()
 
     def tell(text: str) -> None:
@@ -59,9 +53,20 @@ def work(memory: Memory, row: int, sizes: tuple[int, int], task: Task, bell: Con
             while memory.said(row) and time.monotonic() < until:  # what was said before has not been heard yet
                 time.sleep(0.001)
             memory.say(row, text)
-            os.write(ring, codes[Ring.SAID])
+            os.write(ring, code)
 
-    listen(tell)
+    return tell
+
+
+def work(memory: Memory, row: int, sizes: tuple[int, int], task: Task, bell: Connection, answers: Connection) -> None:
+    """The life of a worker process; `sizes` are d, and how many numbers of a message are a gradient."""
+    _get_ready()
+    ring, answer, (d, measured) = bell.fileno(), answers.fileno(), sizes
+    w, out, notes, figures = memory.w[row], memory.sent[row], memory.notes[row], memory.figures[row]
+    w.setflags(write=False)
+    codes = {kind: (kind | row).to_bytes(4, sys.byteorder) for kind in Ring.ALL}
+    report, skip = codes[Ring.REPORT], codes[Ring.SKIP]
+    listen(_teller(memory, row, ring, codes[Ring.SAID]))
     try:
         os.write(ring, codes[Ring.JOIN])
         if os.read(answer, 1) != GO:

@@ -459,8 +459,9 @@ Every run of every side was checked. With one worker the final w is known from t
 be one multiple of the fixed gradient wherever that does not depend on w, near the optimum where it does (at d = 10⁶ the
 slower sides do too few updates for this to say much), and the sum must be that of the rows (peers only: siag does not
 show its table). With messages of float32 gradients are of float32, too, and so are the rows of the table, which hold
-them exactly; the sum and w are doubles. A siag run in which the workers joined late is repeated with more time; the peers' clock starts when
-theirs have joined. Flower's engine looks for messages ten times a second, which is what its rate shows.
+them exactly; the sum and w are doubles. A siag run in which the workers joined late is repeated with more time; the
+peers' clock starts when theirs have joined. Flower's engine looks for messages ten times a second, which is what its
+rate shows.
 
 {table(targets)}
 

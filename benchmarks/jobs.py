@@ -100,8 +100,9 @@ def served(outbox, ports, certificates, messages: str, d: int, workers: int, sec
         for _ in range(workers):
             ports.put((port, certificates))
 
+    method = siag.methods.SIAG(rows=messages)  # which hold short messages exactly
     given = {"messages": messages, "port": 0, "ready": ready, "progress": watch, **secret}
-    run = siag.serve(np.zeros(d), workers, step=STEP, until=ending(seconds), **given)
+    run = siag.serve(np.zeros(d), workers, method, STEP, until=ending(seconds), **given)
     outbox.send((answer(run, watch), watch.seconds))
 
 
@@ -174,8 +175,10 @@ def cluster() -> Iterator[None]:
 
 def main(side: str) -> None:
     """Answer requests."""
-    warm = ParameterServer(siag.methods.SIAG(), STEP, np.zeros(2), workers=1)
-    warm.push(0, stamp=0, message=np.zeros(2), sample=0, now=0.0)
+    for messages in MESSAGES.values():
+        warm = ParameterServer(siag.methods.SIAG(rows=messages), STEP, np.zeros(2), workers=1, messages=messages)
+        warm.warm_up()
+        warm.push(0, stamp=0, message=np.zeros(2, messages), sample=0, now=0.0)
     with tempfile.TemporaryDirectory() as folder:
         if side == "embedded":
             serve(embedded)

@@ -30,8 +30,9 @@ class Instant(Runtime):
         session.begin(now)
         for row, task in enumerate(tasks):
             task.begin(row, server.n, server.d, session.join(row, now).samples)
-        shown = {row: np.array(server.shown) for row in range(server.n)}
-        stamps, out = dict.fromkeys(shown, server.version), np.zeros(server.message_size)
+        kind = server.encoding.dtype
+        shown = {row: np.array(server.shown, kind) for row in range(server.n)}
+        stamps, out = dict.fromkeys(shown, server.version), np.zeros(server.message_size, kind)
         while shown and not session.over:
             for row in list(shown):
                 now += TURN

@@ -35,10 +35,12 @@ class Notes(Quiet):
         self.events.append(text)
 
 
-def begun(names=("a",), *, d=D, method=None, step=0.5, guard=None, until=None, session=Session, **options):
+def begun(
+    names=("a",), *, d=D, method=None, step=0.5, guard=None, messages="float64", until=None, session=Session, **options
+):
     """A session that has begun at time 0; whoever watches is in `notes`."""
-    guard = guard or Guard(jump=None)
-    server = ParameterServer(method or SIAG(), Constant(step), np.zeros(d), list(names), guard=guard)
+    given = {"guard": guard or Guard(jump=None), "messages": messages}
+    server = ParameterServer(method or SIAG(), Constant(step), np.zeros(d), list(names), **given)
     until, notes = until or Until(), Notes()
     made = session(server, Curve(until, 10, None), watcher=notes, **options)
     made.notes = notes

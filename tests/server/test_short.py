@@ -1,0 +1,105 @@
+"""Messages in short numbers: widened or taken as they are, the server makes the same of them as of doubles."""
+
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+import siag
+from siag.foundations.encodings import ENCODINGS, FLOAT32, FLOAT64, put
+from siag.server.guard import Refused, square_norm, widen
+from siag.server.parameter_server import ParameterServer
+from siag.server.short import TOGETHER, Outgoing
+
+METHODS = [siag.methods.SIAG(resum=2), siag.methods.SGD(), siag.methods.Automatic()]  # taken as they are, or widened
+D, N = 11, 3
+
+
+def served(method, messages):
+    step = method.default_step or siag.steps.Constant(0.1)
+    server = ParameterServer(method, step, np.full(D, 0.1), N, messages=messages, guard=siag.server.Guard(jump=None))
+    server.warm_up()
+    for row in range(N):
+        server.join(row, 0.0)
+    return server
+
+
+@pytest.mark.parametrize("method", METHODS, ids=str)
+@settings(max_examples=20, deadline=None)
+@given(rows=st.lists(st.integers(0, N - 1), min_size=1, max_size=12), seed=st.integers(0, 1000), whole=st.booleans())
+def test_a_server_makes_the_same_of_short_numbers_as_of_doubles(method, rows, seed, whole):
+    short, double = served(method, "float32"), served(method, "float64")
+    rng = np.random.default_rng(seed)
+    for turn, row in enumerate(rows):
+        message = rng.normal(size=short.message_size).astype(np.float32)
+        for server, sent in ((short, message), (double, message.astype(np.float64))):
+            table, notes, figures = np.tile(sent, (N, 1)), np.full((N, 2), [server.version, turn]), np.zeros((N, 2))
+            figures[:, 0] = square_norm(sent, server.gradient_size)
+            one = np.array([row], np.int32)
+            if not (whole and server.push_many(one, table, notes, figures, 1.0, 1, 10**6)):
+                server.push(row, server.version, sent, turn, 1.0)
+    for name, array in short.arrays().items():
+        assert np.array_equal(array, double.arrays()[name]), name
+    assert np.array_equal(short.ledger, double.ledger)
+    copy = pickle.loads(pickle.dumps(short))
+    assert copy.encoding is FLOAT32
+    assert np.array_equal(copy.sent.at(copy.version), short.shown.astype(np.float32))
+
+
+def test_a_message_of_other_numbers_than_agreed_is_refused():
+    server = served(METHODS[0], "float32")
+    with pytest.raises(Refused, match="11 numbers of type float64: 11 of type float32 are expected"):
+        server.push(0, 0, np.ones(D), 0, 0.0)
+
+
+def test_long_messages_that_must_be_widened_are_taken_one_by_one():
+    d = TOGETHER + 1
+    server = ParameterServer(siag.methods.SGD(), siag.steps.Constant(0.1), np.zeros(d), 1, messages="float32")
+    server.join(0, 0.0)
+    given = np.zeros(1, np.int32), np.ones((1, d), np.float32), np.zeros((1, 2), np.int64), np.zeros((1, 2))
+    assert server.push_many(*given, 0.0, 1, 10) == 0
+    server.push(0, 0, given[1][0], 0, 0.0)
+    assert server.w[-1] == -0.1
+
+
+def test_w_is_rounded_once_for_each_version(monkeypatch):
+    whole, calls = np.array([1 / 3, 1e300]), []
+    sent = Outgoing(whole, FLOAT32)
+    monkeypatch.setattr("siag.server.short.put", lambda *given: calls.append(put(*given)))
+    first = sent.at(0)
+    assert first.tolist() == [float(np.float32(1 / 3)), np.inf]
+    whole[0] = 2.0
+    assert sent.at(0) is first
+    assert sent.at(1)[0] == 2.0
+    assert len(calls) == 2
+    assert Outgoing(whole, FLOAT64).at(5) is whole
+
+
+NUMBERS = arrays(np.float32, st.integers(0, 300), elements=st.floats(-(2.0**40), 2.0**40, width=32))
+
+
+@settings(max_examples=100, deadline=None)
+@given(message=NUMBERS, share=st.floats(0, 1))
+def test_widening_measures_on_the_way(message, share):
+    d, wide = int(share * message.size), np.empty(message.size)
+    square = widen(message, wide, d)
+    assert np.array_equal(wide, message)
+    assert square == square_norm(wide, d) == square_norm(message, d) == widen.plain(message, np.empty_like(wide), d)
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS.values(), ids=lambda encoding: encoding.name)
+def test_numbers_travel_as_they_lie_in_memory(encoding):
+    array = np.array([1.5, -2.0, np.inf], encoding.dtype)
+    raw = bytearray(encoding.write(array).tobytes())
+    found = encoding.read(raw)
+    assert len(raw) == encoding.size(3)
+    assert found.dtype == encoding.dtype
+    assert found.tolist() == array.tolist()
+    assert np.shares_memory(found, np.frombuffer(raw, np.uint8))
+    place = np.empty_like(array)
+    encoding.copy(raw, place)
+    assert place.tolist() == array.tolist()
+    assert pickle.loads(pickle.dumps(encoding)) is encoding

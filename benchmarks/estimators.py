@@ -114,7 +114,7 @@ checks of its input included:
 {chr(10).join(lines)}
 
 Wrong labels and log loss on a quarter of the rows, held out, means over {SPLITS} splits; features are standardised.
-The last column is siag's time over that of SGD, what compiled code takes to load included.
+The last column is siag's time over that of SGD.
 
 | data | learned by | {" | ".join(SIDES)} | time |
 |---|---|---:|---:|---:|---:|

@@ -65,7 +65,7 @@ def test_weights_say_how_rows_count_within_their_source_and_not_what_it_counts()
     plain = SIAGRegressor(alpha=0.0, tol=1e-9, random_state=0).fit(X, y, source=source)
     heavy = SIAGRegressor(alpha=0.0, tol=1e-9, random_state=0).fit(X, y, sample_weight=weights, source=source)
     assert plain.intercept_[0] == pytest.approx(0.5, abs=0.05)
-    np.testing.assert_allclose(heavy.coef_, plain.coef_, atol=0.02)
+    np.testing.assert_allclose(w_of(heavy), w_of(plain), atol=0.05)
     pooled = SIAGRegressor(alpha=0.0, tol=1e-9, random_state=0).fit(X, y, sample_weight=weights)
     assert pooled.intercept_[0] == pytest.approx(50 / 51, abs=0.05)
 

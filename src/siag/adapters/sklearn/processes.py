@@ -9,7 +9,6 @@ import numpy as np
 from siag.foundations import check
 from siag.foundations.errors import BadInput
 from siag.foundations.types import Floats, Integers
-from siag.live.train import train
 from siag.live.until import Until
 from siag.losses import Loss
 from siag.methods import Method
@@ -43,6 +42,8 @@ def train_on_processes(
     seed: int,
 ) -> Floats:
     """w after so many passes over the data."""
+    from siag.live.train import train  # with all that starts processes
+
     if not isinstance(X, np.ndarray):
         raise BadInput("workers", int(sources.max()) + 1, "None where X is sparse", "or give X.toarray()")
     groups = [np.flatnonzero(sources == i) for i in range(int(sources.max()) + 1)]

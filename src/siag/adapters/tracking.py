@@ -123,9 +123,10 @@ class Tracker(Watcher):
         if len(self._jobs) > MOST:
             del self._jobs[1]  # not the first, which begins the run or is being done
         idle = self._writing is None or self._writing.done()
+        stuck = bool(self._wrong) and not idle
         if last or (idle and time.monotonic() - self._failed >= AGAIN):
             self._writing = self._thread.submit(self._work)
-        if last and self._writing is not None:
+        if last and not stuck and self._writing is not None:
             with suppress(TimeoutError):  # what does not answer is not waited for
                 self._writing.result(PATIENCE)
             if self._jobs and not self._wrong:

@@ -90,18 +90,18 @@ def test_a_reader_that_was_killed_is_followed_by_one_that_goes_on_where_the_serv
 
 def test_a_broker_that_goes_away_and_comes_back_costs_and_repeats_nothing(broker, tmp_path):
     subscribe(broker)
-    publish(broker, 30)
+    publish(broker, 60)  # of which at most 20 are on their way at a time
     stream, said, found = orders(broker, tmp_path), [], []
     with heard_by(said.append):
         samples = stream.samples(Stop())
-        for number, sample in enumerate(islice(samples, 30), 1):
+        for number, sample in enumerate(islice(samples, 60), 1):
             found.append(sample)
             if number == 10:
                 broker.stop()
                 broker.start()
             stream.accepted(number)
         samples.close()
-    assert found == list(range(30))
+    assert found == list(range(60))
     assert [line.partition(": ")[2].partition(" (")[0] for line in said] == [
         "cannot be reached",
         "is there; reading goes on",

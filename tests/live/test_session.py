@@ -122,6 +122,17 @@ def test_a_loss_that_fails_in_the_middle_is_told_once_and_training_goes_on(assem
     assert session.ended == Ended(Ending.REACHED)
 
 
+def test_a_metric_that_fails_in_the_middle_is_told_by_its_name(assembled):
+    metrics = {"right": lambda w: 1.0 / (w[0] == 0.0)}
+    session = assembled(siag.Until(iterations=2), evaluate=metrics, record=10)
+    session.begin(0.0)
+    join(session)
+    with np.errstate(divide="raise"):
+        report(session, 0, 0.1)
+    (told,) = session.notes.events
+    assert told.startswith("problem: the loss: evaluate['right'] raised FloatingPointError: ")
+
+
 def test_a_loss_that_fails_when_it_is_refreshed_or_at_the_end_is_a_trouble_too(assembled):
     broken = []
 

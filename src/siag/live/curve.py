@@ -202,5 +202,5 @@ def _metric(name: str, function: Callable[[Floats], Any], w: Floats, n: int) -> 
 
 
 def _reason(error: Exception) -> str:
-    """Why a loss has failed; where siag has put that into words, what the user's code raised."""
-    return last_words(error.__cause__ if isinstance(error, SiagError) and error.__cause__ else error)
+    """Why a loss or a metric has failed, in one line."""
+    return str(error) if isinstance(error, SiagError) else last_words(error)

@@ -32,5 +32,6 @@ if __name__ == "__main__":
     params |= {"B": jax.random.normal(second, (32, 10)) / 6, "b": jnp.zeros(10)}
     streams = [(X[~held_out & (y == digit)], y[~held_out & (y == digit)]) for digit in range(10)]
     times = siag.Simulated(slowness=np.geomspace(1, 70, 10), seed=1)
-    run = siag.train(siag.adapters.Jax(params, loss, batch=8), streams, evaluate={"accuracy": accuracy}, runtime=times)
+    model = siag.adapters.Jax(params, loss, batch=8)
+    run = siag.train(model, streams, until=siag.Until(epochs=2), evaluate={"accuracy": accuracy}, runtime=times)
     print("accuracy by digit:", run.metrics["accuracy"][0, -1].round(2))

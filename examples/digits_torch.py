@@ -23,6 +23,6 @@ if __name__ == "__main__":
     model = siag.adapters.Torch(module, torch.nn.CrossEntropyLoss(), batch=8)
     streams = [(X[~held_out & (y == digit)], y[~held_out & (y == digit)]) for digit in range(10)]
     times = siag.Simulated(slowness=np.geomspace(1, 70, 10), seed=1)
-    run = siag.train(model, streams, evaluate={"accuracy": accuracy}, runtime=times)
+    run = siag.train(model, streams, until=siag.Until(epochs=2), evaluate={"accuracy": accuracy}, runtime=times)
     print("accuracy by digit:", run.metrics["accuracy"][0, -1].round(2))
     print("parameters:", list(run.model.state_dict()))

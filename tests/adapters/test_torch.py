@@ -116,6 +116,22 @@ def test_modules_of_other_types_are_trained_in_their_own(kind, messages):
     assert model.restored(model.w0).weight.dtype is kind
 
 
+def test_a_large_w_of_the_same_type_is_read_where_it_is_and_others_are_copied():
+    module, batch = nn.Linear(200, 200), (torch.randn(3, 200), torch.randn(3, 200))
+    model = Torch(module, nn.functional.mse_loss)
+    expected = plain(module, batch)
+    w = model.w0.astype(np.float32)
+    w.setflags(write=False)
+    assert np.array_equal(gradient(model, batch, w)[1], expected[1])
+    assert model._module.weight.data_ptr() == w.ctypes.data
+    assert gradient(model, batch, w + np.float32(1.0))[0] != expected[0]
+    assert np.array_equal(gradient(model, batch)[1], expected[1])
+    assert model._module.weight.data_ptr() != w.ctypes.data
+    trained = model.restored(w)
+    assert trained.weight.data_ptr() != w.ctypes.data
+    assert torch.equal(trained.weight, module.weight)
+
+
 def test_a_w_beyond_float32_is_no_warning():
     assert not np.isfinite(gradient(Torch(linear(), nn.functional.mse_loss), line(1.0), [1e200, 0.0])[0])
 
@@ -420,7 +436,7 @@ FAILS = {
         nn.MSELoss(reduction="none"),
         r"the loss is a tensor of shape \(24, 1\); it must be a tensor with",
     ),
-    "a number": (lambda out, y: float(((out - y) ** 2).mean()), "the loss is .*; it must be a tensor with one real"),
+    "a number": (lambda out, y: ((out - y) ** 2).mean().item(), "the loss is .*; it must be a tensor with one real"),
     "no graph": (lambda out, y: ((out - y) ** 2).mean().detach(), "the loss does not depend on the parameters"),
 }
 
@@ -443,7 +459,7 @@ def test_batches_that_are_no_pairs_are_an_error_that_names_the_remedy():
 
 
 def test_pairs_of_unequal_length_are_refused():
-    with pytest.raises(SiagError, match=r"a pair of 24 and 3 rows'?: must be a pair"):
+    with pytest.raises(SiagError, match="a pair of 24 rows and 3 rows': must be a pair"):
         train(Torch(linear(), nn.MSELoss()), [(X, X[:3])])
 
 

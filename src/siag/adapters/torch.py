@@ -103,7 +103,7 @@ class Torch(Model):
         torch.default_generator.manual_seed(seed)  # torch.manual_seed looks for devices each time, for 0.3 ms
 
     def value_and_gradient(self, w: Floats, sample: Any, seed: int) -> tuple[float, Any]:
-        """The loss of a batch, and its gradient, a view of what the next call overwrites."""
+        """The loss of a batch, and its gradient where torch has put it, not copied."""
         flat, threads = self._with(w), torch.get_num_threads()
         if threads != self._threads:
             torch.set_num_threads(self._threads)
@@ -111,7 +111,6 @@ class Torch(Model):
             self.seed(seed)
             if flat.device.type == "cuda":
                 torch.cuda.manual_seed(seed)
-            flat.clear()
             compute = self._computed if self._watched else self._watching
             loss = compute(flat.moved(sample))
             loss.backward()
@@ -147,17 +146,16 @@ class Torch(Model):
 
     def _computed(self, batch: Any) -> Any:
         """The loss of a batch, with its graph."""
-        with torch.enable_grad():
-            if self._objective is not None:
-                return _checked(self._objective(self._module, batch))
-            if not isinstance(batch, tuple | list) or len(batch) != 2 or self._loss is None:
-                raise SiagError(f"a batch is {shorten(batch)}; {PAIR}")
-            inputs, targets = batch
-            if isinstance(inputs, dict):
-                outputs = self._module(**inputs)
-            else:
-                outputs = self._module(*inputs) if isinstance(inputs, tuple | list) else self._module(inputs)
-            return _checked(self._loss(outputs, targets))
+        if self._objective is not None:
+            return _checked(self._objective(self._module, batch))
+        if not isinstance(batch, tuple | list) or len(batch) != 2 or self._loss is None:
+            raise SiagError(f"a batch is {shorten(batch)}; {PAIR}")
+        inputs, targets = batch
+        if isinstance(inputs, dict):
+            outputs = self._module(**inputs)
+        else:
+            outputs = self._module(*inputs) if isinstance(inputs, tuple | list) else self._module(inputs)
+        return _checked(self._loss(outputs, targets))
 
     def _watching(self, batch: Any) -> Any:
         """The same the first time, when buffers are compared with what they were."""

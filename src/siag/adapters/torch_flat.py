@@ -1,7 +1,8 @@
-"""The trainable parameters of a module as one array, and their gradient as another; the module's are views of them."""
+"""The trainable parameters of a module as one array, of which the module's own are views."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
@@ -10,9 +11,12 @@ import numpy as np
 
 from siag.foundations.errors import BadInput
 from siag.foundations.extras import needed
+from siag.foundations.returned import Pieces
 from siag.foundations.types import Floats
 
 torch = needed("torch", "torch")
+
+LARGE = 1 << 15  # numbers; fewer are copied sooner than parameters are pointed elsewhere
 
 
 def trainable(module: Any) -> list[Any]:
@@ -48,58 +52,78 @@ def _check_apart(named: Sequence[tuple[str, Any]]) -> None:
             raise BadInput("module", f"{one} and {other}", "parameters of memory of their own", remedy)
 
 
-class Flat:
-    """The two arrays of a module, whose parameters and their gradients become views of them.
+def _shared(w: Floats) -> Any:
+    """A tensor of the same memory."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that w is not to be written to; no gradient does
+        return torch.from_numpy(w)
 
-    On a processor and of type float32 or float64 both are NumPy arrays, too; otherwise what comes and goes is copied
-    once more.
+
+class Flat:
+    """The parameters of a module as one array, of which they become views.
+
+    On a processor and of type float32 or float64 it is a NumPy array, too, and a large w of that type is not even
+    copied: a worker's w stays as it is while its gradient is computed. Otherwise what comes and goes is copied once
+    more.
 
     Args:
         module: whose parameters; they are moved.
     """
 
     def __init__(self, module: Any) -> None:
-        parameters = trainable(module)
-        d, first = sum(each.numel() for each in parameters), parameters[0]
+        self._parameters = trainable(module)
+        d, first = sum(each.numel() for each in self._parameters), self._parameters[0]
         self.device, self._type = first.device, first.dtype
         self._values = torch.empty(d, dtype=first.dtype, device=first.device)
-        self._slopes = torch.zeros_like(self._values)
-        at = 0
-        for each in parameters:
-            place = slice(at, at := at + each.numel())
-            each.data = self._values[place].view(each.shape)
-            each.grad = self._slopes[place].view(each.shape)
+        self._point_to(self._values)
+        self._source: Any = None  # the w that parameters are views of, if it is not a copy
         direct = first.device.type == "cpu" and first.dtype in (torch.float32, torch.float64)
         here = torch.float64 if first.dtype is torch.float64 else torch.float32
         self._host = None if direct else torch.empty(d, dtype=here, pin_memory=first.device.type == "cuda")
         self._numbers: Any = (self._values if self._host is None else self._host).numpy()
-        self._found: Any = self._slopes.numpy() if direct else ()
 
     def load(self, w: Floats) -> None:
-        """Give the module these parameters."""
+        """Give the module these parameters, and no gradient."""
+        for each in self._parameters:
+            each.grad = None
+        if self._host is None and w.size >= LARGE and w.dtype == self._numbers.dtype and w.flags.c_contiguous:
+            if w is not self._source:
+                self._point_to(_shared(w))
+                self._source = w
+            return
+        if self._source is not None:
+            self._point_to(self._values)
+            self._source = None
         with np.errstate(over="ignore"):  # w may be beyond float32 in a run that diverges
             self._numbers[:] = w
         if self._host is not None:
             self._values.copy_(self._host)
 
-    def clear(self) -> None:
-        """No gradient."""
-        self._slopes.zero_()
+    def _point_to(self, values: Any) -> None:
+        """Let the module's parameters be views of these numbers."""
+        at = 0
+        for each in self._parameters:
+            each.data = values[at : at + each.numel()].view(each.shape)
+            at += each.numel()
 
     def gradient(self) -> Any:
-        """(d,) the gradient that was computed, an array that the next one overwrites."""
-        return self._found if self._host is None else self._slopes.to("cpu", self._host.dtype).numpy()
+        """(d,) the gradient that was computed; that of a parameter which was not used is 0."""
+        slopes = [torch.zeros_like(each) if each.grad is None else each.grad for each in self._parameters]
+        if self._host is None:
+            return Pieces([each.numpy() for each in slopes])
+        return torch.cat([each.reshape(-1) for each in slopes]).to("cpu", self._host.dtype).numpy()
 
     def moved(self, part: Any) -> Any:
         """A batch as the module takes it: tensors where the parameters are, real numbers of their type."""
         if isinstance(part, torch.Tensor):
-            return part.to(self.device, self._type if part.is_floating_point() else part.dtype)
+            kind = self._type if part.is_floating_point() else part.dtype
+            return part if (part.dtype, part.device) == (kind, self.device) else part.to(self.device, kind)
         if isinstance(part, np.ndarray | np.generic):
             return self.moved(torch.from_numpy(np.array(part)))  # a copy: it may be read-only
         if isinstance(part, dict):
             return {name: self.moved(each) for name, each in part.items()}
         if type(part) in (tuple, list):
-            return type(part)(self.moved(each) for each in part)
+            return type(part)([self.moved(each) for each in part])
         return part
 
     @staticmethod

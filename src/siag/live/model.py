@@ -47,7 +47,7 @@ class Model(ABC):
 
     @abstractmethod
     def value_and_gradient(self, w: Floats, sample: Any, seed: int) -> tuple[float, Any]:
-        """The loss and its (d,) gradient at w on a sample; the caller copies the gradient before it calls again.
+        """The loss and its (d,) gradient at w on a sample, an array or `Pieces`, copied before this is called again.
 
         Args:
             w: (d,) the parameters, not to be written to.

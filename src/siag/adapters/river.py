@@ -45,7 +45,7 @@ class RiverClassifier(Linear, base.MiniBatchClassifier):
         >>> from river import datasets, evaluate, metrics, preprocessing
         >>> model = preprocessing.StandardScaler() | RiverClassifier()
         >>> evaluate.progressive_val_score(datasets.Phishing(), model, metrics.Accuracy())
-        Accuracy: 89.52%
+        Accuracy: 88.95%
     """
 
     def __init__(self, step: float | Step | None = None, ridge: float = 0.0, source: Hashable = None) -> None:

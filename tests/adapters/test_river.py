@@ -50,7 +50,7 @@ def test_every_source_counts_the_same_however_often_it_comes():
     assert told.intercept == pytest.approx(2.0, abs=0.2)
 
 
-def test_with_a_step_it_is_siag_to_the_bit_as_plain_numpy_has_it():
+def test_with_a_step_it_is_siag_as_plain_numpy_has_it():
     model, eta = RiverRegressor(step=0.05, ridge=0.01), 0.05
     w, rows = np.zeros(3), {}  # intercept, x, z; the latest gradient of each source
     for x, y, source in shops(300):

@@ -26,6 +26,7 @@ def test_a_welcome_says_all_that_a_worker_needs(desk):
         "d": D,
         "message": D,
         "shown": D,
+        "messages": "float64",
         "samples": 0,
         "life": "",
         "method": {"kind": "SIAG", "resum": 64, "wait": 0.0, "rows": "float64", "average": 1},

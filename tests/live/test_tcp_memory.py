@@ -11,6 +11,7 @@ from peers import Client, D, Noting, Served, wait_until
 from splits import Split, finish, hands, of_problem, same
 
 import siag
+from siag.foundations.encodings import FLOAT64
 from siag.live.protocol import wire
 from siag.live.reasons import Ending
 from siag.live.transports.tcp import memory as tcp_memory
@@ -87,10 +88,11 @@ def test_a_run_through_shared_memory_is_its_replay_bit_for_bit(tmp_path, monkeyp
     assert {wire.SHARED_REPORT, wire.SHARED_MODEL} <= seen
 
 
-def test_a_model_that_is_split_is_shared_slice_by_slice(tmp_path, monkeypatch):
+@pytest.mark.parametrize(("messages", "d"), [("float64", 2 * LARGE), ("float32", 4 * LARGE)])
+def test_a_model_that_is_split_is_shared_slice_by_slice(messages, d, tmp_path, monkeypatch):
     seen, path = kinds(monkeypatch), tmp_path / "run.trace"
-    problem = LeastSquares.random(n=2, p=4, d=2 * LARGE, noise=0.1, seed=3)
-    given = {"w0": np.zeros(2 * LARGE), "names": ["0", "1"], "step": STEP, "until": Until(reports=200)}
+    problem = LeastSquares.random(n=2, p=4, d=d, noise=0.1, seed=3)
+    given = {"w0": np.zeros(d), "names": ["0", "1"], "step": STEP, "until": Until(reports=200), "messages": messages}
     with Split(2, **given, trace=path, share=True) as split:
         run = finish(split, hands(split, problem=problem, share=True))
         assert same(path, split, run, problem)
@@ -200,7 +202,7 @@ def test_memory_is_not_offered_where_there_is_none_or_too_little_or_to_another_m
 
 
 def test_a_worker_takes_only_what_is_a_servers_of_the_same_user(tmp_path, monkeypatch):
-    memory = tcp_memory._made(LARGE, LARGE)
+    memory = tcp_memory._made(LARGE, LARGE, FLOAT64)
     try:
         elsewhere, link = tmp_path / os.path.basename(memory.path), f"{memory.path}-link"
         elsewhere.write_bytes(bytes(16 * LARGE))

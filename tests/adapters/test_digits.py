@@ -35,7 +35,7 @@ def central(digits, step=0.2, batch=32):
             torch.nn.functional.cross_entropy(module(X[rows]), y[rows]).backward()
             with torch.no_grad():
                 for each in module.parameters():
-                    each -= step * each.grad
+                    each.sub_(step * each.grad)
     return np.mean(digits["accuracy"](module)[SLOWEST])
 
 

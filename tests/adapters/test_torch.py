@@ -2,6 +2,8 @@
 
 import copy
 import pickle
+import queue
+import threading
 
 import numpy as np
 import pytest
@@ -467,3 +469,29 @@ def test_a_loader_with_processes_is_refused_in_a_worker_process():
     loader = DataLoader(TensorDataset(*line(1.0)), 4, num_workers=2)
     with pytest.raises(SiagError, match="num_workers = 2: must be 0 for a loader that is a stream"):
         train(Torch(linear(), nn.MSELoss()), [loader], runtime=None)
+
+
+# Over a network
+
+
+def test_a_server_and_workers_over_tcp_train_one_module():
+    ready, runs = queue.Queue(), []
+    options = {"until": 300, "step": STEP, "port": 0, "ready": lambda *place: ready.put(place), "progress": False}
+    options["evaluate"] = {"bias": lambda module: module.bias.item()}
+    model = Torch(linear(), nn.MSELoss())
+    server = threading.Thread(target=lambda: runs.append(siag.serve(model, ["a", "b"], **options)))
+    server.start()
+    host, port = ready.get(timeout=60)
+    threads = [
+        threading.Thread(
+            target=siag.work, args=(f"{host}:{port}", Torch(linear(), nn.MSELoss()), line(level)), kwargs={"name": name}
+        )
+        for name, level in (("a", 1.0), ("b", 3.0))
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in (*threads, server):
+        thread.join()
+    (run,) = runs
+    assert run.model.bias.item() == pytest.approx(2.0, abs=0.3)
+    assert run.metrics["bias"][0, -1] == run.model.bias.item()

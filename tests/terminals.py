@@ -14,7 +14,7 @@ from typing import NamedTuple
 import pytest
 
 SIAG = shutil.which("siag", path=str(Path(sys.executable).parent)) or shutil.which("siag")
-PATIENCE = 30.0  # seconds; processes start slowly on a busy machine
+PATIENCE = 120.0  # seconds; processes start slowly on a busy machine
 JOB = """
 import time
 

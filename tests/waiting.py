@@ -2,7 +2,7 @@
 
 import time
 
-PATIENCE = 20.0  # seconds; nothing here takes nearly as long
+PATIENCE = 120.0  # seconds; nothing here takes nearly as long, however busy the machine is
 
 
 def wait_until(condition, seconds=PATIENCE):

@@ -34,7 +34,7 @@ from siag.methods import SIAG
 from siag.server.guard import Guard
 from siag.steps import Constant
 
-PATIENCE = 20.0  # seconds; nothing here takes nearly as long
+PATIENCE = 120.0  # seconds; nothing here takes nearly as long, however busy the machine is
 D = 5
 
 

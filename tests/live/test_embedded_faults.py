@@ -222,7 +222,7 @@ class Script:
 
     def end(self):
         """What it has still to say, once it has ended."""
-        output, errors = self.process.communicate(timeout=20)
+        output, errors = self.process.communicate(timeout=120)
         return output, errors
 
     def all_gone(self):

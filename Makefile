@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PEERS := benchmarks/.venv/.ready
-ADAPTERS := tests/adapters/.venv
+ADAPTERS := .venv-adapters
 OUT ?= out
 SEEDS ?= 1000
 unexport PYTHONDONTWRITEBYTECODE  # Python compiles what is imported once, not in every process; so pip need not

@@ -11,6 +11,7 @@ from jobs import Notes
 from trainings import STEP, problem, train, virtual
 
 import siag
+from siag.foundations.encodings import FLOAT64
 from siag.foundations.errors import Missing
 from siag.live.transports.shared_memory.memory import Memory
 from siag.server import Guard
@@ -146,7 +147,7 @@ def test_why_a_worker_failed_is_known_though_it_said_much_before_that():
 
 
 def test_what_a_worker_says_and_its_last_words_do_not_get_into_each_others_way():
-    memory = Memory.shared(multiprocessing, 2, 1, 1)
+    memory = Memory.shared(multiprocessing, 2, 1, 1, FLOAT64)
     memory.say(1, "a remark")
     memory.say(1, "the end", last=True)
     memory.say(0, "another's")

@@ -1,6 +1,6 @@
 """What the adapter of torch costs: a gradient beside torch's own, and the start of ten workers beside that of one.
 
-Run it in the environment of the adapters: tests/adapters/.venv/bin/python -m benchmarks.adapters
+Run it in the environment of the adapters: .venv-adapters/bin/python -m benchmarks.adapters
 """
 
 import random

@@ -53,8 +53,9 @@ def doubt_about(X: Floats, names: Sequence[object], intercept: bool) -> Doubt | 
         intercept: whether the model has one, without which columns cannot be centred.
     """
     name = [str(names[k]) if k < len(names) else str(k + 1) for k in range(X.shape[1])]
-    two = ((X.min(axis=0) == X) | (X.max(axis=0) == X)).all(axis=0)
-    off = np.abs(X.mean(axis=0)) / np.maximum(X.std(axis=0), np.finfo(np.float64).tiny)
+    least, most = X.min(axis=0), X.max(axis=0)
+    two = ((least == X) | (most == X)).all(axis=0) & (least < most)
+    off = np.abs(X.mean(axis=0)) / np.where(least < most, X.std(axis=0), np.inf)  # constants cannot be centred
     far = np.flatnonzero((off > OFF_CENTRE) & ~two & intercept)
     if far.size:
         k = int(far[off[far].argmax()])

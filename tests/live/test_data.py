@@ -1,11 +1,15 @@
 """The data of all workers, looked at together before a run."""
 
+import re
+import warnings
+
 import numpy as np
 import pytest
 from jobs import Notes, pull
 
 import siag
 from instant import Instant
+from siag.live.data import doubts_about
 from siag.live.spec import Spec
 from siag.losses import Logistic, Softmax, Squared
 from siag.streams import Batched, Follow, Repeated, labelled
@@ -166,3 +170,31 @@ def test_columns_of_ordinary_size_and_of_zeros_and_ones_are_not_doubtful(change)
 
 def test_labels_that_the_loss_refuses_are_not_called_of_one_class():
     assert spec((np.ones((2, 2)), np.array([1, 2])), gradient=Logistic()).doubts == ()
+
+
+@pytest.mark.parametrize(
+    ("gradient", "streams", "wanted"),
+    [
+        (Logistic(), [[(np.ones(2), 1)] * 9, [(np.zeros(2), 1)] * 9], ["all labels are of one class, 1: "]),
+        (Logistic(), [[(np.ones(2), 1)] * 9, [(np.zeros(2), 0)] * 9], []),
+        (lambda w, s: w, [[(np.ones(2), 1.0)] * 9, [(np.zeros(2), 1.0)] * 11], ["all labels are the same, 1.0: "]),
+        (lambda w, s: w, [(np.eye(30), np.full(30, 7.0))], ["all labels are the same, 7.0: "]),
+        (lambda w, s: w, [(np.eye(30), np.arange(30.0))], []),
+        (lambda w, s: w, [[(np.ones(2), 1.0)] * 19], []),  # too few to tell
+        (lambda w, s: w, [[(np.ones(2), np.ones(2))] * 30], []),
+    ],
+)
+def test_labels_that_are_all_the_same_are_doubtful_in_lists_of_pairs_and_for_any_gradient(gradient, streams, wanted):
+    found = doubts_about(gradient, streams, 3)
+    assert [text[: len(start)] for text, start in zip(found, wanted, strict=True)] == wanted
+
+
+def test_a_large_column_that_is_constant_is_doubtful_in_words_of_ours():
+    X = np.random.default_rng(0).normal(size=(100, 3))
+    X[:, 1] = 1000.0
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        (text,) = doubts_about(Squared(), [(X, X[:, 0])], 4)
+        X[:, 1] = 1.0
+        assert doubts_about(Squared(), [(X, X[:, 0])], 4) == []
+    assert re.match(r"column 2 is \d+ times as large as column \d: what is small is hardly learned; standardise", text)

@@ -58,24 +58,24 @@ def known_of_files(streams: Sequence[Any]) -> dict[str, Any]:
 def doubts_about(gradient: object, streams: Sequence[Any], d: int) -> list[str]:
     """What seems to be wrong with the data, as far as they are here: arrays, DataFrames, pairs of these."""
     data = [data_within(stream) for stream in streams]
-    labels = [each[1] for each in data if is_pair(each)]
+    labels = [y for each in data if (y := _labels(each)) is not None]
     one = one_class(gradient, labels) if len(labels) == len(data) else []
     scale = scale_doubt(gradient, streams) if isinstance(gradient, Loss) else None
     return [*_transposed(data, d), *one, *([] if scale is None else [scale.text])]
 
 
 def one_class(loss: object, labels: Sequence[Any], where: str = "") -> list[str]:
-    """A doubt if a loss of classes is given labels of one class alone, by all workers.
+    """A doubt if a loss of classes is given labels of one class alone, or any gradient one label, by all workers.
 
     Args:
         loss: the gradient.
         labels: those of each worker.
         where: which labels these are, if not all.
     """
-    if not isinstance(loss, Logistic | Softmax):
-        return []
     try:
         arrays = [np.ravel(each) for each in labels]
+        if not isinstance(loss, Logistic | Softmax) and sum(map(len, arrays)) < KNOWN:
+            return []
         if isinstance(loss, Logistic) and not all(
             np.isin(each.astype(np.float64), (-1, 0, 1)).all() for each in arrays
         ):
@@ -85,8 +85,11 @@ def one_class(loss: object, labels: Sequence[Any], where: str = "") -> list[str]
             return []
     except (TypeError, ValueError):  # no labels of this loss, which will say so
         return []
-    what = f"all labels{where} are of one class, {arrays[0][:1].tolist()[0]!r}: the model can learn nothing but that"
-    return [f"{what}; add samples of another class, or check what is given as labels"]
+    label = arrays[0][:1].tolist()[0]
+    classes_of = isinstance(loss, Logistic | Softmax)
+    what = f"all labels{where} are {'of one class' if classes_of else 'the same'}, {label!r}"
+    remedy = f"{'add samples of another class, or ' * classes_of}check what is given as labels"
+    return [f"{what}: the model can learn nothing but that; {remedy}"]
 
 
 def scale_doubt(gradient: object, streams: Sequence[Any]) -> Doubt | None:
@@ -124,6 +127,15 @@ def _glimpse(streams: Sequence[Any]) -> list[tuple[Any, Any]] | None:
         except (SiagError, OSError, TypeError, ValueError):  # its worker will say so
             return None
     return found
+
+
+def _labels(data: Any) -> Any:
+    """Those of a pair (X, y), or of a list of pairs (x, y); `None` if it is neither."""
+    if is_pair(data):
+        return data[1]
+    if not isinstance(data, list) or not all(type(each) is tuple and len(each) == 2 for each in data):
+        return None
+    return [y for _, y in data] if data and np.ndim(data[0][1]) == 0 else None
 
 
 def _parse(stream: Any) -> Any:

@@ -54,9 +54,10 @@ def doubt_about(X: Floats, names: Sequence[object], intercept: bool, remedy: str
         remedy: what to do.
     """
     name = [str(names[k]) if k < len(names) else str(k + 1) for k in range(X.shape[1])]
-    two = ((X.min(axis=0) == X) | (X.max(axis=0) == X)).all(axis=0)
+    least, most = X.min(axis=0), X.max(axis=0)
+    two = ((least == X) | (most == X)).all(axis=0) & (least < most)
     with np.errstate(over="ignore", invalid="ignore"):  # numbers that cannot be squared
-        off = np.abs(X.mean(axis=0)) / np.maximum(X.std(axis=0), np.finfo(np.float64).tiny)
+        off = np.abs(X.mean(axis=0)) / np.where(least < most, X.std(axis=0), np.inf)  # constants cannot be centred
         size = np.sqrt(np.square(X).sum(axis=0) / np.maximum((X != 0.0).sum(axis=0), 1))
     far = np.flatnonzero((off > OFF_CENTRE) & ~two & intercept)
     if far.size:

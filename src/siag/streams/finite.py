@@ -87,9 +87,15 @@ def some_of(pair: Any, rows: int) -> tuple[Any, Any]:
         [[[1.0, 0.0], [0.0, 0.0]], [0, 4]]
     """
     which = np.unique(np.linspace(0, len(pair[0]) - 1, min(rows, len(pair[0]))).astype(np.int64))
-    some = (part.iloc[which] if hasattr(part, "iloc") else np.asarray(part)[which] for part in pair)
-    X, y = (np.asarray(_part_of_pair(part)) for part in some)
+    X, y = (np.asarray(_part_of_pair(_rows_of(part, which))) for part in pair)
     return X, y
+
+
+def _rows_of(part: Any, which: Any) -> Any:
+    """Some rows of an array, a DataFrame or a Series."""
+    if hasattr(part, "iloc"):
+        return part.iloc[which]
+    return np.asarray(part.to_numpy() if hasattr(part, "to_numpy") else part)[which]
 
 
 def is_table_with_labels(data: object) -> bool:

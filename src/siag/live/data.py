@@ -124,7 +124,7 @@ def _glimpse(streams: Sequence[Any]) -> list[tuple[Any, Any]] | None:
                 found.append(stack(list(islice(data, each))))
             else:
                 return None
-        except (SiagError, OSError, TypeError, ValueError):  # its worker will say so
+        except (SiagError, OSError, LookupError, TypeError, ValueError):  # its worker will say so
             return None
     return found
 

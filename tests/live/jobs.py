@@ -11,6 +11,7 @@ import time
 
 import numpy as np
 
+from siag.live.task import UNKNOWN
 from siag.streams.remarks import say
 
 KILLED = "killed by SIGKILL"  # the reason that is told of a process
@@ -200,7 +201,7 @@ def touch(path):
 class Mute:
     """A task whose worker has something to send once, and never again."""
 
-    loss, passes, counts = math.nan, 0, False
+    loss, first, passes, counts, modules, settle = UNKNOWN, UNKNOWN, 0, False, (), None
 
     def __init__(self):
         self.sample, self.forgot = -1, 0

@@ -2,6 +2,7 @@
 
 import pickle
 import threading
+from itertools import groupby
 from multiprocessing import forkserver
 
 import numpy as np
@@ -78,8 +79,8 @@ def test_randomness_follows_from_seed_worker_and_number_of_the_sample():
     one, two = train(first, seed=4), train(again, seed=4)
     assert np.array_equal(one.w, two.w)
     assert first.asked == again.asked
-    seeds = [seed for _, seed in first.asked]
-    assert len(set(seeds)) == len(seeds)
+    seeds = [seed for seed, _ in groupby(seed for _, seed in first.asked)]  # some samples are asked at w_0, too
+    assert len(set(seeds)) == len(seeds) >= UNTIL
     assert not np.array_equal(train(other, seed=5).w, one.w)
 
 
@@ -88,7 +89,7 @@ def test_the_last_sample_at_another_w_has_the_same_randomness():
     train(model, method=STORM(), until=40)
     seeds = [seed for _, seed in model.asked]
     assert len(seeds) > 40
-    assert all(seeds.count(seed) <= 2 for seed in seeds)
+    assert all(seeds.count(seed) <= 3 for seed in seeds)  # as the newest, as the last, and at w_0
     assert len(set(seeds)) < 0.6 * len(seeds)
 
 

@@ -193,7 +193,7 @@ def _metric(name: str, function: Callable[[Floats], Any], w: Floats, n: int) -> 
     try:
         said = function(w)
     except Exception as error:  # whatever the user's code raises
-        raise SiagError(f"evaluate[{name!r}] raised {last_words(error)}") from error
+        raise SiagError(f"evaluate[{name!r}] raised {last_words(error)}") from None
     found = checked_metric(name, said)
     if isinstance(found, list) and len(found) != n:
         what = f"evaluate[{name!r}] returned {len(found)} numbers"
@@ -202,5 +202,6 @@ def _metric(name: str, function: Callable[[Floats], Any], w: Floats, n: int) -> 
 
 
 def _reason(error: Exception) -> str:
-    """Why a loss or a metric has failed, in one line."""
-    return str(error) if isinstance(error, SiagError) else last_words(error)
+    """Why a loss or a metric has failed, in one line; where siag has put that into words, what the user's code raised."""
+    cause = error.__cause__ if isinstance(error, SiagError) else error
+    return str(error) if cause is None else last_words(cause)

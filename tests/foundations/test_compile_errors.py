@@ -93,3 +93,8 @@ def test_a_place_within_numba_is_not_the_one_that_is_told():
         "mine.py", 3, "f"
     )
     assert "mine.py, line 3, in f: " in explain(NumbaError(text), [], "loop")
+
+
+def test_colours_are_left_out():
+    bold, plain = "\x1b[1m", "\x1b[0m"
+    assert essence(NumbaError(f"{bold}{bold}no such thing{plain}{plain}")) == "no such thing"

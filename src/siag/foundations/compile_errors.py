@@ -9,6 +9,7 @@ from typing import Any
 
 FAILED = "Failed in nopython mode pipeline"
 PLACE = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+):\s*\n\s*(?:@.*\n\s*)*def (?P<name>\w+)')
+COLOURS = re.compile(r"\x1b\[[0-9;]*m")  # which Numba writes where the package colorama can be imported
 LONGEST = 200  # characters of Numba's reason
 
 
@@ -20,7 +21,7 @@ def explain(error: Exception, functions: Iterable[tuple[str, Callable[..., Any]]
         functions: those that may be to blame, each with what to call it, as "`receive` for `Ball`".
         outermost: the function that was called, named if none of those is.
     """
-    places = list(_places(str(error)))
+    places = list(_places(_plain(error)))
     named = next((what for place in places for what, function in functions if _within(place, function)), outermost)
     where = "{}, line {}, in {}: ".format(*places[0]) if places else ""
     return (
@@ -31,7 +32,7 @@ def explain(error: Exception, functions: Iterable[tuple[str, Callable[..., Any]]
 
 def essence(error: Exception) -> str:
     """The reason of the innermost of the errors that one of Numba's long messages tells of."""
-    lines = [line.strip() for line in str(error).rpartition(FAILED)[2].splitlines() if line.strip()]
+    lines = [line.strip() for line in _plain(error).rpartition(FAILED)[2].splitlines() if line.strip()]
     reasons = [line for line in lines if not line.startswith(("(step:", "File ", "During:"))]
     reason = (reasons or ["no reason given"])[0]
     if reason.endswith("for signature:"):
@@ -39,6 +40,11 @@ def essence(error: Exception) -> str:
         reason = f"no such function as {called}"
     reason = reason.rstrip(":.")
     return reason if len(reason) <= LONGEST else reason[: LONGEST - 1] + "…"
+
+
+def _plain(error: Exception) -> str:
+    """Its message without colours."""
+    return COLOURS.sub("", str(error))
 
 
 def _places(text: str) -> Iterator[tuple[str, int, str]]:

@@ -147,6 +147,21 @@ def test_a_step_that_spoils_w_at_once_is_told_of_two_workers_with_a_loss_of_ones
     assert all("above the" in text for text in run.warnings)
 
 
+def test_a_loss_that_rises_for_one_worker_because_the_other_one_counts_too_is_not_told():
+    """The fast one begins near its own optimum; the slow one has told few losses yet, and moves w away from there."""
+    rng = np.random.default_rng(0)
+    streams = [list(center + 0.3 * rng.normal(size=200)) for center in (0.0, 10.0)]
+    runtime = siag.Simulated(seed=1, times=siag.activity.Exponential(1.0), slowness=[1.0, 40.0])
+    step = Constant(0.01)
+    run = siag.train(
+        lambda w, x: (0.5 * (w[0] - x) ** 2, w - x), streams, np.zeros(1), step=step, until=400, runtime=runtime
+    )
+    slow, fast = sorted(worker["reports"] for worker in run.workers)
+    assert slow < KNOWN < fast
+    assert run.w[0, 0] > 1.0
+    assert not [text for text in run.warnings if "above the" in text]
+
+
 SCALES = {
     "alike": (lambda x: x, lambda x: x, []),
     "one column 100 times as large": (lambda x: x * [100.0, 1.0, 1.0], lambda x: x, ["column 1 is "]),

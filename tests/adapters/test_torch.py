@@ -187,7 +187,7 @@ def test_workers_have_dropout_of_their_own_and_the_last_sample_keeps_its():
 
     train(Torch(Masked(1, 1), nn.MSELoss()), method=STORM(), until=20)
     assert len(masks) > 20
-    assert all(masks.count(mask) <= 2 for mask in masks)
+    assert all(masks.count(mask) <= 3 for mask in masks)  # as the newest, as the last, and at w_0
 
 
 def test_one_thread_is_used_and_what_was_set_before_is_kept():

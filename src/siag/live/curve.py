@@ -202,6 +202,6 @@ def _metric(name: str, function: Callable[[Floats], Any], w: Floats, n: int) -> 
 
 
 def _reason(error: Exception) -> str:
-    """Why a loss or a metric has failed, in one line; where siag has put that into words, what the user's code raised."""
+    """Why a loss or a metric has failed, in one line; where siag has worded that, what the user's code raised."""
     cause = error.__cause__ if isinstance(error, SiagError) else error
     return str(error) if cause is None else last_words(cause)

@@ -7,6 +7,7 @@ import random
 import subprocess
 import sys
 import time
+from itertools import pairwise
 
 import numpy as np
 
@@ -37,7 +38,7 @@ def overhead(sizes, batch):
     import siag
 
     torch.set_num_threads(1)
-    layers = [layer for a, b in zip(sizes, sizes[1:]) for layer in (nn.Linear(a, b), nn.ReLU())][:-1]  # noqa: B905, RUF007
+    layers = [layer for a, b in pairwise(sizes) for layer in (nn.Linear(a, b), nn.ReLU())][:-1]
     module, loss = nn.Sequential(*layers), nn.CrossEntropyLoss()
     model = siag.adapters.Torch(module, loss)
     sample = torch.randn(batch, sizes[0]), torch.randint(0, sizes[-1], (batch,))

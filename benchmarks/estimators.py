@@ -72,7 +72,7 @@ def errors(X: Any, y: Any) -> dict[tuple[str, str], tuple[float, float, float]]:
             whole = make(seed).fit(train, labels)
             seconds = time.perf_counter() - began
             found.setdefault((name, "fit"), []).append((*judged(whole, test, wanted), seconds))
-    return {key: tuple(np.mean(each, axis=0).tolist()) for key, each in found.items()}  # type: ignore[misc]
+    return {key: tuple(np.mean(each, axis=0).tolist()) for key, each in found.items()}  # type: ignore[misc]  # a mean of triples is one
 
 
 def judged(model: Any, X: Any, y: Any) -> tuple[float, float]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, NoReturn
 
@@ -92,13 +93,13 @@ class Linear:
                 refuse_gradient(values[begin + taken])
             begin = part.stop
 
+    @abstractmethod
     def _number(self, y: Any) -> float:
         """A label as a number, for which there is an output from now on."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _numbers(self, y: Any) -> Floats:
         """The first labels as numbers, as many as there are before another output is needed."""
-        raise NotImplementedError
 
     def _named_in(self, x: Mapping[Hashable, Any]) -> Any:
         """The source that the feature says."""

@@ -126,15 +126,20 @@ class LineStream(Stream[Any]):
             raise BadLine(f"not UTF-8: {shorten(line)}") from None
         sample = FORMATS[self.format](text)
         width.check(line)
-        if self.parse is None:
-            return sample
-        try:
-            return self.parse(sample)
-        except BadLine:
-            raise
-        except Exception as error:
-            reason = " ".join(f"{type(error).__name__}: {error}".split())
-            raise BadLine(f"parse fails on {shorten(text)} with {reason}") from error
+        return parsed(self.parse, sample, text)
+
+
+def parsed(parse: Callable[[Any], Any] | None, sample: Any, content: object) -> Any:
+    """What a user's `parse`, if there is one, makes of a sample; what it raises becomes one line about the content."""
+    if parse is None:
+        return sample
+    try:
+        return parse(sample)
+    except BadLine:
+        raise
+    except Exception as error:
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        raise BadLine(f"parse fails on {shorten(content)} with {reason}") from error
 
 
 class BadLine(Exception):

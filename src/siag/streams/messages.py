@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, Protocol, Self
 
 from siag.foundations import check
 from siag.foundations.errors import BadInput, SiagError, shorten
-from siag.streams.lines import FORMATS, BadLine
+from siag.streams.lines import FORMATS, BadLine, parsed
 from siag.streams.remarks import Tally, say
 from siag.streams.stream import Stop, Stream
 
@@ -101,15 +101,7 @@ class Messages(Stream[Any]):
                 sample = FORMATS[self.format](content.decode())
             except UnicodeDecodeError:
                 raise BadLine(f"not UTF-8: {shorten(content)}") from None
-        if self.parse is None:
-            return sample
-        try:
-            return self.parse(sample)
-        except BadLine:
-            raise
-        except Exception as error:
-            reason = " ".join(f"{type(error).__name__}: {error}".split())
-            raise BadLine(f"parse fails on {shorten(content)} with {reason}") from error
+        return parsed(self.parse, sample, content)
 
     def leave_out(self, position: Any, error: BadLine, tally: Tally) -> None:
         """What to do about a bad entry: raise, or count it and now and then say so."""

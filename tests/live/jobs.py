@@ -117,6 +117,13 @@ def breaking(count):
     raise OSError(5, "the sensor is unplugged")
 
 
+def late(seconds):
+    """Samples without end, the first of which takes its time."""
+    time.sleep(seconds)
+    while True:
+        yield 1.0
+
+
 def waiting():
     """A stream whose next sample never comes."""
     yield 1.0

@@ -78,6 +78,17 @@ def test_gradients_that_are_not_numbers_are_refused_and_their_worker_is_disconne
     assert len(run.about["failed"]) == 1
 
 
+def test_a_short_run_hears_a_worker_whose_first_gradient_takes_a_while():
+    run = train([repeat(1.0), partial(jobs.late, 0.5)], until=10)
+    assert min(worker["reports"] for worker in run.workers) >= 1
+
+
+def test_nobody_waits_for_ever_for_the_first_report_of_another(monkeypatch):
+    monkeypatch.setattr("siag.live.transports.shared_memory.server.TOGETHER", 0.01)
+    run = train([repeat(1.0), partial(jobs.late, 3600.0)], until=10)
+    assert [worker["reports"] for worker in run.workers] == [10, 0]
+
+
 def test_a_worker_that_is_killed_is_missed_by_nobody(tmp_path):
     end = tmp_path / "end"
     watcher = Notes(
@@ -358,7 +369,7 @@ def test_in_durable_mode_nothing_that_was_acknowledged_is_lost(tmp_path, recover
         from functools import partial
         class Watcher(jobs.Notes):
             def show(self, snapshot):
-                say("reports", min(worker.reports for worker in snapshot.workers))
+                say("reports", min(worker["reports"] for worker in snapshot.workers))
         if __name__ == "__main__":
             streams = [partial(jobs.tallied, f"drawn-{k}") for k in range(2)]
             step = siag.steps.Harmonic(5.0, 20)

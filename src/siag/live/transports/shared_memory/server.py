@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import sys
@@ -32,6 +33,7 @@ from siag.server.guard import Refused
 
 PAUSE = 0.05  # seconds the server waits at most before it looks after other things
 GRACE = 2.0  # seconds a process has to end by itself
+TOGETHER = 5.0  # seconds the first to report wait at most for the others' first reports
 MOST_WORKERS = 1000  # processes
 SCRIPT = "a script calls siag.train under if __name__ == '__main__': and defines what its workers need before that"
 FILES, SPARE_FILES = 4, 50  # open files for each worker, and for all else
@@ -130,6 +132,9 @@ class Embedded:
             server.warm_up_many()
         self._outbox: Outbox[tuple[Integers, bytes]] = Outbox(session)
         self._here = set(range(len(tasks)))  # the rows of those that work
+        self._awaited = set(self._here)  # the rows of those that have not reported yet; empty once all go on
+        self._early: list[Integers] = []  # the reports whose answers wait for them
+        self._wait_until = math.inf
         self._answers: list[Connection] = []
         self._descriptors: list[int] = []
         self._processes: list[Any] = []
@@ -176,6 +181,8 @@ class Embedded:
             now = clock()
             for answer in outbox.release(now):
                 self._answer(*answer)
+            if self._early:
+                self._begin_together(now)
             session.look_after(now)
 
     def _take(self, rung: Integers, now: float) -> None:
@@ -235,6 +242,9 @@ class Embedded:
 
     def _answer(self, rung: Integers, reply: bytes) -> None:
         """Give these workers the current w, and tell them whether to go on."""
+        if self._awaited and reply == GO and rung[0] & ~ROW != Ring.JOIN:
+            self._early.append(rung)
+            return
         server, memory = self._session.server, self._memory
         self._hand_out(server.shown, server.version, memory.w, memory.notes, rung)
         for code in rung.tolist():
@@ -242,6 +252,20 @@ class Embedded:
                 os.write(self._descriptors[code & ROW], reply)
             except BrokenPipeError:  # it has ended, or its death is about to be noticed
                 pass
+
+    def _begin_together(self, now: float) -> None:
+        """Answer first reports when all workers have sent theirs, or have had time enough.
+
+        A worker may need a while before its first gradient, to import and compile what it uses. Without this, a short
+        run could be over before it has reported, and the model would not know its data.
+        """
+        self._awaited &= self._here
+        self._awaited.difference_update(*((rung & ROW).tolist() for rung in self._early))
+        self._wait_until = min(self._wait_until, now + TOGETHER)
+        if not self._awaited or now >= self._wait_until:
+            self._awaited.clear()
+            self._answer(np.concatenate(self._early), GO)
+            self._early.clear()
 
     def _miss(self, row: int) -> None:
         """A process is gone: tell why, unless it has said that it ends."""

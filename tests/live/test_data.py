@@ -11,7 +11,7 @@ import siag
 from instant import Instant
 from siag.live.data import doubts_about
 from siag.live.spec import Spec
-from siag.losses import Logistic, Softmax, Squared
+from siag.losses import Huber, Logistic, Softmax, Squared
 from siag.streams import Batched, Follow, Repeated, labelled
 
 STEP = siag.steps.Constant(0.1)
@@ -166,6 +166,16 @@ def test_columns_far_from_zero_are_doubtful(change):
 )
 def test_columns_of_ordinary_size_and_of_zeros_and_ones_are_not_doubtful(change):
     assert scaled(change) == ()
+
+
+def test_a_label_far_from_all_others_is_doubtful_unless_the_loss_bears_it():
+    y = np.random.default_rng(1).normal(size=300)
+    X = np.stack([y, y**2], axis=1)
+    assert doubts_about(Squared(), [(X, y)], 3) == []
+    y[7] = 1e8
+    (doubt,) = doubts_about(Squared(), [(X[:9], y[:9]), (X[9:], y[9:])], 3)
+    assert doubt.startswith("the label 1e+08 is 9e+07 times the interquartile range of all labels away from")
+    assert doubts_about(Huber(), [(X, y)], 3) == []
 
 
 def test_labels_that_the_loss_refuses_are_not_called_of_one_class():

@@ -13,7 +13,7 @@ from siag.foundations.types import Floats
 from siag.live.scales import KNOWN, Doubt, doubt_about
 from siag.live.task import check_stream
 from siag.live.until import Until
-from siag.losses import Logistic, Loss, Softmax
+from siag.losses import Logistic, Loss, Poisson, Softmax, Squared
 from siag.streams.batched import stack
 from siag.streams.finite import columns_of, is_finite, is_pair, is_table_with_labels, some_of
 from siag.streams.labelled import Columns
@@ -21,6 +21,7 @@ from siag.streams.repeated import data_within, never_ends
 
 FEW, MANY = 2, 10  # rows and columns, in multiples of d, of a table that seems to be transposed
 ROWS, AT_ALL = 200, 4000  # rows of a worker that are looked at, and of all, at most: a few milliseconds
+FAR = 10_000  # how many interquartile ranges a label may be from the median
 ALIKE = "give all frames the same columns in the same order"
 
 
@@ -61,7 +62,8 @@ def doubts_about(gradient: object, streams: Sequence[Any], d: int) -> list[str]:
     labels = [y for each in data if (y := _labels(each)) is not None]
     one = one_class(gradient, labels) if len(labels) == len(data) else []
     scale = scale_doubt(gradient, streams) if isinstance(gradient, Loss) else None
-    return [*_transposed(data, d), *one, *([] if scale is None else [scale.text])]
+    far = _far_label(gradient, labels)
+    return [*_transposed(data, d), *one, *far, *([] if scale is None else [scale.text])]
 
 
 def one_class(loss: object, labels: Sequence[Any], where: str = "") -> list[str]:
@@ -90,6 +92,25 @@ def one_class(loss: object, labels: Sequence[Any], where: str = "") -> list[str]
     what = f"all labels{where} are {'of one class' if classes_of else 'the same'}, {label!r}"
     remedy = f"{'add samples of another class, or ' * classes_of}check what is given as labels"
     return [f"{what}: the model can learn nothing but that; {remedy}"]
+
+
+def _far_label(loss: object, labels: Sequence[Any]) -> list[str]:
+    """A doubt if a loss that grows without limit is given a label so far from all others that it decides the model."""
+    if not isinstance(loss, Squared | Poisson):
+        return []
+    try:
+        y = np.concatenate([np.ravel(each).astype(np.float64) for each in labels] or [np.zeros(0)])
+    except (TypeError, ValueError):  # no labels of this loss, which will say so
+        return []
+    if y.size < KNOWN or not np.isfinite(y).all():
+        return []
+    low, middle, high = np.quantile(y, (0.25, 0.5, 0.75))
+    furthest = y[np.abs(y - middle).argmax()]
+    if not 0.0 < FAR * (high - low) < abs(furthest - middle):
+        return []
+    times = abs(furthest - middle) / (high - low)
+    what = f"the label {furthest:g} is {times:.0g} times the interquartile range of all labels away from their median"
+    return [f"{what}: it alone decides the model; check it, or use the Huber loss"]
 
 
 def scale_doubt(gradient: object, streams: Sequence[Any]) -> Doubt | None:

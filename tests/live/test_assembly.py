@@ -195,4 +195,4 @@ def test_a_run_that_ends_in_order_without_a_report_leaves_a_trace_that_blocks_no
         session.begin(0.0)
         session.finish(1.0)
         trace = Trace.read(places["trace"])
-        assert (trace.length, trace.about["run"]) == (0, session.run_id)
+        assert (trace.length, trace.about["run"]) == (0, session.past.run_id)

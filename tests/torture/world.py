@@ -178,7 +178,7 @@ class Torture:
             self.world.after(0.5, self._start)
             return
         session, server = self.assembly.session, self.assembly.server
-        if session.recovered:
+        if session.past.recovered:
             self._recovered(server)
         else:
             acknowledged = self.options.durable and max(self.shadow.acknowledged, default=-1) >= 0

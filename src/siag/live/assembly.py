@@ -79,16 +79,17 @@ class Assembly:
                 if self._trace is not None:
                     check_new(self._trace, self._trace_disk)
             self.session = self._open(stack)
-            self.session.remark(*self.remarks)
+            past = self.session.past
+            past.remarks += self.remarks
             if self._before is None:
                 self.session.recover(clock())
             else:
                 self._before.check(self.disk)  # once more, now that nobody else can write
-                self.session.begin_after(self._before, {"w0": self._about["w0"]})
-            self._about |= self.session.begun
-            if not self.session.recovered:
+                past.begin_after(self._before, {"w0": self._about["w0"]}, self.session.store)
+            self._about |= past.begun
+            if not past.recovered:
                 self._look_at_start()
-            self._about["step"] = steps_in_words(self.session.steps)
+            self._about["step"] = steps_in_words(past.steps)
             if self._trace is not None:
                 self.session.trace_to(self._tracer(self._trace))
                 stack.callback(self.session.give_up)
@@ -167,7 +168,7 @@ class Assembly:
     def _tracer(self, path: str) -> TraceWriter:
         """A trace, new or that of the run that goes on."""
         session, reports = self.session, self.server.reports
-        if reports > 0 and session.tail is None:
+        if reports > 0 and session.past.tail is None:
             allowed = "left out: the run has gone on without a trace, or had to give it up"
             remedy = "go on without one, or start anew with another folder and another trace"
             raise BadInput("trace", path, allowed, remedy)
@@ -176,9 +177,9 @@ class Assembly:
             raise BadInput("trace", path, allowed, "record from the start, or not at all")
         trace = TraceWriter(
             path,
-            {**self._about, "run": session.run_id},
-            keep=reports + self.server.fades if session.recovered else None,
-            tail=session.tail or (),
+            {**self._about, "run": session.past.run_id},
+            keep=reports + self.server.fades if session.past.recovered else None,
+            tail=session.past.tail or (),
             disk=self._trace_disk,
             background=self.background("siag-trace"),
         )

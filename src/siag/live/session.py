@@ -8,29 +8,26 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from siag.activity import Tick
-from siag.foundations.errors import BadInput
 from siag.foundations.types import Floats, Integers
 from siag.live.announcer import Announcer
 from siag.live.checkpoints import Checkpoints
 from siag.live.curve import Curve
 from siag.live.departures import GONE, Departures
-from siag.live.durable_log import DIVERGED, LEFT, LET_GO, MEMORY_LOST, REPORTED, SKIPPED, TICKED, go_on
+from siag.live.durable_log import DIVERGED, LEFT, LET_GO, MEMORY_LOST, REPORTED, SKIPPED, TICKED
 from siag.live.first_loss import FirstLoss
 from siag.live.health import Health
 from siag.live.monitor.watch import Watcher
-from siag.live.predecessor import Predecessor
+from siag.live.past import Past
 from siag.live.reasons import Ended, Ending, Failure, Problem, Trouble, departure, refusal
 from siag.live.scales import Doubt
 from siag.server.guard import Refused
 from siag.server.ledger import HERE, SAMPLES
 from siag.server.parameter_server import Diverged, ParameterServer, Ticket
 from siag.server.status import Snapshot, State
-from siag.steps import from_text
 from siag.storage.history import History
 from siag.storage.store import Store
 from siag.storage.trace_writer import TraceWriter
@@ -79,12 +76,8 @@ class Session:
         self.trace: TraceWriter | None = None  # where it is written who reported when
         self.ended: Ended | None = None
         self.diverged_at = -1  # the version at which w left the range of numbers
-        self.recovered = False  # whether it goes on where another was
-        self.run_id = run_id  # "" of a run that had no trace
-        self.tail: list[str] | None = []  # last lines of its trace; `None` if it went on without one
+        self.past = Past(server, run_id)
         self.before = 0  # reports there were when it began
-        self.steps: list[tuple[int, str]] = [(0, repr(server.step))]  # each in words, and from which η_t on
-        self.begun: dict[str, Any] = {}  # what is told of where it began, if that was where another run ended
         self.over, self._life = False, life
         self._announcer = Announcer(watcher)
         self.event, self.alarm = self._announcer.event, self._announcer.alarm  # a remark, a problem
@@ -96,11 +89,8 @@ class Session:
         self.has_left: list[str] = []  # who, in words
         self._failed: set[int] = set()  # rows of workers that failed since the last look
         self.passes: Integers = np.zeros(server.n, np.int64)  # of each worker over its data, as far as is known
-        self._passes0: Integers = np.zeros(server.n, np.int64)  # those made in a run before this one
-        self._left_before: set[str] = set()  # who had left that run
         self._interval = server.pace.seconds if isinstance(server.pace, Tick) else math.inf
         self.next_tick = math.inf  # when a server that steps by the clock does so next
-        self._remarks: list[str] = []  # told when it begins
         self._asked: deque[Callable[[], None]] = deque()
         self._shown = self._examined = 0.0
         self._examine_at = 1  # the version, if that comes before it is time
@@ -113,7 +103,7 @@ class Session:
     @property
     def life(self) -> str:
         """In which a version means one w."""
-        return self.run_id if self.durable else self._life
+        return self.past.run_id if self.durable else self._life
 
     @property
     def why(self) -> str:
@@ -145,59 +135,7 @@ class Session:
 
     def recover(self, now: float) -> None:
         """Go on where the last session with this store was, if there was one."""
-        found = None if self.store is None else self.store.recover(self.server.arrays())
-        if self.store is None or found is None:
-            return
-        self.recovered, self.run_id = True, found.meta.get("run", "")
-        traced = found.meta.get("trace", "")
-        self.steps = [(int(at), str(step)) for at, step in found.meta["steps"]]
-        self.begun = dict(found.meta["begun"])
-        self._passes0[:], self.passes[:] = found.meta["passes0"], found.meta["passes"]
-        with self._its_own_step(bool(found.entries)):
-            lines, remarks = go_on(self.server, self.curve, self.store, found, now)
-        self.tail = None if traced is None else traced.splitlines(keepends=True) + lines
-        self.remark(*found.remarks, *remarks)
-        self.remark(f"went on from version {self.server.version}, {self.server.reports} reports")
-
-    def begin_after(self, before: Predecessor, about: dict[str, Any]) -> None:
-        """Begin where a run with another way to choose steps has ended, and replace it in the store.
-
-        Args:
-            before: that run.
-            about: what is told of this one's start, also when it has been started again.
-        """
-        if self.store is not None:
-            self.store.begin_anew()
-        for member, samples in zip(self.server.members, before.samples, strict=True):
-            member.samples, member.began = int(samples), True  # so that its trace does not count on samples before
-        self._left_before = set(before.model.left)
-        self._passes0[:] = [before.model.passes.get(member.name, 0) for member in self.server.members]
-        self.begun = {**about, "from": before.words}
-        self.remark(*before.model.remarks)
-        if before.diverged:
-            self.remark(f"what was logged before it diverged, {before.model.logged} in number, is left out")
-        self.remark(f"begins from w of {before.words}; versions, reports and epochs are counted from 0 again")
-
-    @contextmanager
-    def _its_own_step(self, logged: bool) -> Iterator[None]:
-        """Let what was logged be done again with the step it was done with; the run goes on with the one given."""
-        server, new, old = self.server, self.server.step, self.steps[-1][1]
-        if repr(new) == old:
-            yield
-            return
-        if logged:
-            step = from_text(old)
-            if step is None:
-                raise BadInput("step", new, f"{old}, with which the reports of the log were taken")
-            server.take_steps(step)
-        yield
-        server.take_steps(new)
-        self.steps = [each for each in self.steps if each[0] < server.scheduled] + [(server.scheduled, repr(new))]
-        self.remark(f"the step is {new!r} from version {server.version} on")
-
-    def remark(self, *texts: str) -> None:
-        """Have something told when it begins."""
-        self._remarks += texts
+        self.past.recover(self.store, self.curve, self.passes, now)
 
     def trace_to(self, trace: TraceWriter) -> None:
         """Write who reports when to this trace."""
@@ -232,13 +170,13 @@ class Session:
         self.before = server.reports
         if not self.curve.begun:
             self._note(now)
-        for remark in self._remarks:
+        for remark in self.past.remarks:
             self.event(remark)
-        for member in [each for each in server.members if each.name in self._left_before]:
+        for member in [each for each in server.members if each.name in self.past.left]:
             server.leave(member.row, now, "it had left before")  # saved, so it need not be logged
             self.event(f"worker {member.name} had left before")
         # What is logged follows a save; and a save has the run's id, by which it will know a trace with reports.
-        if self.durable or (self.trace is not None and not self.recovered and self._saves.age(now) is None):
+        if self.durable or (self.trace is not None and not self.past.recovered and self._saves.age(now) is None):
             self.save(now, wait=True)
         if server.version >= self._last_version or server.reports >= self._last_report or self._read_by_all():
             self.end(Ending.REACHED_BEFORE)
@@ -289,14 +227,13 @@ class Session:
 
     def give_up(self) -> None:
         """After an error: close the trace."""
-        self._saves.give_up(new=not self.recovered)
+        self._saves.give_up(new=not self.past.recovered)
 
     def save(self, now: float, wait: bool = False) -> None:
         """Save what has changed; if w has overflowed, the last good checkpoint is kept."""
         if self.store is not None and not self.diverged():
-            passes = {"passes": self.passes.tolist(), "passes0": self._passes0.tolist()}
-            about = {"run": self.run_id, "steps": self.steps, "begun": self.begun}
-            self._saves.save(now, {"curve": self.curve.saved(), **about, **passes}, wait)
+            about = {"curve": self.curve.saved(), "passes": self.passes.tolist(), **self.past.saved()}
+            self._saves.save(now, about, wait)
 
     def diverged(self) -> bool:
         """Whether w has left the range of numbers; the session is over if so."""
@@ -461,7 +398,7 @@ class Session:
 
     def _read_by_all(self) -> bool:
         """Whether all who are left have been through their data as often as asked."""
-        made, asked = self.passes - self._passes0, self.until.passes
+        made, asked = self.passes - self.past.passes, self.until.passes
         return bool(made.max() >= asked and (made[self._rest()] >= asked).all())
 
     def _rest(self) -> list[int]:

@@ -183,7 +183,7 @@ class ServerActor:
 
     def _check_seen(self, folder: object, session: Session) -> None:
         """Refuse to begin anew where a server that was restarted should go on."""
-        if folder is not None and restarted() and not session.recovered:
+        if folder is not None and restarted() and not session.past.recovered:
             what = f"the server was restarted, and {folder} holds nothing of the run on the node at {node()}"
             raise SiagError(f"{what}; give a folder on storage that all nodes see, or a URL")
 

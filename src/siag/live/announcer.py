@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 
 from siag.live.monitor.watch import Quiet, Watcher, tell_problem
 from siag.live.reasons import Problem, Trouble
@@ -23,9 +24,10 @@ class Announcer:
         """What is wrong now."""
         return tuple(self._wrong.values())
 
-    def show(self, snapshot: Snapshot) -> None:
-        """Show how things stand."""
-        self._watcher.show(snapshot)
+    def show(self, snapshot: Callable[[], Snapshot]) -> None:
+        """Show how things stand, if anybody looks."""
+        if not isinstance(self._watcher, Quiet):
+            self._watcher.show(snapshot())
 
     def event(self, text: str) -> None:
         """Remark something."""

@@ -35,7 +35,9 @@ from siag.storage.trace_writer import TraceWriter
 SHOW = 0.25  # seconds between two looks at the server
 LOOK = 0.02  # seconds between two looks at what is due, unless a tick is
 BEHIND = 1.0  # seconds after which ticks that were missed are left out
-EXAMINE = 1.0  # seconds between two looks at whether the training goes well
+EXAMINE = 1.0  # seconds, and …
+NEWS = 20  # … reports between two looks at whether the training goes well, …
+SELDOM = 10.0  # … unless fewer have come in so many seconds
 PATIENCE = 60.0  # seconds for a first report to come, before the time of `Until` is counted all the same
 
 
@@ -93,6 +95,7 @@ class Session:
         self.next_tick = math.inf  # when a server that steps by the clock does so next
         self._asked: deque[Callable[[], None]] = deque()
         self._shown = self._examined = 0.0
+        self._examined_reports = 0
         self._examine_at = 1  # the version, if that comes before it is time
         self._due = 0.0  # nothing needs to be looked after before
         self._seconds0 = 0.0
@@ -192,13 +195,14 @@ class Session:
         self._keep_time(now)
         if now - self._shown >= SHOW:
             self._shown = now
-            self._announcer.show(self.snapshot(now))
+            self._announcer.show(lambda: self.snapshot(now))
         if self.diverged_at < 0:
             self.curve.refresh(self.server, now)
             self._announcer.tell(Trouble.LOSS, self.curve.trouble)
         if self._saves.due(now):
             self.save(now)
-        if now - self._examined >= EXAMINE:
+        news = self.server.reports - self._examined_reports >= NEWS
+        if now - self._examined >= (EXAMINE if news else SELDOM):
             self._examine(now)
         self._look_for_ends(now)
 
@@ -223,7 +227,7 @@ class Session:
                 self.commit()
         self._note(now)
         self._saves.finish()
-        self._announcer.show(self.snapshot(now))
+        self._announcer.show(lambda: self.snapshot(now))
 
     def give_up(self) -> None:
         """After an error: close the trace."""
@@ -408,7 +412,9 @@ class Session:
 
     def _examine(self, now: float, *, regular: bool = True, last: bool = False) -> None:
         """Tell what seems to be wrong with the training."""
-        self._examined, self._examine_at = now if regular else self._examined, 2 * self.server.version
+        if regular:
+            self._examined, self._examined_reports = now, self.server.reports
+        self._examine_at = 2 * self.server.version
         health = self.health if self.diverged_at < 0 else None
         for text in () if health is None else health.look(now, regular=regular, last=last):
             self.alarm(f"warning: {text}")

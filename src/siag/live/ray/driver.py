@@ -173,9 +173,9 @@ class Driver:
             return False
         for problem, text in look.lines:
             (self.watcher.alarm if problem else self.watcher.event)(text)
-        if look.snapshot is not None and look.snapshot != self._shown:
-            self._shown = look.snapshot
-            self.watcher.show(look.snapshot)
+        if (snapshot := look.snapshot) is not None and snapshot != self._shown:
+            self._shown = snapshot
+            self.watcher.show(lambda: snapshot)
         return look.ready
 
     def _note_missed(self, known: bool) -> None:

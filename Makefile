@@ -7,14 +7,15 @@ PEERS := benchmarks/.venv/.ready
 ADAPTERS := .venv-adapters
 OUT ?= out
 SEEDS ?= 1000
+SIDE_BY_SIDE := -n auto --dist loadfile --no-loadscope-reorder
 unexport PYTHONDONTWRITEBYTECODE  # Python compiles what is imported once, not in every process; so pip need not
 
-.PHONY: run test test-adapters brokers install bench torture clean lint types layers pytest
+.PHONY: run test test-thorough test-adapters brokers install bench torture clean lint types layers pytest
 
 run: install  ## reproduce the paper and write the report
 	$(BIN)/siag reproduce --out $(OUT)
 
-test: lint  ## everything CI checks; layers, then types, which take one core, beside the tests
+test: lint  ## what a change must pass first; layers, then types, which take one core, beside the tests
 	$(MAKE) --no-print-directory --jobs=2 pytest layers types
 
 test-adapters: $(ADAPTERS)/.ready brokers  ## what needs torch, JAX and others, in an environment of its own
@@ -39,9 +40,12 @@ types: install
 layers: install
 	$(BIN)/lint-imports
 
-pytest: install  # those on Ray, which mostly wait, run beside the others, and are shown after them
-	@log=$$(mktemp); $(BIN)/python -m pytest -m ray tests > $$log 2>&1 & ray=$$!; \
-	$(BIN)/python -m pytest -m 'not ray' -n auto --dist loadfile --no-loadscope-reorder; others=$$?; \
+pytest: install
+	$(BIN)/python -m pytest -m 'not ray and not thorough' $(SIDE_BY_SIDE)
+
+test-thorough: install  ## what takes long; those on Ray, which mostly wait, run beside the others, and are shown after them
+	@log=$$(mktemp); $(BIN)/python -m pytest -m ray tests/live tests/streams > $$log 2>&1 & ray=$$!; \
+	$(BIN)/python -m pytest -m 'thorough and not ray' $(SIDE_BY_SIDE) tests; others=$$?; \
 	wait $$ray; ray=$$?; cat $$log; rm $$log; exit $$((others | ray))
 
 torture: install  ## the live system in virtual time under faults: SEEDS=10000 of them, or SEED=123 alone

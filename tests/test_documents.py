@@ -41,6 +41,7 @@ def run_here(tmp_path, monkeypatch, capsys):
     return run
 
 
+@pytest.mark.thorough
 def test_the_readmes_program_has_twelve_lines_and_runs(tmp_path, run_here):
     _, program = blocks("README.md")
     assert len(program.splitlines()) == 12
@@ -53,6 +54,7 @@ def test_the_readmes_program_has_twelve_lines_and_runs(tmp_path, run_here):
     assert siag.load(tmp_path / "run.npz").repeats == 20
 
 
+@pytest.mark.thorough
 def test_the_first_program_of_the_readme_names_neither_method_nor_step_and_finds_what_it_says(run_here):
     program, _ = blocks("README.md")
     assert not re.search(r"method|step", program)
@@ -93,16 +95,19 @@ def test_a_part_of_your_own_takes_about_forty_lines(name):
     assert len([line for line in definition.splitlines() if line.strip()]) <= 40
 
 
+@pytest.mark.thorough
 def test_a_new_method_in_one_file_works_without_touching_the_package(run_here):
     output = run_here(ROOT / "examples" / "heavy_ball.py")
     before, after = map(float, re.findall(r"[\d.e-]+", output.split("error")[1]))
     assert after < 1e-3 * before
 
 
+@pytest.mark.thorough
 def test_the_examples_own_problem_finds_the_mean_level(run_here):
     assert "found [5. 6.]" in run_here(ROOT / "examples" / "own_problem.py")
 
 
+@pytest.mark.thorough
 def test_the_examples_python_gradient_lowers_the_objective(run_here):
     before, after = map(float, re.findall(r"\d\.\d+", run_here(ROOT / "examples" / "python_gradient.py")))
     assert after < 0.8 * before
@@ -114,12 +119,14 @@ def test_the_examples_own_activity_obeys_the_sharp_law(run_here):
     assert exact == pytest.approx(law, rel=0.02)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["own_stream.py", "own_transport.py"])
 def test_the_examples_own_stream_and_transport_find_the_mean_level(tmp_path, name):
     """Harmonic steps leave an error of about 0.01."""
     assert "asked: w = [2.]" in python(str(ROOT / "examples" / name), cwd=tmp_path)
 
 
+@pytest.mark.thorough
 def test_the_rehearsal_of_the_live_page_runs(run_here):
     (program,) = blocks("docs/live.md")
     assert run_here(program).startswith("w = [2.] after 1.3 hours")
@@ -205,6 +212,7 @@ def test_the_slips_of_the_paper_are_the_same_in_the_docs_and_on_the_page():
         assert f"{number}. {slip}" in text
 
 
+@pytest.mark.thorough
 def test_the_shops_of_the_readme_count_the_same_however_often_they_report(tmp_path):
     def slopes(line):
         return [float(x) for x in re.search(r"\[(.*?)\]", line).group(1).split()]

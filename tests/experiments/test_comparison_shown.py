@@ -124,6 +124,7 @@ def test_every_contender_but_sgd_has_claims_and_every_method_is_a_contender_or_a
     }
 
 
+@pytest.mark.thorough
 def test_the_verdict_is_shown(tmp_path):
     found = compare(PROBLEM, ["SAG", "SAGA"], {"one": Sequential()}, iterations=200, repeats=2)
     assert [row_of(found, "one", name)["claims"] for name in ("SAG", "SAGA")] == [
@@ -144,6 +145,7 @@ def cli(*words):
     return result.output
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("repeats", [2, 3])
 def test_the_offset_is_the_same_in_the_terminal_the_text_and_the_page(repeats, tmp_path):
     output = cli("--methods", "SGD", "--activities", "clock", "--repeats", str(repeats), "--out", str(tmp_path))
@@ -156,6 +158,7 @@ def test_the_offset_is_the_same_in_the_terminal_the_text_and_the_page(repeats, t
         assert ("Two runs have no standard error" in " ".join(text.split())) == (repeats == 2)
 
 
+@pytest.mark.thorough
 def test_a_table_in_the_terminal_breaks_no_word_and_says_what_it_is_ranked_by(tmp_path):
     words = ("--methods", "sIAG", "--methods", "delay-adaptive sIAG", "--activities", "clock", "--by", "time")
     lines = cli(*words, "--repeats", "3", "--out", str(tmp_path)).splitlines()
@@ -180,6 +183,7 @@ def test_the_terminal_says_what_was_compared_on_request(tmp_path):
     assert "pull=1.0" in json.loads(cli(*words, "--json"))["compared"]["methods"]["FedProx"]
 
 
+@pytest.mark.thorough
 def test_the_command_line_takes_methods_as_python_prints_them(tmp_path):
     listed = "FedAvg(steps=3, size=1.0), piag,LAG(trigger='server', smoothness=[1.0, 1.0, 1.0, 1.0])"
     words = ("--methods", listed, "--methods", "SIAG", "--activities", "uniform", "--repeats", "2", "--json")
@@ -213,6 +217,7 @@ def test_a_mistake_in_a_methods_text_is_one_line(text, why, tmp_path):
         cli("--methods", text, "--out", str(tmp_path))
 
 
+@pytest.mark.thorough
 def test_another_seed_is_another_problem_and_the_help_says_so(tmp_path):
     words = ("--methods", "SGD", "--activities", "uniform", "--repeats", "2", "--out", str(tmp_path), "--seed", "3")
     cli(*words)
@@ -220,6 +225,7 @@ def test_another_seed_is_another_problem_and_the_help_says_so(tmp_path):
     assert "and of the paper's problem" in " ".join(CliRunner().invoke(group, ["compare", "--help"]).output.split())
 
 
+@pytest.mark.thorough
 def test_the_documents_words_on_who_takes_part_are_true():
     problem = siag.problems.LeastSquares.random(n=4, d=3, p=4, noise=0.1)
     found = compare(problem, ["SAG", "SAGA", "Scaffnew", "Incremental"], iterations=20, repeats=2, claims=False)

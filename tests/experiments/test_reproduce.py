@@ -9,6 +9,8 @@ from refusals import refused
 from siag.experiments import Scale, reproduce
 from siag.experiments import reproduce as package_export
 
+pytestmark = pytest.mark.thorough
+
 FEW = {"sizes": (10, 20), "iterations": 2_000, "repeats": 4, "draws": 2, "checks": 10, "methods": ("sIAG", "SGD")}
 SMALL = Scale(**FEW, horizon=6_000, gammas=0.01, live=1000, choosing=200, crowds=(8,), seed=1)
 

@@ -77,6 +77,7 @@ METHODS = [
 AROUND = [Momentum(Clipped(SIAG(), norm=1.0), beta=0.5), Adam(FedAvg(steps=3, size=0.02)), STORM(a=0.5, fall=50.0)]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("method", "step"), METHODS, ids=repr)
 def test_a_live_run_of_each_method_is_its_replay_bit_for_bit(tmp_path, method, step):
     path = tmp_path / "run.trace"
@@ -91,6 +92,7 @@ def test_a_live_run_of_each_method_is_its_replay_bit_for_bit(tmp_path, method, s
     assert run.bytes[0, -1] <= again.bytes[0, -1]  # a worker that has not reported yet has read
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("method", AROUND, ids=repr)
 def test_so_is_a_rehearsal_as_plain_python_of_some_more(tmp_path, method):
     path, runtime = tmp_path / "run.trace", siag.Simulated(seed=1)

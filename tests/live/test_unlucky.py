@@ -118,6 +118,7 @@ RIGHT = {  # the call, and whether w is right
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", RIGHT)
 def test_unlucky_calls_that_end_in_a_right_model(name):
     call, right = RIGHT[name]
@@ -172,6 +173,7 @@ WARNED = {  # the call, and what is said
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", WARNED)
 def test_unlucky_calls_that_end_in_a_warning(name):
     call, said = WARNED[name]

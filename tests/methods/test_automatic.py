@@ -225,6 +225,7 @@ def test_a_worker_that_forgets_measures_as_a_new_one():
 ODD = Automatic(resum=1, wait=0.6, rows="float32")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("method", "activity"),  # both loops, and both kinds of rows; not each with each, for the time that compiling takes
     [
@@ -309,6 +310,7 @@ def test_a_regulariser_is_refused_with_what_works():
         Prox(Automatic(), l1=0.1)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("activity", [Nonuniform(2, 200), Cyclic()], ids=["nonuniform", "cyclic"])
 def test_its_steps_are_nearly_as_good_as_chosen_ones(activity):
     """Harmonic(0.1, 20) was the best of β = 0.05, 0.1, …, 1.6 and γ = 20, 50, …, 1600 for both; F is 10-convex."""

@@ -38,6 +38,7 @@ def test_both_errors_are_foreseen(apart, speeds):
     assert (law.ratio(REPORTS) > 1.0) == (sgd > siag)
 
 
+@pytest.mark.thorough
 def test_what_chance_does_to_sgd_is_foreseen_on_average_over_patterns():
     # The errors vary by 0.63 of their mean, the mean of 40 by 0.1: with other seeds 1 test in 10 000 would fail.
     least_squares = problem(0.3)

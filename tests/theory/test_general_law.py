@@ -59,6 +59,7 @@ def ending(problem, activity, step, method=None, iterations=LONG):
     return exact_error(problem, method or SIAG(), pattern, step, iterations=iterations, record=1).error[-1], pattern
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("activity", [Uniform(5), Cyclic(), RATES, Nonuniform(2, 8)])
 @pytest.mark.parametrize("times", [1.0, 2.0, 5.0])
 def test_the_law_on_ridge_is_the_exact_error_to_two_percent(activity, times):
@@ -67,6 +68,7 @@ def test_the_law_on_ridge_is_the_exact_error_to_two_percent(activity, times):
     assert error == pytest.approx(sharp_law(RIDGE, pattern, step)(LONG), rel=0.02)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("activity", [Uniform(5), Cyclic(), Bernoulli(0.3)])
 @pytest.mark.parametrize("beta", [0.15, 0.5])
 def test_the_law_on_least_squares_is_the_exact_error_to_two_percent(activity, beta):

@@ -15,6 +15,7 @@ PROBLEM, STEP = LeastSquares.random(n=4, d=3, p=4, noise=0.3), Harmonic(beta=1.0
 RUN = {"iterations": 300, "seed": 2, "record": 12}
 
 
+@pytest.mark.thorough
 def test_the_mean_of_many_runs_agrees_everywhere():
     # |z| > 4 at one of 11 points: with other seeds 1 test in 1400 would fail.
     method, activity = Momentum(SIAG(), beta=0.7), Recorded.of(Uniform(3), 4, 300)

@@ -244,6 +244,7 @@ def test_summing_the_rows_anew_changes_nothing_but_rounding(monkeypatch):
 RUNS = 10_000
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("family", ["sIAG", "SGD", "all of these", "momentum"])
 def test_the_mean_of_ten_thousand_runs_agrees_everywhere(family):
     # Four standard errors at each of at most 12 points, four times: a false alarm in fewer than 0.3 % of seeds.

@@ -33,6 +33,7 @@ def test_seeds_stand_for_all_kinds_of_faults() -> None:
     assert {options.durable for options in drawn} == {options.traced for options in drawn} == {True, False}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
 def test_a_deliberate_bug_is_found(bug: Bug) -> None:
     assert found_by(bug, range(bug.first, bug.first + 2000)) is not None

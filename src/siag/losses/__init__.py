@@ -15,7 +15,7 @@ Example:
     >>> loss, w = siag.losses.Squared(), np.zeros(3)  # two weights, then the intercept
     >>> loss(w, ([1.0, 2.0], 5.0)).tolist()
     [-5.0, -10.0, -5.0]
-    >>> data = [([x, 1.0 - x], 3.0 * x + 1.0) for x in (0.0, 0.3, 0.6, 1.0)] * 500
+    >>> data = [([x, 1.0 - x], 3.0 * x + 1.0) for x in (0.0, 0.3, 0.6, 1.0)] * 20
     >>> step = siag.steps.Constant(0.3)
     >>> run = siag.train(loss, [data, data[::-1]], np.zeros(loss.dimension(2)), step=step, runtime=siag.Simulated())
     >>> loss.predict(run.w[0], [[0.5, 0.5], [1.0, 0.0]]).round(3).tolist()

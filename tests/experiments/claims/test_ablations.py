@@ -7,6 +7,8 @@ from listing import PAGE, _in_order, page, section, skeleton
 from siag.experiments.claims import CLAIMS, NOT_MEASURED, claims_of
 from siag.report import Basis
 
+pytestmark = pytest.mark.thorough
+
 
 @pytest.mark.parametrize("name", CLAIMS)
 def test_all_claims_hold(name):

@@ -36,6 +36,7 @@ def accuracy(w):
     return float((Logistic().predict(w, X) == (X @ [1.0, -2.0] > 0.5)).mean())
 
 
+@pytest.mark.thorough
 def test_a_model_is_trained_from_files_by_the_command_of_the_docs(shell):
     text = (Path(__file__).parent.parent / "docs" / "live.md").read_text().replace("\\\n", "")
     (words,) = (line for line in text.splitlines() if line.startswith("siag train --loss"))

@@ -128,6 +128,7 @@ def work(port, gradient=pull, stream=None, **given):
 # In terminals
 
 
+@pytest.mark.thorough
 def test_a_server_and_two_workers_in_three_terminals_killed_and_terminated(desk, shell):
     words = "--name edge --method SGD --folder state"
     more = ("--out", "out", "--trace", "run.trace", "--metrics", 0)

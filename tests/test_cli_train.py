@@ -83,6 +83,7 @@ def test_streams_are_trained_on_by_one_command(shell):
     assert siag.load("out/run.npz").t[-1] == 2000
 
 
+@pytest.mark.thorough
 def test_processes_of_this_machine_and_a_signal_that_stops_them_in_order(desk):
     streams = ("--gradient", "job:gradient", "--stream", "job:slow_ones", "--stream", "job:slow_threes")
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # as in the background of a script

@@ -306,6 +306,7 @@ METHODS = [
 ]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("method", METHODS, ids=repr)
 @settings(deadline=None, max_examples=40)
 @given(

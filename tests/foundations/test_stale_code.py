@@ -237,6 +237,7 @@ def story(tmp_path_factory):
     return seen
 
 
+@pytest.mark.thorough
 def test_an_unchanged_module_runs_from_the_cache(story):
     # Whatever is compiled is written, so nothing was: neither a new file nor an old one anew.
     assert {name.partition("_")[0] for name in story["kept"]} >= {"outer.one", "outer.all"}

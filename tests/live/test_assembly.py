@@ -110,6 +110,7 @@ def test_a_new_run_leaves_the_trace_of_another_alone_and_makes_no_folder(places)
         assert not places["folder"].exists()
 
 
+@pytest.mark.thorough
 def test_a_program_that_is_killed_early_is_simply_started_again(tmp_path):
     text = """
         import sys, siag, jobs

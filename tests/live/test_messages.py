@@ -150,6 +150,7 @@ def test_a_gradient_may_say_in_which_numbers_it_computes():
         siag.train(Model(), [list(SAMPLES).__iter__], np.zeros(D), messages="float64", **given)
 
 
+@pytest.mark.thorough
 def test_ready_made_losses_and_automatic_steps_need_not_know():
     rng = np.random.default_rng(0)
     X, truth = rng.normal(size=(300, 3)), np.array([1.0, -2.0, 0.5, 3.0])

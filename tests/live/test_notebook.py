@@ -55,6 +55,7 @@ class Kernel:
         return [message["content"] for message in told]
 
 
+@pytest.mark.thorough
 def test_what_was_typed_into_a_notebook_reaches_the_workers_and_the_run_shows_itself():
     with Kernel() as kernel:
         first, second = CELLS.split("---\n")

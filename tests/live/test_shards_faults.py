@@ -101,6 +101,7 @@ def test_over_tls_too(tmp_path):
 # Saves
 
 
+@pytest.mark.thorough
 def test_a_follower_that_was_killed_is_restored_and_the_run_goes_on(tmp_path):
     path, folder = tmp_path / "run.trace", tmp_path / "state"
     killed, standby = Process(2, 1, folder), Process(2, 1, folder)

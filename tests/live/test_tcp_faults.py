@@ -71,6 +71,7 @@ class Nursery:
         return False
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("durable", [False, True])
 def test_a_server_killed_at_random_instants_goes_on_each_time(durable, tmp_path):
     chance = random.Random(7 + durable)

@@ -125,6 +125,7 @@ def test_assumption_2_holds_with_the_constant_given(problem, seed):
             assert noise <= limit * (1 + 1e-12)
 
 
+@pytest.mark.thorough
 def test_the_noise_constant_is_less_than_four_times_the_smallest():
     """Searched for far and near, in 208 directions."""
     for seed in range(5):

@@ -105,6 +105,7 @@ def names_at(url):
     return sorted(name.rsplit("/", 1)[-1] for name in system.find(path))
 
 
+@pytest.mark.thorough
 @settings(max_examples=60)
 @given(
     kind=st.sampled_from(list(KINDS)),

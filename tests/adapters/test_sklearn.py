@@ -19,7 +19,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import siag
 from siag.adapters import SIAGClassifier, SIAGRegressor
-from siag.adapters.sklearn.rows import HUBER, LOGISTIC, SOFTMAX, SQUARED, Rows, write_gradient
+from siag.adapters.rows import HUBER, LOGISTIC, SOFTMAX, SQUARED, Rows, write_gradient
 from siag.foundations.dispatch import plainly
 
 ALPHA = 1e-2
@@ -77,8 +77,11 @@ def test_loss_and_gradient_of_rows_are_those_of_the_ready_made_losses(number, lo
     X = rng.standard_normal((9, 6)) * (rng.random((9, 6)) < 0.6)
     y = {LOGISTIC: rng.choice([-1.0, 1.0], 9), SOFTMAX: rng.integers(3, size=9) * 1.0}.get(number, rng.normal(size=9))
     w, order, weights = rng.normal(size=outputs * (6 + intercept)), np.array([5, 1, 1, 8, 0]), np.ones(0)
-    scratch = np.zeros(outputs), np.array([1, 4]), np.zeros(1), np.zeros(1)
-    rows, out = Rows(*tables(X, sparse), 6, y, weights, order, number, 0.7, 0.3, *scratch), np.empty(w.size)
+    reports, scratch = (
+        (np.zeros(1, np.int64), np.array([1, 4]), order),
+        (np.zeros(outputs), np.array([1, 4]), np.zeros(2)),
+    )
+    rows, out = Rows(*tables(X, sparse), 6, y, weights, *reports, number, 0.7, 0.3, *scratch), np.empty(w.size)
     twin, batch = loss(ridge=0.3, intercept=intercept), (X[order[1:4]], y[order[1:4]])
     with plainly():
         value = write_gradient(rows, w, out)

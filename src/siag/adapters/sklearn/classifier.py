@@ -8,8 +8,8 @@ import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets, unique_labels
 
+from siag.adapters.rows import LOGISTIC, SOFTMAX
 from siag.adapters.sklearn.linear import Linear, weighed
-from siag.adapters.sklearn.rows import LOGISTIC, SOFTMAX
 from siag.foundations.errors import BadInput, Missing
 from siag.foundations.types import Floats
 from siag.losses import Logistic, Loss, Softmax

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -12,10 +13,10 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
+from siag.adapters.rows import NO_FLOATS, NO_PLACES, NO_REPORTS, NO_TABLE, Rows, scratch
 from siag.adapters.sklearn.processes import dealt, train_on_processes
-from siag.adapters.sklearn.rows import NO_FLOATS, NO_INTEGERS, NO_PLACES, NO_TABLE, Rows
-from siag.adapters.sklearn.sources import EACH, Sources, one_for_each, split_column, without_column
-from siag.adapters.sklearn.turns import Turns, as_they_come
+from siag.adapters.sklearn.turns import Reports, Turns, as_they_come
+from siag.adapters.sources import Sources, is_name, one_for_each
 from siag.foundations import check
 from siag.foundations.errors import BadInput, TrainingWarning, Unsuitable, warn
 from siag.foundations.types import Floats, Integers
@@ -32,6 +33,7 @@ PATIENCE = 5, 64  # passes, and reports of each source, without progress after w
 SOME, WIDE = 200, 10_000  # rows that are looked at, and features beyond which sparse ones are not
 READ = {"accept_sparse": "csr", "dtype": np.float64, "order": "C", "accept_large_sparse": False}
 EXAMPLES = {"method": "SIAG()", "step": "Constant(0.1)"}
+EACH = "a column of X, or an array with an entry for each row"
 SCALE = "scale them: make_pipeline(StandardScaler(), …)"
 
 
@@ -97,12 +99,12 @@ class Linear(BaseEstimator):
     @property
     def sources_(self) -> list[Any]:
         """The sources met so far, `None` being the one that has no name."""
-        return list(self._sources.names)
+        return self._sources.names
 
     def _given(self, X: Any, y: Any, source: Any, **more: Any) -> tuple[Any, Any, Any]:
         """What `fit` was given, checked by scikit-learn; the column of sources apart."""
         X, source, column = split_column(X, source)
-        if source is not None and np.ndim(source) == 0:
+        if source is not None and is_name(source):
             raise BadInput("source", source, EACH)
         X, y = validate_data(self, X, y, **READ, **more)
         self._column = column
@@ -127,7 +129,7 @@ class Linear(BaseEstimator):
         """`fit`, after X and y were read."""
         sources = Sources()
         whose = sources.rows(source, X.shape[0])
-        self._sources, self._early, n = sources, None, len(sources.names)
+        self._sources, self._early, n = sources, None, len(sources)
         self._doubt(X)
         random = check_random_state(self.random_state)
         size, passes = self._size(REPORT), check.integer("max_iter", self.max_iter)
@@ -146,7 +148,7 @@ class Linear(BaseEstimator):
         counts = X.shape[0] if isinstance(whose, int) else np.bincount(whose)[whose]
         turns = Turns(whose, X.shape[0], size, random if check.truth("shuffle", self.shuffle) else None)
         self._learner = self._begin(X.shape[1], n)
-        self._pass_over(self._rows(X, labels, NO_FLOATS if weights is None else shares * counts, n), turns, passes, n)
+        self._pass_over(self._rows(X, labels, weights if weights is None else shares * counts), turns, passes, n)
         self._compare(X, labels, shares)
 
     def _pass_over(self, rows: Rows, turns: Turns, passes: int, n: int) -> None:
@@ -155,11 +157,10 @@ class Linear(BaseEstimator):
         tol = None if self.tol is None else check.real("tol", self.tol, low=0)
         patience = max(PATIENCE[0], -(-PATIENCE[1] // turns.rounds))
         for done in range(1, passes + 1):
-            reports = turns.next()
-            rows.spent[:] = 0.0
-            self._report(rows._replace(order=reports.order), reports.sources, reports.starts)
+            rows.told[1] = 0.0
+            self._report(rows, turns.next())
             self.n_iter_ = done
-            loss = float(rows.spent.sum()) / (n * turns.rounds)
+            loss = float(rows.told[1]) / (n * turns.rounds)
             idle = idle + 1 if tol is not None and loss > best - tol * unit else 0
             best = min(best, loss)
             if idle >= patience:
@@ -170,15 +171,13 @@ class Linear(BaseEstimator):
     def _learn_some(self, X: Any, labels: Floats, weights: Floats | None, source: Any) -> None:
         """`partial_fit`, after X and y were read."""
         whose = self._sources.rows(source, X.shape[0])
-        n = len(self._sources.names)
+        n = len(self._sources)
         if self._learner is None:
             self._learner = self._begin(X.shape[1], n, getattr(self, "_found", None))
         self._learner.grow(n)
         if self._early is not None:
             self._look(X)
-        reports = as_they_come(whose, X.shape[0], self._size(1))
-        rows = self._rows(X, labels, NO_FLOATS if weights is None else weights, n)
-        self._report(rows._replace(order=reports.order), reports.sources, reports.starts)
+        self._report(self._rows(X, labels, weights), as_they_come(whose, X.shape[0], self._size(1)))
 
     def _first_call(self) -> bool:
         """Whether `partial_fit` begins; then get ready for it."""
@@ -202,23 +201,23 @@ class Linear(BaseEstimator):
     def _size(self, default: int) -> int:
         return default if self.batch_size is None else check.integer("batch_size", self.batch_size)
 
-    def _rows(self, X: Any, labels: Floats, weights: Floats, n: int) -> Rows:
+    def _rows(self, X: Any, labels: Floats, weights: Floats | None) -> Rows:
+        """What a server learns from; the reports are still to be said."""
         loss, delta, outputs = self._loss()
-        table: Any
         if isinstance(X, np.ndarray):
-            table = _read_only(X), NO_FLOATS, NO_PLACES, NO_PLACES
+            table: Any = X, NO_FLOATS, NO_PLACES, NO_PLACES
         else:
-            places = (_read_only(each.astype(np.int32, copy=False)) for each in (X.indices, X.indptr))
-            table = NO_TABLE, _read_only(X.data), *places
-        y, ridge = _read_only(labels), check.real("alpha", self.alpha, low=0)
-        what: Any = X.shape[1], y, _read_only(weights), NO_INTEGERS, loss, delta, ridge
-        scratch: Any = np.zeros(outputs), np.zeros(2, np.int64), np.zeros(1), np.zeros(n)
-        return Rows(*table, *what, *scratch)
+            table = NO_TABLE, X.data, *(each.astype(np.int32, copy=False) for each in (X.indices, X.indptr))
+        given = (*table, labels, NO_FLOATS if weights is None else weights)
+        *table, y, heavy = map(_read_only, given)
+        ridge = check.real("alpha", self.alpha, low=0)
+        return Rows(*table, X.shape[1], y, heavy, *NO_REPORTS, loss, delta, ridge, *scratch(outputs))
 
-    def _report(self, rows: Rows, sources: Integers, starts: Integers) -> None:
+    def _report(self, rows: Rows, reports: Reports) -> None:
         learner: Any = self._learner
+        whose, starts, order = reports
         try:
-            learner.learn(rows, sources, starts)
+            learner.learn(rows._replace(whose=whose, starts=starts, order=order))
         except Diverged as error:
             remedy = SCALE if learner.method.default_step is not None else "use a smaller step, or none"
             raise Unsuitable(f"{str(error).partition(';')[0]}: the features may be too large; {remedy}") from None
@@ -249,6 +248,19 @@ class Linear(BaseEstimator):
                 warn(f"{what}; use a smaller step, or none, and {SCALE}", TrainingWarning)
 
 
+def without_column(X: Any, name: Any) -> Any:
+    """A DataFrame without this column, if it has it."""
+    names = list(getattr(X, "columns", ()))
+    return X[[each for each in names if each != name]] if name in names else X
+
+
+def split_column(X: Any, source: Any) -> tuple[Any, Any, Any]:
+    """X without the column that says where rows came from, that column, and its name; if `source` names one."""
+    if source is None or not is_name(source) or source not in list(getattr(X, "columns", ())):
+        return X, source, None
+    return without_column(X, source), X[source], source
+
+
 def weighed(X: Any, y: Any, weights: Any, source: Any) -> tuple[Any, Any, Floats | None, Any]:
     """The rows whose weight is not 0, and their weights, if there are any."""
     if weights is None:
@@ -261,8 +273,8 @@ def weighed(X: Any, y: Any, weights: Any, source: Any) -> tuple[Any, Any, Floats
         raise BadInput("sample_weight", weights, "positive for some rows", "all weights are zero")
     if kept.all():
         return X, y, weights, source
-    if source is not None and np.ndim(source) > 0:
-        source = one_for_each(source, X.shape[0])[kept]
+    if not is_name(source):
+        source = list(compress(one_for_each(source, X.shape[0]), kept))
     return X[kept], y[kept], weights[kept], source
 
 

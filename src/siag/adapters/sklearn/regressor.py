@@ -7,8 +7,8 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import RegressorMixin
 
+from siag.adapters.rows import HUBER, SQUARED
 from siag.adapters.sklearn.linear import Linear, weighed
-from siag.adapters.sklearn.rows import HUBER, SQUARED
 from siag.foundations import check
 from siag.foundations.types import Floats
 from siag.losses import Huber, Loss, Squared

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from struct import pack_into
 from typing import Any
 
 import numpy as np
 
-from siag.adapters.rows import NO_INTEGERS, Rows, scratch
+from siag.adapters.rows import NO_INTEGERS, Rows, outputs, scratch
 from siag.adapters.sources import Sources
 from siag.foundations import check
 from siag.foundations.errors import BadInput
@@ -32,6 +33,7 @@ class Linear:
     step: float | Step | None
     ridge: float
     source: Hashable
+    _code: Callable[..., None] = outputs  # for a sample, whose types are always the same
 
     def _begin(self, loss: int, delta: float = 0.0) -> None:
         check.real("ridge", self.ridge, low=0)
@@ -40,7 +42,8 @@ class Linear:
         self._features: dict[Hashable, int] = {}
         self._sources = Sources()
         self._learner = InProcess(method, step, np.zeros(ROOM + 1))
-        self._sample = self._room_for(1, ROOM)  # the last, to be written over by the next
+        self._keys: list[Hashable] = []  # the features of the last sample …
+        self._sample = self._room_for(1, ROOM)  # … which is written over by the next
         self._y_name: Any = None  # of the last batch, by which predictions are called
 
     @property
@@ -113,7 +116,8 @@ class Linear:
         places = np.zeros(m * p, np.int32), np.zeros(m + 1, np.int32)
         table = np.zeros((0, 0)), np.zeros(m * p), *places, self._room, np.zeros(m), np.zeros(m)
         reports = np.zeros(m, np.int64), np.arange(m + 1), NO_INTEGERS
-        return Rows(*table, *reports, *self._loss, float(self.ridge), *scratch(self._outputs))
+        what: Any = *table, *reports, *self._loss, float(self.ridge), *scratch(self._outputs)
+        return Rows(*what)
 
     @abstractmethod
     def _number(self, y: Any) -> float:
@@ -151,10 +155,13 @@ class Linear:
 
     def _written(self, values: Mapping[Hashable, Any]) -> Rows:
         """A sample with these features; a `KeyError` if one is not known."""
-        sample, features, count = self._sample, self._features, len(values)
-        sample.indices[:count] = [features[name] for name in values]
-        sample.data[:count] = list(values.values())
-        sample.indptr[1] = count
+        sample, keys = self._sample, list(values)
+        places: Any = sample.indices
+        numbers: Any = sample.data
+        if keys != self._keys:
+            pack_into(f"{len(keys)}i", places, 0, *[self._features[name] for name in keys])
+            self._keys, sample.indptr[1] = keys, len(keys)
+        pack_into(f"{len(keys)}d", numbers, 0, *values.values())  # in a third of the time that NumPy takes
         return sample
 
     def _join(self, names: Iterable[Hashable]) -> None:
@@ -175,7 +182,7 @@ class Linear:
         places: Integers = k * (room + 1) + np.where(f == before, room, f)  # intercepts come last
         self._outputs, self._room = outputs, room
         self._learner.widen(outputs * (room + 1), places)
-        self._sample = self._room_for(1, room)
+        self._keys, self._sample = [], self._room_for(1, room)
 
     @property
     def _weights(self) -> Floats:
@@ -184,14 +191,16 @@ class Linear:
 
     def _raw(self, x: Mapping[Hashable, Any]) -> Floats:
         """(outputs,) u; the weight of a feature that was never learned from is 0."""
-        values, w = self._values(x), self._weights
+        values = self._values(x)
         try:
             sample = self._written(values)
         except KeyError:
             sample = self._written({name: value for name, value in values.items() if name in self._features})
-        count = sample.indptr[1]
-        u: Floats = w.take(sample.indices[:count], axis=1) @ sample.data[:count] + w[:, -1]
-        return u
+        given = sample, 0, self._learner.w, sample.slopes
+        Linear._code(*given)
+        if Linear._code is outputs:
+            Linear._code = outputs.bare(*given)
+        return sample.slopes
 
     def _raw_many(self, X: Any) -> Floats:
         """(rows, outputs) u."""

@@ -23,6 +23,7 @@ from siag.steps import Step
 
 NOW = 0.0  # all happens at once
 GUARD = Guard(jump=None)  # the data are the caller's own; what is not finite is refused all the same
+BOUNDS = GUARD.bounds
 
 
 @compiled
@@ -149,7 +150,7 @@ class InProcess:
         """
         server, at, reports = self.server, 0, oracle.whose.size
         given = server.state, self._memory, oracle, self._rng, server.shown, self._message
-        book = server.ledger, server.roster.ages, server.guard.bounds
+        book = server.ledger, server.roster.ages, BOUNDS
         code: Callable[..., int] = self._code if oracle is self._oracle else work_through
         while at < reports:
             sizes, first = server.sizes.ahead(server.version)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from itertools import compress
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -40,16 +40,7 @@ SCALE = "scale them: make_pipeline(StandardScaler(), …)"
 class Linear(BaseEstimator):
     """A linear model that minimises the mean over sources of the mean loss over each one's rows."""
 
-    alpha: float
-    fit_intercept: bool
-    max_iter: int
-    tol: float | None
-    shuffle: bool
-    random_state: Any
-    batch_size: int | None
-    method: Any
-    step: Any
-    workers: Any
+    _numeric = False  # whether y must be numbers
     _learner: InProcess | None
     _found: Floats  # w, if processes have found it
     _sources: Sources
@@ -57,6 +48,51 @@ class Linear(BaseEstimator):
     _early: list[Floats] | None  # the first rows of a stream, until there are enough to be judged
     n_features_in_: int
     n_iter_: int
+
+    def __init__(
+        self,
+        *,
+        alpha: float = 1e-4,
+        fit_intercept: bool = True,
+        max_iter: int = 1000,
+        tol: float | None = 1e-3,
+        shuffle: bool = True,
+        random_state: Any = None,
+        batch_size: int | None = None,
+        method: Any = None,
+        step: Any = None,
+        workers: int | bool | None = None,
+    ) -> None:
+        self.alpha = alpha
+        self.fit_intercept = fit_intercept
+        self.max_iter = max_iter
+        self.tol = tol
+        self.shuffle = shuffle
+        self.random_state = random_state
+        self.batch_size = batch_size
+        self.method = method
+        self.step = step
+        self.workers = workers
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, source: Any = None) -> Self:
+        """Learn from finite data.
+
+        Args:
+            X: (rows, features) numbers, dense or sparse.
+            y: (rows,) labels or numbers.
+            sample_weight: (rows,) how often each row counts within its source.
+            source: where each row came from: the name of a column of X, which is then no feature, or (rows,) an array.
+        """
+        X, y, source = self._read(X, y, source, reset=True)
+        if source is not None and is_name(source):
+            raise BadInput("source", source, EACH)
+        X, y, weights, source = weighed(X, y, sample_weight, source)
+        self._learn_all(X, self._first(y), weights, source)
+        return self
+
+    @abstractmethod
+    def _first(self, y: Any) -> Floats:
+        """What `fit` is to predict, as numbers."""
 
     @abstractmethod
     def _loss(self) -> tuple[int, float, int]:
@@ -101,20 +137,11 @@ class Linear(BaseEstimator):
         """The sources met so far, `None` being the one that has no name."""
         return self._sources.names
 
-    def _given(self, X: Any, y: Any, source: Any, **more: Any) -> tuple[Any, Any, Any]:
-        """What `fit` was given, checked by scikit-learn; the column of sources apart."""
+    def _read(self, X: Any, y: Any, source: Any, *, reset: bool) -> tuple[Any, Any, Any]:
+        """What was given, checked by scikit-learn; the column of sources apart."""
         X, source, column = split_column(X, source)
-        if source is not None and is_name(source):
-            raise BadInput("source", source, EACH)
-        X, y = validate_data(self, X, y, **READ, **more)
-        self._column = column
-        return X, y, source
-
-    def _next(self, X: Any, y: Any, source: Any, first: bool, **more: Any) -> tuple[Any, Any, Any]:
-        """The same of `partial_fit`."""
-        X, source, column = split_column(X, source)
-        X, y = validate_data(self, X, y, reset=first, **READ, **more)
-        self._column = self._column if column is None else column
+        X, y = validate_data(self, X, y, reset=reset, y_numeric=self._numeric, **READ)
+        self._column = column if reset or column is not None else self._column
         return X, y, source
 
     def _outputs(self, X: Any) -> Floats:
@@ -185,8 +212,7 @@ class Linear(BaseEstimator):
             raise BadInput("workers", self.workers, "None for partial_fit", "siag.train reads streams in processes")
         first = not self.__sklearn_is_fitted__()
         if first:
-            self._sources, self._column = Sources(), None
-            self._early, self._learner = [], None
+            self._sources, self._early, self._learner = Sources(), [], None
         return first
 
     def _begin(self, features: int, n: int, w0: Floats | None = None) -> InProcess:
@@ -210,8 +236,9 @@ class Linear(BaseEstimator):
             table = NO_TABLE, X.data, *(each.astype(np.int32, copy=False) for each in (X.indices, X.indptr))
         given = (*table, labels, NO_FLOATS if weights is None else weights)
         *table, y, heavy = map(_read_only, given)
-        ridge = check.real("alpha", self.alpha, low=0)
-        return Rows(*table, X.shape[1], y, heavy, *NO_REPORTS, loss, delta, ridge, *scratch(outputs))
+        how = loss, delta, check.real("alpha", self.alpha, low=0)
+        what: Any = *table, X.shape[1], y, heavy, *NO_REPORTS, *how, *scratch(outputs)
+        return Rows(*what)
 
     def _report(self, rows: Rows, reports: Reports) -> None:
         learner: Any = self._learner

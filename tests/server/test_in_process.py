@@ -11,6 +11,7 @@ from siag.methods import IAG, SGD, SIAG, Automatic, Averaged, FedAvg, compute
 from siag.problems import again, sample
 from siag.server import Diverged, ParameterServer
 from siag.server.in_process import InProcess
+from siag.server.ledger import REPORTS
 from siag.steps import Constant, DelayAdaptive, Harmonic
 
 D = 3
@@ -105,6 +106,38 @@ def test_room_for_more_workers_changes_nothing(method):
     np.testing.assert_allclose(grown.w, at_once.w, rtol=1e-12)
 
 
+@pytest.mark.parametrize("method", [Automatic(), SIAG(average=3), Averaged(Automatic(), decay=8.0)], ids=repr)
+def test_coordinates_that_come_later_were_0_before(method):
+    places, data = np.array([1, 4, 2]), points(4)
+    wide = data._replace(x=np.zeros((60, D + 2)))
+    wide.x[:, places] = data.x
+    wide.x[30:, 3] = 1.0
+    step = method.default_step or Constant(0.1)
+    early, late = InProcess(method, step, np.zeros(D + 2), 4), InProcess(method, step, np.zeros(D), 4)
+    early.learn(wide)
+    late.learn(part(data, 0, 30))
+    late.widen(D + 2, places)
+    late.learn(part(wide, 30, 60))
+    np.testing.assert_allclose(late.w, early.w, rtol=1e-12)
+    assert late.w[3] != 0.0
+    assert np.array_equal(late.server.ledger[:, REPORTS], early.server.ledger[:, REPORTS])
+
+
+def test_a_worker_that_is_left_out_counts_no_longer_until_it_reports_again():
+    data, eta = points(3), 0.1
+    learner, w, latest = InProcess(SIAG(), Constant(eta), np.zeros(D), 3), np.zeros(D), {}
+    for k, i in enumerate(data.whose):
+        if k in (20, 40):
+            learner.leave_out(1)
+            latest.pop(1, None)
+        if 20 <= k < 30 and i == 1:
+            continue
+        learner.learn(part(data, k, k + 1))
+        latest[i] = w - data.x[k]
+        w = w - eta * np.mean(list(latest.values()), axis=0)
+    np.testing.assert_allclose(learner.w, w, rtol=0, atol=1e-12)
+
+
 def test_growth_one_by_one_copies_ever_more_seldom():
     learner, sizes = InProcess(SIAG(), Constant(0.1), np.zeros(D)), set()
     for workers in range(1, 101):
@@ -148,3 +181,19 @@ def test_a_gradient_that_is_not_finite_is_told_and_changes_nothing():
         learner.learn(data)
     assert learner.server.version == 5
     assert np.isfinite(learner.w).all()
+
+
+def test_a_worker_whose_report_is_refused_forgets_what_it_remembers():
+    data = points(1)
+    data.x[0] = np.inf
+    learner, fresh = (InProcess(Automatic(), Constant(1.0), np.zeros(D)) for _ in range(2))
+    with pytest.raises(Diverged):
+        learner.learn(part(data, 0, 1))
+    for each in (learner, fresh):
+        each.learn(part(data, 1, 30))
+    assert np.array_equal(learner.w, fresh.w)
+
+
+def test_a_w_that_overflows_is_told():
+    with pytest.raises(Diverged, match="w left the range of numbers"):
+        InProcess(SIAG(), Constant(3.0), np.zeros(D)).learn(points(1, count=100))

@@ -84,8 +84,8 @@ class Linear:
         m, p = values.shape
         if len(y) != m:
             raise BadInput("X", X, f"{len(y)} rows, one for each y")
-        whose = np.broadcast_to(self._sources.rows(source, m), m)
         weights = np.broadcast_to(np.asarray(w, np.float64), m)
+        whose = np.broadcast_to(self._sources.rows(source, m), m)
         self._join(keys)
         places = [self._features[name] for name in keys]
         end = 0

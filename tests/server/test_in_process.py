@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from siag.foundations.dispatch import plainly
-from siag.methods import IAG, SGD, SIAG, Automatic, Averaged, FedAvg, compute
+from siag.methods import IAG, SGD, SIAG, Automatic, Averaged, FedAvg, compute, forget
 from siag.problems import again, sample
 from siag.server import Diverged, ParameterServer
 from siag.server.in_process import InProcess
@@ -185,13 +185,15 @@ def test_a_gradient_that_is_not_finite_is_told_and_changes_nothing():
 
 def test_a_worker_whose_report_is_refused_forgets_what_it_remembers():
     data = points(1)
-    data.x[0] = np.inf
-    learner, fresh = (InProcess(Automatic(), Constant(1.0), np.zeros(D)) for _ in range(2))
+    data.x[5] = np.inf
+    refused, other = (InProcess(Automatic(), Constant(1.0), np.zeros(D)) for _ in range(2))
     with pytest.raises(Diverged):
-        learner.learn(part(data, 0, 1))
-    for each in (learner, fresh):
-        each.learn(part(data, 1, 30))
-    assert np.array_equal(learner.w, fresh.w)
+        refused.learn(data)
+    other.learn(part(data, 0, 5))
+    forget(other._memory, 0)
+    for each in (refused, other):
+        each.learn(part(data, 6, 30))
+    assert np.array_equal(refused.w, other.w)
 
 
 def test_a_w_that_overflows_is_told():

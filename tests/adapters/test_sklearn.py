@@ -191,3 +191,10 @@ def test_other_methods_and_steps_may_be_chosen():
     for chosen in ({"step": step}, {"method": siag.methods.SIAG(), "step": step}):
         model = SIAGClassifier(**chosen, max_iter=10, tol=None, random_state=0)
         assert model.fit(scale(X), y).score(scale(X), y) > 0.95
+
+
+def test_when_a_regression_ends_does_not_depend_on_the_unit_of_y():
+    X = np.random.default_rng(0).standard_normal((400, 5))
+    y = X @ [1.0, 2.0, -1.0, 0.0, 3.0] + 1.0
+    passes = [SIAGRegressor(random_state=0).fit(X, unit * y).n_iter_ for unit in (1e-3, 1.0, 1e4)]
+    assert max(passes) - min(passes) <= 5

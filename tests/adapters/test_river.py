@@ -195,9 +195,11 @@ def test_bad_settings_and_batches_are_one_line():
     model, X, y = RiverRegressor(), pd.DataFrame({"x": [1.0, math.nan]}), pd.Series([1.0, 2.0])
     with pytest.raises(siag.BadInput, match=r"X\['x'\] = nan"):
         model.learn_many(X, y)
-    with pytest.raises(siag.BadInput, match="a source for each"):
+    with pytest.raises(siag.BadInput, match="2 entries, one for each row"):
         model.learn_many(X.fillna(0.0), y, source=["a", "b", "c"])
     with pytest.raises(siag.BadInput, match="source = 'nobody'"):
         model.forget_source("nobody")
-    with pytest.raises(siag.BadInput, match=r"source = \[\]: must be something hashable"):
+    with pytest.raises(
+        siag.BadInput, match=r"source = \[\]: must be a name: a text, a number or what else is hashable"
+    ):
         model.learn_one({"x": 1.0}, 1.0, source=[])

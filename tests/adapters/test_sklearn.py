@@ -19,7 +19,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import siag
 from siag.adapters import SIAGClassifier, SIAGRegressor
-from siag.adapters.sklearn.rows import HUBER, LOGISTIC, SOFTMAX, SQUARED, Rows, write_gradient
+from siag.adapters.rows import HUBER, LOGISTIC, SOFTMAX, SQUARED, Rows, write_gradient
 from siag.foundations.dispatch import plainly
 
 ALPHA = 1e-2
@@ -77,8 +77,11 @@ def test_loss_and_gradient_of_rows_are_those_of_the_ready_made_losses(number, lo
     X = rng.standard_normal((9, 6)) * (rng.random((9, 6)) < 0.6)
     y = {LOGISTIC: rng.choice([-1.0, 1.0], 9), SOFTMAX: rng.integers(3, size=9) * 1.0}.get(number, rng.normal(size=9))
     w, order, weights = rng.normal(size=outputs * (6 + intercept)), np.array([5, 1, 1, 8, 0]), np.ones(0)
-    scratch = np.zeros(outputs), np.array([1, 4]), np.zeros(1), np.zeros(1)
-    rows, out = Rows(*tables(X, sparse), 6, y, weights, order, number, 0.7, 0.3, *scratch), np.empty(w.size)
+    reports, scratch = (
+        (np.zeros(1, np.int64), np.array([1, 4]), order),
+        (np.zeros(outputs), np.array([1, 4]), np.zeros(2)),
+    )
+    rows, out = Rows(*tables(X, sparse), 6, y, weights, *reports, number, 0.7, 0.3, *scratch), np.empty(w.size)
     twin, batch = loss(ridge=0.3, intercept=intercept), (X[order[1:4]], y[order[1:4]])
     with plainly():
         value = write_gradient(rows, w, out)
@@ -176,7 +179,7 @@ def test_it_works_in_pipelines_and_searches_with_sources_routed_to_it():
         model = SIAGClassifier(random_state=0, max_iter=20, tol=None).set_fit_request(source=True)
         pipe = make_pipeline(StandardScaler(), model)
         search = GridSearchCV(pipe, {"siagclassifier__alpha": [1e-4, 1.0]}, cv=3).fit(X, y, source=source)
-        assert search.best_estimator_[-1].sources_ == ["town", "village"]
+        assert search.best_estimator_[-1].sources_ == ["village", "town"]
         assert search.best_score_ > 0.95
         assert clone(search.best_estimator_)[-1].get_metadata_routing().fit.requests["source"] is True
     assert cross_val_score(make_pipeline(StandardScaler(), SIAGClassifier(max_iter=20, tol=None)), X, y).min() > 0.9
@@ -188,3 +191,10 @@ def test_other_methods_and_steps_may_be_chosen():
     for chosen in ({"step": step}, {"method": siag.methods.SIAG(), "step": step}):
         model = SIAGClassifier(**chosen, max_iter=10, tol=None, random_state=0)
         assert model.fit(scale(X), y).score(scale(X), y) > 0.95
+
+
+def test_when_a_regression_ends_does_not_depend_on_the_unit_of_y():
+    X = np.random.default_rng(0).standard_normal((400, 5))
+    y = X @ [1.0, 2.0, -1.0, 0.0, 3.0] + 1.0
+    passes = [SIAGRegressor(random_state=0).fit(X, unit * y).n_iter_ for unit in (1e-3, 1.0, 1e4)]
+    assert max(passes) - min(passes) <= 5

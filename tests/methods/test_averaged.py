@@ -28,7 +28,7 @@ from siag.methods.averaged import Averaged
 from siag.methods.prox import Prox
 
 quick = settings(deadline=None, max_examples=60)
-METHODS = [Averaged(SIAG()), Averaged(SIAG(wait=1.0), start=7), Averaged(Prox(SIAG()))]
+METHODS = [Averaged(SIAG()), Averaged(SIAG(wait=1.0), start=7, decay=3.0), Averaged(Prox(SIAG()))]
 PROBLEM = siag.problems.LeastSquares.random(n=5, d=3, p=2, noise=0.1)
 
 
@@ -52,6 +52,16 @@ def test_the_mean_is_that_of_the_iterates_after_the_start(steps, start):
         iterates.append(state.w[0])
     expected = np.mean(iterates[start:]) if len(steps) > start else iterates[-1]
     assert answer(state)[0] == pytest.approx(expected, abs=1e-12)
+
+
+def test_with_a_decay_later_iterates_count_more_as_binomials_do():
+    state, iterates = Averaged(SIAG(), start=3, decay=2.0).init(np.zeros(1), 1), []
+    for step in np.random.default_rng(0).standard_normal(20):
+        receive(state, 0, np.array([step]), 0)
+        advance(state, 0.5)
+        iterates.append(state.w[0])
+    k = np.arange(1, 18)
+    assert answer(state)[0] == pytest.approx(np.average(iterates[3:], weights=k * (k + 1)), abs=1e-12)
 
 
 def test_the_iterates_are_the_methods_own():
@@ -140,6 +150,12 @@ def test_sgd_may_be_averaged():
 def test_a_start_that_is_no_number_of_iterations_is_refused(start):
     with refused("start"):
         Averaged(SIAG(), start=start)
+
+
+@pytest.mark.parametrize("decay", [-1.0, float("nan"), "8"])
+def test_a_decay_that_is_no_number_or_negative_is_refused(decay):
+    with refused("decay"):
+        Averaged(SIAG(), decay=decay)
 
 
 def test_what_is_no_method_and_what_is_averaged_already_are_refused():

@@ -134,6 +134,20 @@ def test_functions_that_allocate_arrays_are_compiled_all_the_same():
     assert report_and_step.settled(state, np.zeros(2)) is not report_and_step.plain
 
 
+def test_bare_machine_code_is_that_for_the_types_and_layouts_given():
+    state, together, apart = (
+        Roomy(np.zeros(2), np.zeros(2)),
+        np.array([5.0, 10.0]),
+        np.array([5.0, 0.0, 10.0, 0.0])[::2],
+    )
+    for message in (together, apart):
+        report_and_step(state, message)
+    for message in (together, apart):
+        state.w[:] = 0.0
+        report_and_step.bare(state, message)(state, message)
+        np.testing.assert_allclose(state.w, [-1.0, -2.0])
+
+
 @pytest.mark.parametrize("d", [1, 300_000])
 def test_an_interrupt_is_obeyed_within_one_short_chunk_however_large_the_model(d):
     """The work between two looks at the clock is bounded in numbers touched, not in gradients."""

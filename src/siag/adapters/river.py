@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterator, Mapping
+from itertools import takewhile
 from typing import Any, NoReturn
 
 import numpy as np
 
-from siag.adapters.linear import Huber, Softmax, Squared
 from siag.adapters.named import Linear
+from siag.adapters.rows import HUBER, SOFTMAX, SQUARED
 from siag.foundations import check
 from siag.foundations.errors import BadInput
 from siag.foundations.extras import needed
-from siag.foundations.types import Floats
 from siag.steps import Step
 
 needed("river", "river")
@@ -51,7 +51,7 @@ class RiverClassifier(Linear, base.MiniBatchClassifier):
     def __init__(self, step: float | Step | None = None, ridge: float = 0.0, source: Hashable = None) -> None:
         self.step, self.ridge, self.source = step, ridge, source
         self._classes: dict[Hashable, int] = {}
-        self._begin(Softmax(), 0)
+        self._begin(SOFTMAX)
 
     @classmethod
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
@@ -75,7 +75,7 @@ class RiverClassifier(Linear, base.MiniBatchClassifier):
     @property
     def intercepts(self) -> dict[Hashable, float]:
         """That of each class."""
-        return {label: float(self._weights[0, k]) for label, k in self._classes.items()}
+        return {label: float(self._weights[k, -1]) for label, k in self._classes.items()}
 
     def learn_one(self, x: Mapping[Hashable, Any], y: Hashable, w: float = 1.0, source: Hashable = None) -> None:
         """Learn from a sample, w being its weight and `source` where it comes from."""
@@ -89,13 +89,9 @@ class RiverClassifier(Linear, base.MiniBatchClassifier):
             check_label(label)
         self._take_many(X, listed, w, source)
 
-    def _numbers(self, y: Any) -> Floats:
-        numbers = [self._number(y[0])]
-        for label in y[1:]:
-            if label not in self._classes:
-                break
-            numbers.append(self._classes[label])
-        return np.array(numbers, np.float64)
+    def _numbers(self, y: Any) -> Any:
+        first = self._number(y[0])
+        return [first, *(self._classes[label] for label in takewhile(self._classes.__contains__, y[1:]))]
 
     def predict_proba_one(self, x: Mapping[Hashable, Any]) -> dict[Hashable, float]:
         """The probabilities of the classes that have come so far."""
@@ -128,8 +124,7 @@ class RiverClassifier(Linear, base.MiniBatchClassifier):
         check_label(y)
         self._classes[y] = len(self._classes)
         if len(self._classes) > 1:
-            self._widen(len(self._classes))
-        self._outputs = len(self._classes)
+            self._widen(len(self._classes), self._room)
         return self._classes[y]
 
 
@@ -164,7 +159,7 @@ class RiverRegressor(Linear, base.MiniBatchRegressor):
     ) -> None:
         self.loss, self.delta, self.step, self.ridge, self.source = loss, delta, step, ridge, source
         check.choice("loss", loss, LOSSES)
-        self._begin(Squared() if loss == "squared" else Huber(check.real("delta", delta, above=0)), 1)
+        self._begin(HUBER if loss == "huber" else SQUARED, check.real("delta", delta, above=0))
 
     @classmethod
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
@@ -179,7 +174,7 @@ class RiverRegressor(Linear, base.MiniBatchRegressor):
     @property
     def intercept(self) -> float:
         """What is predicted where all features are 0."""
-        return float(self._weights[0, 0])
+        return float(self._weights[0, -1])
 
     def learn_one(self, x: Mapping[Hashable, Any], y: float, w: float = 1.0, source: Hashable = None) -> None:
         """Learn from a sample, w being its weight and `source` where it comes from."""
@@ -204,8 +199,8 @@ class RiverRegressor(Linear, base.MiniBatchRegressor):
             refuse_label(y)
         return number if math.isfinite(number) else refuse_label(y)
 
-    def _numbers(self, y: Any) -> Floats:
-        return np.asarray(y)
+    def _numbers(self, y: Any) -> Any:
+        return y
 
     def predict_one(self, x: Mapping[Hashable, Any]) -> float:
         """x·v + b."""

@@ -190,6 +190,17 @@ class Compiled(Generic[P, R]):
         """
         return cast(Callable[P, R], self._for.get(structure_of(args), self))
 
+    def bare(self, *args: P.args, **kwargs: P.kwargs) -> Callable[P, R]:
+        """The same without Numba's look at the arguments, which takes ten times as long as a call.
+
+        Only for arguments of the very same types and layouts from then on: nothing checks them.
+        """
+        made: Any = self.settled(*args, **kwargs)
+        known = list(getattr(made, "overloads", {}).values())
+        if len(known) > 1:  # or it is the one: to find that out by types takes a millisecond
+            known = [made.overloads[tuple(map(made.typeof_pyval, args))]]
+        return cast(Callable[P, R], known[0].entry_point if known else made)
+
     def _specialise(self, structure: tuple[Any, ...], args: tuple[Any, ...]) -> Any:
         """Machine code for arguments of this structure; Numba makes it at the first call, or finds it in its cache."""
         source: Any = self.plain

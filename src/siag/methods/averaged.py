@@ -27,18 +27,25 @@ class Averaged(Around):
     t = start it is w^t. Iterations in which the method does not step, since it waits for workers, are left out.
     What a worker's crash means is up to the method.
 
+    With a decay a the k-th of those iterates counts as k (k + 1) … (k + a − 1), so that what was before t fades:
+
+        w̄ ← w̄ + (1 + a)/(k + a) (w − w̄)
+
     Args:
         method: whose iterates.
         start: how many iterations to leave out: those until it hovers.
+        decay: a ≥ 0; 0 is the plain mean, 8 one that is mostly of the last ninth.
 
     Example:
         >>> from siag.methods import SIAG
         >>> Averaged(SIAG(), start=1000)
-        Averaged(method=SIAG(resum=64, wait=0.0, rows='float64', average=1), start=1000)
+        Averaged(method=SIAG(resum=64, wait=0.0, rows='float64', average=1), start=1000, decay=0.0)
 
-    Reference:
+    References:
         B. Polyak, A. Juditsky, "Acceleration of stochastic approximation by averaging", SIAM Journal on Control and
         Optimization 1992.
+        O. Shamir, T. Zhang, "Stochastic gradient descent for non-smooth optimization: convergence results and optimal
+        averaging schemes", ICML 2013: the decay.
     """
 
     NO_PROX = "write Averaged(Prox(…)), the mean of the iterates after the proximal step"
@@ -46,17 +53,19 @@ class Averaged(Around):
 
     _: KW_ONLY
     start: int = 0
+    decay: float = 0.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if isinstance(self.method, Averaged):
             raise Unsuitable(f"Averaged({self.method!r}) would take the mean twice; leave one out")
         object.__setattr__(self, "start", check.integer("start", self.start, low=0))
+        object.__setattr__(self, "decay", check.real("decay", self.decay, low=0))
 
     def init(self, w0: Floats, n: int) -> Record:
         """Nothing to take the mean of."""
         inner = self.method.init(w0, n)
-        return Averaging(inner.w, inner, w0.copy(), np.zeros(2, np.int64), self.start)
+        return Averaging(inner.w, inner, w0.copy(), np.zeros(2, np.int64), self.start, self.decay)
 
 
 class Averaging(NamedTuple):
@@ -67,6 +76,7 @@ class Averaging(NamedTuple):
     mean: Floats  # (d,) w̄
     tally: Integers  # (2,) iterations, and how many of them are in the mean
     start: int
+    decay: float
 
 
 receive.when(Averaging)(receive_within)
@@ -74,7 +84,7 @@ receive.when(Averaging)(receive_within)
 
 @advance.when(Averaging)
 def step_and_average(state: Averaging, eta: float) -> None:
-    """The method's step; then w̄ ← w̄ + (w − w̄)/k with its k-th iterate since the start."""
+    """The method's step; then w̄ ← w̄ + (1 + a)/(k + a) (w − w̄) with its k-th iterate since the start."""
     steps = ready(state.inner)  # asked first: some know only until they have stepped
     advance(state.inner, eta)
     state.tally[DONE] += 1
@@ -83,7 +93,7 @@ def step_and_average(state: Averaging, eta: float) -> None:
         k = state.tally[KEPT]
         for j in range(state.w.size):
             if k > 1:
-                state.mean[j] += (state.w[j] - state.mean[j]) / k
+                state.mean[j] += (1.0 + state.decay) * (state.w[j] - state.mean[j]) / (k + state.decay)
             else:
                 state.mean[j] = state.w[j]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,8 @@ from siag.foundations.errors import Unsuitable
 from siag.foundations.rng import SAMPLES as DRAWN
 from siag.foundations.rng import fresh
 from siag.foundations.types import Floats, Integers, Record, Rng
-from siag.methods import Exact, Method, advance, compute, told
+from siag.methods import Exact, Method, advance, compute, fade, forget, told
 from siag.methods.method import needs
-from siag.methods.table import Aggregated
 from siag.server.guard import ACCEPTED, Bounds, Guard
 from siag.server.intake import UNKNOWN, admit
 from siag.server.ledger import SAMPLES
@@ -23,6 +23,7 @@ from siag.steps import Step
 
 NOW = 0.0  # all happens at once
 GUARD = Guard(jump=None)  # the data are the caller's own; what is not finite is refused all the same
+BOUNDS = GUARD.bounds
 
 
 @compiled
@@ -36,38 +37,40 @@ def work_through(
     lines: Floats,
     ages: Integers,
     bounds: Bounds,
-    rows: Integers,
-    starts: Integers,
+    begin: int,
+    end: int,
     version: int,
     sizes: Floats,
     first: int,
     d: int,
 ) -> int:
-    """Worker rows[k] computes report k from samples starts[k] to starts[k + 1] − 1, and the server takes it at once.
+    """Workers compute the oracle's reports `begin` to `end` − 1, and the server takes each at once.
 
     Return how many were taken: all, or those before the first that the guard refuses.
     """
-    for k in range(rows.size):
-        i = rows[k]
-        oracle.span[0], oracle.span[1] = starts[k], starts[k + 1]
+    for k in range(begin, end):
+        i = oracle.whose[k]
+        oracle.span[0], oracle.span[1] = oracle.starts[k], oracle.starts[k + 1]
+        eta = sizes[first + k - begin]
         told(memory, version)
         if compute(memory, oracle, rng, i, shown, message):
             loss, sample = oracle.told[0], int(lines[i, SAMPLES])
-            report = i, message, version, sample, UNKNOWN, loss, version, NOW, GO, sizes[first + k], d
+            report = i, message, version, sample, UNKNOWN, loss, version, NOW, GO, eta, d
             if admit(state, lines, ages, bounds, *report) != ACCEPTED:
-                return k
+                return k - begin
         else:
-            advance(state, sizes[first + k])
+            advance(state, eta)
         version += 1
-    return int(rows.size)
+    return end - begin
 
 
 class InProcess:
     """A parameter server and its workers in one process: no report travels, and none is stale when it arrives.
 
-    It can be pickled, and the copy goes on bit for bit. Workers may be added. One counts from its first report on, so
-    that the server minimises the mean over those heard so far. There is room for as many again where the method keeps
-    a table, so that n workers added one by one cost O(n d) together; any other method's memory is copied each time.
+    It can be pickled, and the copy goes on bit for bit. Workers and coordinates may be added. A worker counts from its
+    first report on, so that the server minimises the mean over those heard so far. There is room for as many workers
+    again where the method can leave some out, so that n of them added one by one cost O(n d) together; any other
+    method's memory is copied each time.
 
     Args:
         method: one whose reports are one gradient each, and that waits for nobody.
@@ -80,13 +83,23 @@ class InProcess:
         _check(method, step, w0)
         self.method, self.step, self.workers = method, step, workers
         self._rng = fresh(0, 0, DRAWN)
+        self._oracle: Record | None = None  # one that is kept, and machine code for its types
+        self._code: Any = None
         self._begin(w0, workers)
-        self._leave_out(0)
+        for row in range(workers):
+            self.leave_out(row)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self) | {"_oracle": None, "_code": None}
 
     @property
     def w(self) -> Floats:
-        """(d,) the result so far, the same array until workers are added; to be read only."""
+        """(d,) the result so far, the same array until workers or coordinates are added; to be read only."""
         return self.server.w
+
+    @property
+    def _may_leave_out(self) -> bool:
+        return fade.reaches(self.server.state)
 
     def _begin(self, w0: Floats, room: int) -> None:
         self.server = ParameterServer(self.method, self.step, w0, room, guard=GUARD)
@@ -95,53 +108,64 @@ class InProcess:
         for row in range(room):
             self.server.join(row, NOW)
 
-    def _leave_out(self, first: int) -> None:
-        """Rows from the first on do not count until they are reported."""
-        if isinstance(self.method, Aggregated):
-            for row in range(first, self.server.n):
-                fade_away(self.server.state, row, 0.0)
+    def leave_out(self, row: int) -> None:
+        """A worker does not count until it reports, be it again, if the method can do that."""
+        if self._may_leave_out:
+            fade_away(self.server.state, row, 0.0)
 
     def grow(self, workers: int) -> None:
         """There are so many workers from now on; the new ones have the highest rows."""
-        if workers > self.server.n:
-            old, memory = self.server, self._memory
-            self._begin(np.zeros(old.d), max(workers, 2 * old.n) if isinstance(self.method, Aggregated) else workers)
-            kept = dict(arrays_within(memory))
-            for name, array in arrays_within(self._memory):
-                _copy_into(array, kept[name])
-            kept = old.arrays()
-            for name, array in self.server.arrays().items():
-                _copy_into(array, kept[name])
-            self.server.ledger[: old.n], self.server.ledger[-1] = old.ledger[:-1], old.ledger[-1]
-            self.server.roster.ages[:] = old.roster.ages
-            self.server.version, self.server.reports = old.version, old.reports
-            self._leave_out(old.n)
+        before = self.server.n
+        if workers > before:
+            room = max(workers, 2 * before) if self._may_leave_out else workers
+            self._enlarge(room, self.server.d, np.arange(before))
+            for row in range(before, room):
+                self.leave_out(row)
         self.workers = max(self.workers, workers)
 
-    def learn(self, oracle: Record, rows: Integers, starts: Integers) -> None:
-        """Let workers report, in this order.
+    def widen(self, d: int, places: Integers) -> None:
+        """There are d coordinates from now on, coordinate j being places[j]; those that are new are 0."""
+        self._enlarge(self.server.n, d, places)
+
+    def _enlarge(self, room: int, d: int, places: Integers) -> None:
+        """Have more rows, or else more coordinates, in which those there were have these places."""
+        old, memory = self.server, self._memory
+        self._begin(np.zeros(d), room)
+        new = self.server
+        for before, after in ((old.state, new.state), (memory, self._memory)):
+            for (_, small), (_, large) in zip(arrays_within(before), arrays_within(after), strict=True):
+                _copy_into(large, small, places)
+        _copy_into(new.ledger, old.ledger, places)
+        new.roster.ages[:] = old.roster.ages
+        new.version, new.reports = old.version, old.reports
+
+    def learn(self, oracle: Record, *, kept: bool = False) -> None:
+        """Let workers report, in order.
 
         Args:
-            oracle: what `siag.problems.sample` draws from; its field `span` (2,) is set to the samples of a report
-                first, and its field `told` (1,) is read afterwards: the loss.
-            rows: (reports,) who reports.
-            starts: (reports + 1,) where the samples of each report begin.
+            oracle: what `siag.problems.sample` draws from. Its field `whose` (reports,) says which worker makes each
+                report, and `starts` (reports + 1,) where its samples begin; `span` (2,) is set to the samples of a
+                report first, and `told` is read afterwards: it begins with the loss.
+            kept: whether there will be more calls with this very oracle, written over; they take far less time.
         """
-        server, at = self.server, 0
+        server, at, reports = self.server, 0, oracle.whose.size
         given = server.state, self._memory, oracle, self._rng, server.shown, self._message
-        book = server.ledger, server.roster.ages, server.guard.bounds
-        while at < rows.size:
+        book = server.ledger, server.roster.ages, BOUNDS
+        code: Callable[..., int] = self._code if oracle is self._oracle else work_through
+        while at < reports:
             sizes, first = server.sizes.ahead(server.version)
-            most = min(rows.size - at, sizes.size - first)
-            now = rows[at : at + most], starts[at : at + most + 1], server.version
-            what: Any = *given, *book, *now, sizes, first, server.gradient_size
-            taken = work_through(*what)
+            end = min(reports, at + sizes.size - first)
+            what: Any = *given, *book, at, end, server.version, sizes, first, server.gradient_size
+            taken = code(*what)
+            if kept and oracle is not self._oracle:
+                self._oracle, self._code = oracle, work_through.bare(*what)
             server.version += taken
             server.reports += taken
             at += taken
-            if taken < most:
+            if at < end:
+                forget(self._memory, int(oracle.whose[at]))
                 raise Diverged(f"a gradient is not finite at version {server.version}; scale the features")
-        if rows.size:
+        if server.version % server.looks < reports:
             server.look_at_w()
 
 
@@ -159,5 +183,10 @@ def _check(method: Method, step: Step, w0: Floats) -> None:
         raise Unsuitable(f"{step!r} looks at ages, which are not kept here; use Constant or Harmonic")
 
 
-def _copy_into(larger: np.ndarray[Any, Any], smaller: np.ndarray[Any, Any]) -> None:
-    larger[tuple(slice(size) for size in smaller.shape)] = smaller
+def _copy_into(larger: np.ndarray[Any, Any], smaller: np.ndarray[Any, Any], places: Integers) -> None:
+    """Along an axis that has grown entry j goes to places[j]; what is beyond, as ⟨g, v⟩ of a gradient, to the end."""
+    along = [
+        np.arange(a) if a == b else np.concatenate([places, np.arange(places.size, a) + (b - a)])
+        for a, b in zip(smaller.shape, larger.shape, strict=True)
+    ]
+    larger[np.ix_(*along)] = smaller

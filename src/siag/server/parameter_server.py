@@ -117,7 +117,7 @@ class ParameterServer:
         self._k = server.k if isinstance(server, EveryArrivals) else sys.maxsize
         self._quorum = method.quorum(self.n)
         self._limit = limit_of(w0)
-        self._look = steps_between_looks(self.d)  # versions between two looks at whether w is still finite
+        self.looks = steps_between_looks(self.d)  # versions between two looks at whether w is still finite
         self._started: float | None = None  # when the first report came
         self._rate = Rate(over=1.0, at_once=True)
         self._begin_with(method.init(w0, self.n), trace)
@@ -279,7 +279,7 @@ class ParameterServer:
         if self._one_by_one or self.fading or (self._quorum and self._waits()):
             return 0
         sizes, first = self.sizes.ahead(self.version - self.waited)
-        steps = min(stop - self.version, len(sizes) - first, self._look - self.version % self._look)
+        steps = min(stop - self.version, len(sizes) - first, self.looks - self.version % self.looks)
         rows = rows[: min(most, steps * self._k - self.arrived)]
         if len(rows) == 0:
             return 0
@@ -297,7 +297,7 @@ class ParameterServer:
             steps, self.arrived = divmod(self.arrived + taken, self._k)
             self.version += steps
             self.gone.difference_update(rows[:taken].tolist() if self.gone else ())
-            if steps and self.version % self._look == 0:
+            if steps and self.version % self.looks == 0:
                 self.look_at_w()
         return taken
 
@@ -438,7 +438,7 @@ class ParameterServer:
         if self.fading and self.version % self.departed.every == 0:
             for row in sorted(self.fading):  # sums depend on the order
                 self._fade_on(row, now)
-        if self.version % self._look == 0:
+        if self.version % self.looks == 0:
             self.look_at_w()
 
     def _move(self, eta: float) -> None:

@@ -57,7 +57,7 @@ class Sizes:
         k = version - self._from
         if not 0 <= k < len(self._ahead):
             self._from, k = version, 0
-            self._ahead = checked_sizes(self.step.sizes, version, AHEAD)
+            self._ahead = np.ascontiguousarray(checked_sizes(self.step.sizes, version, AHEAD), np.float64)
         return self._ahead, k
 
     def warm_up(self) -> None:

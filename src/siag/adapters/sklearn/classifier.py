@@ -8,8 +8,8 @@ import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets, unique_labels
 
+from siag.adapters.rows import LOGISTIC, SOFTMAX
 from siag.adapters.sklearn.linear import Linear, weighed
-from siag.adapters.sklearn.rows import LOGISTIC, SOFTMAX
 from siag.foundations.errors import BadInput, Missing
 from siag.foundations.types import Floats
 from siag.losses import Logistic, Loss, Softmax
@@ -60,47 +60,11 @@ class SIAGClassifier(ClassifierMixin, Linear):
         data", CDC 2023.
     """
 
-    def __init__(
-        self,
-        *,
-        alpha: float = 1e-4,
-        fit_intercept: bool = True,
-        max_iter: int = 1000,
-        tol: float | None = 1e-3,
-        shuffle: bool = True,
-        random_state: Any = None,
-        batch_size: int | None = None,
-        method: Any = None,
-        step: Any = None,
-        workers: int | bool | None = None,
-    ) -> None:
-        self.alpha = alpha
-        self.fit_intercept = fit_intercept
-        self.max_iter = max_iter
-        self.tol = tol
-        self.shuffle = shuffle
-        self.random_state = random_state
-        self.batch_size = batch_size
-        self.method = method
-        self.step = step
-        self.workers = workers
-
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, source: Any = None) -> Self:
-        """Learn from finite data.
-
-        Args:
-            X: (rows, features) numbers, dense or sparse.
-            y: (rows,) labels.
-            sample_weight: (rows,) how often each row counts within its source.
-            source: where each row came from: the name of a column of X, which is then no feature, or (rows,) an array.
-        """
-        X, y, source = self._given(X, y, source)
+    def _first(self, y: Any) -> Floats:
         check_classification_targets(y)
-        X, y, weights, source = weighed(X, y, sample_weight, source)
         labels, places = np.unique(y, return_inverse=True)
         self.classes_ = at_least_two(labels)
-        self._learn_all(X, self._coded(places), weights, source)
-        return self
+        return self._coded(places)
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None, source: Any = None) -> Self:
         """Learn from the next rows of a stream, each read once.
@@ -115,7 +79,7 @@ class SIAGClassifier(ClassifierMixin, Linear):
         first = self._first_call()
         if first and classes is None:
             raise Missing("classes", "give all labels to the first partial_fit, such as classes=np.unique(y)")
-        X, y, source = self._next(X, y, source, first)
+        X, y, source = self._read(X, y, source, reset=first)
         if classes is not None:
             self._announce(classes, first)
         X, y, weights, source = weighed(X, y, sample_weight, source)

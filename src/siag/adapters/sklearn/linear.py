@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from typing import Any
+from itertools import compress
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -12,10 +13,10 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
+from siag.adapters.rows import NO_FLOATS, NO_PLACES, NO_REPORTS, NO_TABLE, Rows, scratch
 from siag.adapters.sklearn.processes import dealt, train_on_processes
-from siag.adapters.sklearn.rows import NO_FLOATS, NO_INTEGERS, NO_PLACES, NO_TABLE, Rows
-from siag.adapters.sklearn.sources import EACH, Sources, one_for_each, split_column, without_column
-from siag.adapters.sklearn.turns import Turns, as_they_come
+from siag.adapters.sklearn.turns import Reports, Turns, as_they_come
+from siag.adapters.sources import Sources, is_name, one_for_each
 from siag.foundations import check
 from siag.foundations.errors import BadInput, TrainingWarning, Unsuitable, warn
 from siag.foundations.types import Floats, Integers
@@ -32,22 +33,14 @@ PATIENCE = 5, 64  # passes, and reports of each source, without progress after w
 SOME, WIDE = 200, 10_000  # rows that are looked at, and features beyond which sparse ones are not
 READ = {"accept_sparse": "csr", "dtype": np.float64, "order": "C", "accept_large_sparse": False}
 EXAMPLES = {"method": "SIAG()", "step": "Constant(0.1)"}
+EACH = "a column of X, or an array with an entry for each row"
 SCALE = "scale them: make_pipeline(StandardScaler(), …)"
 
 
 class Linear(BaseEstimator):
     """A linear model that minimises the mean over sources of the mean loss over each one's rows."""
 
-    alpha: float
-    fit_intercept: bool
-    max_iter: int
-    tol: float | None
-    shuffle: bool
-    random_state: Any
-    batch_size: int | None
-    method: Any
-    step: Any
-    workers: Any
+    _numeric = False  # whether y must be numbers
     _learner: InProcess | None
     _found: Floats  # w, if processes have found it
     _sources: Sources
@@ -55,6 +48,51 @@ class Linear(BaseEstimator):
     _early: list[Floats] | None  # the first rows of a stream, until there are enough to be judged
     n_features_in_: int
     n_iter_: int
+
+    def __init__(
+        self,
+        *,
+        alpha: float = 1e-4,
+        fit_intercept: bool = True,
+        max_iter: int = 1000,
+        tol: float | None = 1e-3,
+        shuffle: bool = True,
+        random_state: Any = None,
+        batch_size: int | None = None,
+        method: Any = None,
+        step: Any = None,
+        workers: int | bool | None = None,
+    ) -> None:
+        self.alpha = alpha
+        self.fit_intercept = fit_intercept
+        self.max_iter = max_iter
+        self.tol = tol
+        self.shuffle = shuffle
+        self.random_state = random_state
+        self.batch_size = batch_size
+        self.method = method
+        self.step = step
+        self.workers = workers
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, source: Any = None) -> Self:
+        """Learn from finite data.
+
+        Args:
+            X: (rows, features) numbers, dense or sparse.
+            y: (rows,) labels or numbers.
+            sample_weight: (rows,) how often each row counts within its source.
+            source: where each row came from: the name of a column of X, which is then no feature, or (rows,) an array.
+        """
+        X, y, source = self._read(X, y, source, reset=True)
+        if source is not None and is_name(source):
+            raise BadInput("source", source, EACH)
+        X, y, weights, source = weighed(X, y, sample_weight, source)
+        self._learn_all(X, self._first(y), weights, source)
+        return self
+
+    @abstractmethod
+    def _first(self, y: Any) -> Floats:
+        """What `fit` is to predict, as numbers."""
 
     @abstractmethod
     def _loss(self) -> tuple[int, float, int]:
@@ -97,22 +135,13 @@ class Linear(BaseEstimator):
     @property
     def sources_(self) -> list[Any]:
         """The sources met so far, `None` being the one that has no name."""
-        return list(self._sources.names)
+        return self._sources.names
 
-    def _given(self, X: Any, y: Any, source: Any, **more: Any) -> tuple[Any, Any, Any]:
-        """What `fit` was given, checked by scikit-learn; the column of sources apart."""
+    def _read(self, X: Any, y: Any, source: Any, *, reset: bool) -> tuple[Any, Any, Any]:
+        """What was given, checked by scikit-learn; the column of sources apart."""
         X, source, column = split_column(X, source)
-        if source is not None and np.ndim(source) == 0:
-            raise BadInput("source", source, EACH)
-        X, y = validate_data(self, X, y, **READ, **more)
-        self._column = column
-        return X, y, source
-
-    def _next(self, X: Any, y: Any, source: Any, first: bool, **more: Any) -> tuple[Any, Any, Any]:
-        """The same of `partial_fit`."""
-        X, source, column = split_column(X, source)
-        X, y = validate_data(self, X, y, reset=first, **READ, **more)
-        self._column = self._column if column is None else column
+        X, y = validate_data(self, X, y, reset=reset, y_numeric=self._numeric, **READ)
+        self._column = column if reset or column is not None else self._column
         return X, y, source
 
     def _outputs(self, X: Any) -> Floats:
@@ -127,7 +156,7 @@ class Linear(BaseEstimator):
         """`fit`, after X and y were read."""
         sources = Sources()
         whose = sources.rows(source, X.shape[0])
-        self._sources, self._early, n = sources, None, len(sources.names)
+        self._sources, self._early, n = sources, None, len(sources)
         self._doubt(X)
         random = check_random_state(self.random_state)
         size, passes = self._size(REPORT), check.integer("max_iter", self.max_iter)
@@ -146,7 +175,7 @@ class Linear(BaseEstimator):
         counts = X.shape[0] if isinstance(whose, int) else np.bincount(whose)[whose]
         turns = Turns(whose, X.shape[0], size, random if check.truth("shuffle", self.shuffle) else None)
         self._learner = self._begin(X.shape[1], n)
-        self._pass_over(self._rows(X, labels, NO_FLOATS if weights is None else shares * counts, n), turns, passes, n)
+        self._pass_over(self._rows(X, labels, weights if weights is None else shares * counts), turns, passes, n)
         self._compare(X, labels, shares)
 
     def _pass_over(self, rows: Rows, turns: Turns, passes: int, n: int) -> None:
@@ -155,11 +184,10 @@ class Linear(BaseEstimator):
         tol = None if self.tol is None else check.real("tol", self.tol, low=0)
         patience = max(PATIENCE[0], -(-PATIENCE[1] // turns.rounds))
         for done in range(1, passes + 1):
-            reports = turns.next()
-            rows.spent[:] = 0.0
-            self._report(rows._replace(order=reports.order), reports.sources, reports.starts)
+            rows.told[1] = 0.0
+            self._report(rows, turns.next())
             self.n_iter_ = done
-            loss = float(rows.spent.sum()) / (n * turns.rounds)
+            loss = float(rows.told[1]) / (n * turns.rounds)
             idle = idle + 1 if tol is not None and loss > best - tol * unit else 0
             best = min(best, loss)
             if idle >= patience:
@@ -170,15 +198,13 @@ class Linear(BaseEstimator):
     def _learn_some(self, X: Any, labels: Floats, weights: Floats | None, source: Any) -> None:
         """`partial_fit`, after X and y were read."""
         whose = self._sources.rows(source, X.shape[0])
-        n = len(self._sources.names)
+        n = len(self._sources)
         if self._learner is None:
             self._learner = self._begin(X.shape[1], n, getattr(self, "_found", None))
         self._learner.grow(n)
         if self._early is not None:
             self._look(X)
-        reports = as_they_come(whose, X.shape[0], self._size(1))
-        rows = self._rows(X, labels, NO_FLOATS if weights is None else weights, n)
-        self._report(rows._replace(order=reports.order), reports.sources, reports.starts)
+        self._report(self._rows(X, labels, weights), as_they_come(whose, X.shape[0], self._size(1)))
 
     def _first_call(self) -> bool:
         """Whether `partial_fit` begins; then get ready for it."""
@@ -186,8 +212,7 @@ class Linear(BaseEstimator):
             raise BadInput("workers", self.workers, "None for partial_fit", "siag.train reads streams in processes")
         first = not self.__sklearn_is_fitted__()
         if first:
-            self._sources, self._column = Sources(), None
-            self._early, self._learner = [], None
+            self._sources, self._early, self._learner = Sources(), [], None
         return first
 
     def _begin(self, features: int, n: int, w0: Floats | None = None) -> InProcess:
@@ -202,23 +227,24 @@ class Linear(BaseEstimator):
     def _size(self, default: int) -> int:
         return default if self.batch_size is None else check.integer("batch_size", self.batch_size)
 
-    def _rows(self, X: Any, labels: Floats, weights: Floats, n: int) -> Rows:
+    def _rows(self, X: Any, labels: Floats, weights: Floats | None) -> Rows:
+        """What a server learns from; the reports are still to be said."""
         loss, delta, outputs = self._loss()
-        table: Any
         if isinstance(X, np.ndarray):
-            table = _read_only(X), NO_FLOATS, NO_PLACES, NO_PLACES
+            table: Any = X, NO_FLOATS, NO_PLACES, NO_PLACES
         else:
-            places = (_read_only(each.astype(np.int32, copy=False)) for each in (X.indices, X.indptr))
-            table = NO_TABLE, _read_only(X.data), *places
-        y, ridge = _read_only(labels), check.real("alpha", self.alpha, low=0)
-        what: Any = X.shape[1], y, _read_only(weights), NO_INTEGERS, loss, delta, ridge
-        scratch: Any = np.zeros(outputs), np.zeros(2, np.int64), np.zeros(1), np.zeros(n)
-        return Rows(*table, *what, *scratch)
+            table = NO_TABLE, X.data, *(each.astype(np.int32, copy=False) for each in (X.indices, X.indptr))
+        given = (*table, labels, NO_FLOATS if weights is None else weights)
+        *table, y, heavy = map(_read_only, given)
+        how = loss, delta, check.real("alpha", self.alpha, low=0)
+        what: Any = *table, X.shape[1], y, heavy, *NO_REPORTS, *how, *scratch(outputs)
+        return Rows(*what)
 
-    def _report(self, rows: Rows, sources: Integers, starts: Integers) -> None:
+    def _report(self, rows: Rows, reports: Reports) -> None:
         learner: Any = self._learner
+        whose, starts, order = reports
         try:
-            learner.learn(rows, sources, starts)
+            learner.learn(rows._replace(whose=whose, starts=starts, order=order))
         except Diverged as error:
             remedy = SCALE if learner.method.default_step is not None else "use a smaller step, or none"
             raise Unsuitable(f"{str(error).partition(';')[0]}: the features may be too large; {remedy}") from None
@@ -249,6 +275,19 @@ class Linear(BaseEstimator):
                 warn(f"{what}; use a smaller step, or none, and {SCALE}", TrainingWarning)
 
 
+def without_column(X: Any, name: Any) -> Any:
+    """A DataFrame without this column, if it has it."""
+    names = list(getattr(X, "columns", ()))
+    return X[[each for each in names if each != name]] if name in names else X
+
+
+def split_column(X: Any, source: Any) -> tuple[Any, Any, Any]:
+    """X without the column that says where rows came from, that column, and its name; if `source` names one."""
+    if source is None or not is_name(source) or source not in list(getattr(X, "columns", ())):
+        return X, source, None
+    return without_column(X, source), X[source], source
+
+
 def weighed(X: Any, y: Any, weights: Any, source: Any) -> tuple[Any, Any, Floats | None, Any]:
     """The rows whose weight is not 0, and their weights, if there are any."""
     if weights is None:
@@ -261,8 +300,8 @@ def weighed(X: Any, y: Any, weights: Any, source: Any) -> tuple[Any, Any, Floats
         raise BadInput("sample_weight", weights, "positive for some rows", "all weights are zero")
     if kept.all():
         return X, y, weights, source
-    if source is not None and np.ndim(source) > 0:
-        source = one_for_each(source, X.shape[0])[kept]
+    if not is_name(source):
+        source = list(compress(one_for_each(source, X.shape[0]), kept))
     return X[kept], y[kept], weights[kept], source
 
 

@@ -7,8 +7,8 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import RegressorMixin
 
+from siag.adapters.rows import HUBER, SQUARED
 from siag.adapters.sklearn.linear import Linear, weighed
-from siag.adapters.sklearn.rows import HUBER, SQUARED
 from siag.foundations import check
 from siag.foundations.types import Floats
 from siag.losses import Huber, Loss, Squared
@@ -52,6 +52,8 @@ class SIAGRegressor(RegressorMixin, Linear):
         [13.0]
     """
 
+    _numeric = True
+
     def __init__(
         self,
         *,
@@ -70,30 +72,13 @@ class SIAGRegressor(RegressorMixin, Linear):
     ) -> None:
         self.loss = loss
         self.delta = delta
-        self.alpha = alpha
-        self.fit_intercept = fit_intercept
-        self.max_iter = max_iter
-        self.tol = tol
-        self.shuffle = shuffle
-        self.random_state = random_state
-        self.batch_size = batch_size
-        self.method = method
-        self.step = step
-        self.workers = workers
+        limits: Any = {"max_iter": max_iter, "tol": tol, "batch_size": batch_size, "workers": workers}
+        order: Any = {"shuffle": shuffle, "random_state": random_state}
+        super().__init__(alpha=alpha, fit_intercept=fit_intercept, method=method, step=step, **limits, **order)
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, source: Any = None) -> Self:
-        """Learn from finite data.
-
-        Args:
-            X: (rows, features) numbers, dense or sparse.
-            y: (rows,) numbers.
-            sample_weight: (rows,) how often each row counts within its source.
-            source: where each row came from: the name of a column of X, which is then no feature, or (rows,) an array.
-        """
-        X, y, source = self._given(X, y, source, y_numeric=True)
-        X, y, weights, source = weighed(X, y, sample_weight, source)
-        self._learn_all(X, y.astype(np.float64, copy=False), weights, source)
-        return self
+    def _first(self, y: Any) -> Floats:
+        numbers: Floats = y.astype(np.float64, copy=False)
+        return numbers
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None, source: Any = None) -> Self:
         """Learn from the next rows of a stream, each read once.
@@ -104,9 +89,9 @@ class SIAGRegressor(RegressorMixin, Linear):
             sample_weight: (rows,) by which the loss of each row is multiplied.
             source: where the rows came from: a name for all of them, the name of a column of X, or (rows,) an array.
         """
-        X, y, source = self._next(X, y, source, self._first_call(), y_numeric=True)
+        X, y, source = self._read(X, y, source, reset=self._first_call())
         X, y, weights, source = weighed(X, y, sample_weight, source)
-        self._learn_some(X, y.astype(np.float64, copy=False), weights, source)
+        self._learn_some(X, self._first(y), weights, source)
         return self
 
     def predict(self, X: Any) -> Floats:
@@ -123,6 +108,9 @@ class SIAGRegressor(RegressorMixin, Linear):
     def _loss(self) -> tuple[int, float, int]:
         huber = check.choice("loss", self.loss, LOSSES) == "huber"
         return (HUBER if huber else SQUARED), check.real("delta", self.delta, above=0), 1
+
+    def _unit(self, labels: Floats) -> float:
+        return float(np.var(labels)) or 1.0
 
     def _ready_made(self) -> Loss:
         shared: Any = {"ridge": self.alpha, "intercept": self.fit_intercept}

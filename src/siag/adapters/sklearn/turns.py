@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
-from siag.adapters.sklearn.rows import NO_INTEGERS
+from siag.adapters.rows import NO_INTEGERS
 from siag.foundations.types import Integers
 
-
-class Reports(NamedTuple):
-    """Reports in order."""
-
-    sources: Integers  # (reports,) whose
-    starts: Integers  # (reports + 1,) where the rows of each begin in `order`
-    order: Integers  # rows by number; none: as they are
+Reports = tuple[Integers, Integers, Integers]  # `whose`, `starts` and `order` of `Rows`
 
 
 class Deck:
@@ -71,17 +63,17 @@ class Turns:
     def next(self) -> Reports:
         """The reports of the next pass."""
         order = np.concatenate([deck.deal(self.rounds) for deck in self._decks], axis=1).ravel()
-        return Reports(self._sources, self._starts, order)
+        return self._sources, self._starts, order
 
 
 def as_they_come(sources: int | Integers, count: int, size: int) -> Reports:
     """Rows of a stream, read once in their order; `size` of a source make a report, or what is left of them."""
     if size == 1:
         whose = np.full(count, sources) if isinstance(sources, int) else sources
-        return Reports(whose, np.arange(count + 1), NO_INTEGERS)
+        return whose, np.arange(count + 1), NO_INTEGERS
     groups = [np.arange(count)] if isinstance(sources, int) else [np.flatnonzero(sources == i) for i in set(sources)]
     chunks = [rows[k : k + size] for rows in groups for k in range(0, len(rows), size)]
     chunks.sort(key=lambda rows: int(rows[-1]))
     whose = np.array([sources if isinstance(sources, int) else sources[rows[0]] for rows in chunks])
     starts = np.concatenate([[0], np.cumsum([len(rows) for rows in chunks])])
-    return Reports(whose, starts, np.concatenate(chunks))
+    return whose, starts, np.concatenate(chunks)

@@ -21,12 +21,13 @@ NO_FLOATS: Floats = np.zeros(0)
 NO_INTEGERS: Integers = np.zeros(0, np.int64)
 NO_TABLE: Floats = np.zeros((0, 0))
 NO_PLACES: np.ndarray[Any, Any] = np.zeros(0, np.int32)
+NO_REPORTS = NO_INTEGERS, NO_INTEGERS, NO_INTEGERS  # `whose`, `starts` and `order`
 for _empty in (NO_FLOATS, NO_TABLE, NO_PLACES):  # as what is given is, for one piece of machine code
     _empty.setflags(write=False)
 
 
 class Rows(NamedTuple):
-    """The rows of one call, and which of them the next report is of."""
+    """The rows of one call, and which reports they make."""
 
     X: Floats  # (rows, features), or none if they are sparse
     data: Floats  # of sparse rows: the numbers that are not 0 …
@@ -35,14 +36,20 @@ class Rows(NamedTuple):
     features: int
     y: Floats  # (rows,) −1 and 1 for LOGISTIC, 0, 1, … for SOFTMAX
     weights: Floats  # (rows,) by which losses are multiplied, or none
+    whose: Integers  # (reports,) the sources of the reports, by number
+    starts: Integers  # (reports + 1,) where the rows of each begin in `order`
     order: Integers  # rows by number, in the order of reports, or none: as they are
     loss: int  # LOGISTIC, SOFTMAX, SQUARED or HUBER
     delta: float  # of HUBER
     ridge: float  # λ of (λ/2) Σ_c ‖v_c‖²
     slopes: Floats  # (outputs,) scratch
     span: Integers  # (2,) the report is of order[span[0]:span[1]]
-    told: Floats  # (1,) the loss of the last report, the ridge's apart
-    spent: Floats  # (workers,) the sum of such losses, by worker
+    told: Floats  # (2,) the loss of the last report, the ridge's apart, and the sum of such losses
+
+
+def scratch(outputs: int) -> tuple[Floats, Integers, Floats]:
+    """The last fields."""
+    return np.zeros(outputs), np.zeros(2, np.int64), np.zeros(2)
 
 
 @compiled
@@ -139,7 +146,7 @@ def write_gradient(rows: Rows, w: Floats, out: Floats) -> float:
 def sample_rows(oracle: Rows, rng: Rng, i: int, w: Floats, out: Floats) -> None:
     """The mean gradient over the rows of the report; their loss is noted."""
     oracle.told[0] = write_gradient(oracle, w, out)
-    oracle.spent[i] += oracle.told[0]
+    oracle.told[1] += oracle.told[0]
 
 
 @again.when(Rows)

@@ -369,7 +369,7 @@ def test_in_durable_mode_nothing_that_was_acknowledged_is_lost(tmp_path, recover
         from functools import partial
         class Watcher(jobs.Notes):
             def show(self, snapshot):
-                say("reports", min(worker["reports"] for worker in snapshot.workers))
+                say("reports", min(worker.reports for worker in snapshot.workers))
         if __name__ == "__main__":
             streams = [partial(jobs.tallied, f"drawn-{k}") for k in range(2)]
             step = siag.steps.Harmonic(5.0, 20)

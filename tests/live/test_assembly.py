@@ -65,13 +65,13 @@ def test_a_run_killed_before_anything_was_saved_begins_anew(assembled, places):
     assert names_in(places["folder"]) == ["lock"]
     first.disk.kill()
     second = assembled(**places)
-    assert not second.recovered
+    assert not second.past.recovered
     second.begin(0.0)
     second.join(0, 0.0)
     report(second, 2)
     second.finish(1.0)
     trace = Trace.read(places["trace"])
-    assert (trace.length, trace.about["run"]) == (2, second.run_id)
+    assert (trace.length, trace.about["run"]) == (2, second.past.run_id)
 
 
 def test_a_run_killed_with_reports_in_its_trace_and_none_in_a_save_knows_its_trace(assembled, places):
@@ -83,7 +83,7 @@ def test_a_run_killed_with_reports_in_its_trace_and_none_in_a_save_knows_its_tra
     first.disk.kill()
     assert len(Trace.read(places["trace"]).version) == 5
     second = assembled(**places)
-    assert (second.run_id, second.server.reports) == (first.run_id, 0)
+    assert (second.past.run_id, second.server.reports) == (first.past.run_id, 0)
     assert len(Trace.read(places["trace"]).version) == 0
     second.begin(0.0)
     second.join(0, 0.0)

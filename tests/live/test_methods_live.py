@@ -163,8 +163,8 @@ def test_silence_is_on_disk_before_it_is_acknowledged(tmp_path):
     one, two = first.server, second.server
     assert (two.version, two.reports, two.skips, two.fades) == (4, 8, 6, 1)
     assert all(np.array_equal(a, b) for a, b in zip(one.arrays().values(), two.arrays().values(), strict=True))
-    assert len(second.tail) == 9
-    assert second.tail[-1].endswith(",1,,,8.900000,-1.0,\n")
+    assert len(second.past.tail) == 9
+    assert second.past.tail[-1].endswith(",1,,,8.900000,-1.0,\n")
     assert [member.samples for member in two.members] == [6, 7]
     store.close()
     first.server.trace.close(4)

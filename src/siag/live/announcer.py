@@ -26,7 +26,7 @@ class Announcer:
 
     def show(self, snapshot: Callable[[], Snapshot]) -> None:
         """Show how things stand, if anybody looks."""
-        if not isinstance(self._watcher, Quiet):
+        if type(self._watcher).show is not Watcher.show:
             self._watcher.show(snapshot())
 
     def event(self, text: str) -> None:

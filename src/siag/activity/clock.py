@@ -163,7 +163,7 @@ class Clock(Timed):
             self.compute.by_worker(n)
 
     def paced(self, gradients: int | Integers) -> Clock:
-        """A clock whose reports take so many gradients, unless it knows how many they take."""
+        """A clock whose reports take `gradients` gradients each, unless it was told otherwise."""
         return self if self.gradients is not None else replace(self, gradients=check.integers("gradients", gradients))
 
     def slownesses(self, n: int) -> Floats:

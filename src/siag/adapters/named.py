@@ -176,7 +176,7 @@ class Linear:
             self._widen(self._outputs, room)
 
     def _widen(self, outputs: int, room: int) -> None:
-        """Have so many outputs, and room for so many features."""
+        """Make room for this number of outputs and of features."""
         before = self._room
         k, f = np.divmod(np.arange(self._learner.server.d), before + 1)
         places: Integers = k * (room + 1) + np.where(f == before, room, f)  # intercepts come last

@@ -29,7 +29,7 @@ DIFFERENCES = (0.1, 2.0, 10.0)  # mean ‖∇F_i(w*)‖²/σ*²
 SPEEDS = (1.0, 10.0, 100.0)  # how many times as fast the fastest worker is as the slowest
 AXES = ("iterations", "samples", "bytes", "time")
 CLOSE = 1.5  # a predicted factor between two methods that does not decide
-FEWER = 4  # equal iterations are so many times fewer: one of a server that waits takes n samples
+FEWER = 4  # equal iterations are fewer by this factor: one of a server that waits takes n samples
 GREY = "#7d8893"
 LINES: tuple[tuple[str, Method, bool, str], ...] = (  # name, method, whether the server waits for all, colour
     ("sIAG", SIAG(), False, BLUE),

@@ -2,7 +2,7 @@
 
 A callback of ctypes has an address, and machine code may call any address. So a loop stays compiled, is cached on disk,
 and runs without Python's lock but for the calls themselves. A callback must never raise: it keeps the error, says so,
-and whoever started the loop raises it afterwards.
+and the function that started the loop raises it afterwards.
 
 A signal is handled by the next Python code that the main thread runs. If that is the first instruction of a callback,
 Ctrl-C is lost there. So loops with callbacks run in other threads: `run_all(…, apart=True)`.

@@ -37,7 +37,7 @@ class Encoding:
         self.exact = 1 << (np.finfo(self.dtype).nmant + 1)
 
     def size(self, count: int) -> int:
-        """How many bytes so many numbers take."""
+        """How many bytes a message of this many numbers takes."""
         return self.dtype.itemsize * count
 
     def write(self, numbers: Floats) -> Floats:

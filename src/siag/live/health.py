@@ -23,7 +23,7 @@ PATIENCE = 60.0  # seconds for a worker to report for the first time
 BUSY, RARE = 100, 10_000  # reports of the others, on average, before one is missed that never came, or never reported
 KNOWN = 20  # reports of a worker, before its zeros or its losses are judged
 SIGNIFICANT, NOTABLE = 5.0, 0.1  # standard errors, and which part of it, that a loss is above where it was …
-CROWD, LARGE = 8, 0.5  # … and, for at least so many workers, above that of their very first samples
+CROWD, LARGE = 8, 0.5  # … and, for at least CROWD workers, above that of their very first samples
 LIKELY, TENFOLD = 2.0, 9.0  # the same where it has grown so far that its own spread is no measure of chance
 BLOCK, GROWTH = 4, 2.0  # moves whose longest is taken, as many such longest, and by how much each must grow
 SAMPLE, UNEVEN = 16, 1e3  # rows that are looked at, and how much larger one parameter's derivatives may be than most
@@ -81,7 +81,7 @@ class Health:
     def __init__(self, server: ParameterServer, first: FirstLoss | None = None, scales: Doubt | None = None) -> None:
         self._server, self._first = server, first or FirstLoss(server.n)
         self._scales, self._directions = scales, list[Floats]()
-        self._apart = -(-server.d // PARAMETERS)  # of many parameters every so manieth is looked at
+        self._apart = -(-server.d // PARAMETERS)  # of many parameters only some are looked at, this far apart
         self._start = self._w()
         self._before, self._looked = self._start, server.version
         self._trail = [(server.version, self._start)]  # versions, and where w was

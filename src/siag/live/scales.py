@@ -13,7 +13,7 @@ from siag.foundations.types import Floats
 KNOWN = 20  # rows, at least, of which scales are judged
 UNEQUAL, OFF_CENTRE = 50.0, 20.0  # how many times as large a column may be as another, and its mean as its deviation
 SEEN = 0.5  # of that by which columns differ, which derivatives must show
-ALONG, SEVERAL = 0.98, 4  # the cosine of any two of so many gradients that are all along one line
+ALONG, SEVERAL = 0.98, 4  # the cosine of any two of SEVERAL gradients that are all along one line
 SCALED = "standardise: subtract each column's mean, divide by its standard deviation"
 
 

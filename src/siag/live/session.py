@@ -37,7 +37,7 @@ LOOK = 0.02  # seconds between two looks at what is due, unless a tick is
 BEHIND = 1.0  # seconds after which ticks that were missed are left out
 EXAMINE = 1.0  # seconds, and …
 NEWS = 20  # … reports between two looks at whether the training goes well, …
-SELDOM = 10.0  # … unless fewer have come in so many seconds
+SELDOM = 10.0  # … unless fewer have come in this number of seconds
 PATIENCE = 60.0  # seconds for a first report to come, before the time of `Until` is counted all the same
 
 

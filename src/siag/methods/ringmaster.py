@@ -20,7 +20,7 @@ class Ringmaster(Method):
 
     The delay δ counts steps, not arrivals: those that are ignored do not make others older. In that it differs from
     `AsyncSGD(adaptive=True, drop=True)`, which can ignore all that comes: here of n + 1 arrivals in a row at least
-    one is used. With R = 1 it is SGD by whoever is quickest; with R as large as delays get it is `AsyncSGD`.
+    one is used. With R = 1 it is SGD by the quickest worker; with R as large as delays get it is `AsyncSGD`.
 
     Where all workers have the same data its time to an accuracy is optimal, up to a constant, however unequal their
     speeds are and whatever they become; nobody has to know them, since R depends on noise and accuracy alone. Where

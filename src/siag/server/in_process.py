@@ -114,7 +114,7 @@ class InProcess:
             fade_away(self.server.state, row, 0.0)
 
     def grow(self, workers: int) -> None:
-        """There are so many workers from now on; the new ones have the highest rows."""
+        """Make room for this number of workers; the new ones have the highest rows."""
         before = self.server.n
         if workers > before:
             room = max(workers, 2 * before) if self._may_leave_out else workers

@@ -80,7 +80,7 @@ def is_pair(data: object) -> bool:
 
 
 def some_of(pair: Any, rows: int) -> tuple[Any, Any]:
-    """About so many rows of a pair (X, y), from all over, without a copy of the others.
+    """About `rows` rows of a pair (X, y), from all over, without a copy of the others.
 
     Example:
         >>> [part.tolist() for part in some_of((np.eye(5)[:, :2], np.arange(5)), 2)]

@@ -66,7 +66,7 @@ return 1
 
 @dataclass(eq=False)
 class Redis(Numbered):
-    """The entries of a Redis stream, each once, whoever crashes when: acknowledged when the server has their report.
+    """The entries of a Redis stream, each once, even after crashes, acknowledged when the server has their report.
 
     They are read by a consumer group. A hash beside the stream, `siag:{key}:group`, has the number of samples that were
     acknowledged, written in one script with `XACK`. A worker that is started again passes over what the server has,

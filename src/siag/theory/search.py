@@ -53,7 +53,7 @@ def best_step(
     repeats: int = 1,
     w0: Floats | None = None,
 ) -> Best:
-    """The `Harmonic` step β/(t + γ) with the smallest exact error after so many iterations.
+    """The `Harmonic` step β/(t + γ) with the smallest exact error after the given number of iterations.
 
     A search without derivatives in the logarithms of β and γ. It begins at β = 1/μ with the γ that does best, and looks
     around in eight directions, going on in one as long as that helps, first by factors of 4, in the end of 1.04.
@@ -103,7 +103,7 @@ def best_average(
     repeats: int = 1,
     w0: Floats | None = None,
 ) -> Best:
-    """The m of `SIAG(average=m)` with the smallest exact error after so many iterations.
+    """The m of `SIAG(average=m)` with the smallest exact error after the given number of iterations.
 
     All powers of two are tried, as far as anybody has reported so often, and then what lies between the neighbours of
     the best.

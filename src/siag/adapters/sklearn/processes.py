@@ -41,7 +41,7 @@ def train_on_processes(
     passes: int,
     seed: int,
 ) -> Floats:
-    """w after so many passes over the data."""
+    """w after the given number of passes over the data."""
     from siag.live.train import train  # with all that starts processes
 
     if not isinstance(X, np.ndarray):

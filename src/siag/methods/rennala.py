@@ -16,7 +16,7 @@ class Rennala(Method):
 
         w^{k+1} = w^k − (η/B) Σ_{b=1}^B ∇f_{i_b}(w^k; ξ_b)
 
-    It is mini-batch SGD in which the workers that report fill a batch, each as often as it reports; nobody is waited for.
+    It is mini-batch SGD in which the workers that report fill a batch, each as often as it reports. It waits for none.
     Where all workers have the same data its time to an accuracy is optimal, up to a constant, however unequal their
     speeds are: workers that are too slow to matter cost nothing, and are not even known. Where data differ it tends to
     the optimum of those that fill the batches: a worker that is slower than a batch never counts.

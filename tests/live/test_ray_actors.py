@@ -138,7 +138,7 @@ def test_what_cannot_be_loaded_on_a_node_is_said_with_the_remedy():
 @pytest.mark.usefixtures("_on_a_node")
 def test_a_restarted_server_where_nothing_of_the_run_is_says_so(monkeypatch, folder, again, recovered, refused):
     monkeypatch.setattr(server_actor, "restarted", lambda: again)
-    server, session = ServerActor(VERSION), SimpleNamespace(recovered=recovered)
+    server, session = ServerActor(VERSION), SimpleNamespace(past=SimpleNamespace(recovered=recovered))
     if not refused:
         server._check_seen(folder, session)
         return

@@ -1,7 +1,9 @@
 """Least squares: closed forms, constants of the assumptions, and what is refused."""
 
 import math
+import pickle
 
+import numba
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -167,3 +169,10 @@ def test_bad_parameters_are_refused_by_name(parameter, value):
 def test_centres_that_are_no_matrix_of_numbers_are_refused(centers):
     with pytest.raises(BadInput, match=r"^centers = .*: must be an array of finite real numbers"):
         LeastSquares(centers, p=1, noise=0.1)
+
+
+def test_in_another_process_its_arrays_are_read_only_too_so_that_the_same_machine_code_serves():
+    problem = LeastSquares.random(n=3, d=2, p=1, noise=0.1, seed=1)
+    again = pickle.loads(pickle.dumps(problem))
+    assert numba.typeof(again.oracle()) == numba.typeof(problem.oracle())
+    assert np.array_equal(again.centers, problem.centers)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 
 from siag.foundations.errors import BadInput
 from siag.foundations.types import Floats
 
+Array = TypeVar("Array", bound=np.ndarray[Any, Any])
 LARGEST_SEED = 2**64 - 1
 LARGEST = 2**53  # whole numbers up to here are exact as floating-point numbers
 
@@ -111,5 +113,11 @@ def floats(parameter: str, value: object, shape: tuple[int | None, ...]) -> Floa
     result = np.array(array, dtype=np.float64, order="C")
     if not np.isfinite(result).all():
         raise BadInput(parameter, value, allowed, "it holds NaN or infinity")
-    result.setflags(write=False)
-    return result
+    return read_only(result)
+
+
+def read_only(array: Array) -> Array:
+    """A view that cannot be written to: pickle makes arrays writable, and these need machine code of their own."""
+    view = array.view()
+    view.setflags(write=False)
+    return view

@@ -70,7 +70,8 @@ def redo(server: ParameterServer, entry: bytes, now: float) -> float:
     kind, row, stamp, sample, loss, seconds = LAYOUT.unpack_from(entry)
     at = now + seconds - server.seconds(now)
     if kind == REPORTED:
-        numbers = np.frombuffer(entry, server.encoding.dtype, offset=LAYOUT.size)
+        # an array that may be written to, as a report is: for any other there would have to be machine code of its own
+        numbers = np.frombuffer(bytearray(entry), server.encoding.dtype, offset=LAYOUT.size)
         server.push(row, stamp, numbers, sample, at, loss=loss)
     elif kind == SKIPPED:
         server.skip(row, stamp, sample, at)

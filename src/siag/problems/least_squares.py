@@ -123,9 +123,10 @@ class LeastSquares(Problem):
 
     def oracle(self) -> Record:
         """The arrays and scratch space the samplers work on."""
+        centers = check.read_only(self.centers)
         if self.sampler == "literal":
-            return Literal(self.centers, self.noise, np.empty((self.p, self.d)), np.empty(self.p))
-        return Projected(self.centers, self.p, self.noise, np.empty(self.d + 3))
+            return Literal(centers, self.noise, np.empty((self.p, self.d)), np.empty(self.p))
+        return Projected(centers, self.p, self.noise, np.empty(self.d + 3))
 
 
 class Projected(NamedTuple):

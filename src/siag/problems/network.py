@@ -149,7 +149,7 @@ class Network(OnPoints):
     def oracle(self) -> Record:
         """The points, and scratch space."""
         layers = make_layers(self.hidden, self.classes, self.activation)
-        return Labelled(layers, self.features, self.labels, self.batch)
+        return Labelled(layers, check.read_only(self.features), check.read_only(self.labels), self.batch)
 
     def __repr__(self) -> str:
         """How it was drawn, or what it is."""

@@ -82,8 +82,8 @@ class Pointwise(OnPoints):
 
     def oracle(self) -> Record:
         """The arrays the gradients are made from."""
-        values = getattr(self, self.VALUES)
-        return Points(self.LOSS, self.PENALTY, self.features, values, self.regularization, self.batch)
+        features, values = map(check.read_only, (self.features, getattr(self, self.VALUES)))
+        return Points(self.LOSS, self.PENALTY, features, values, self.regularization, self.batch)
 
     def __repr__(self) -> str:
         """How it was drawn, or what it is."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import re
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -13,16 +14,18 @@ sys.path.insert(0, str(DOCS))
 
 from docutils import nodes
 from sphinx.ext.autodoc.mock import mock
+from sphinx.ext.napoleon import GoogleDocstring
 from sphinx.roles import XRefRole
 from sphinx.util import logging
 from sphinx.util.nodes import make_refnode
 
-from pictures import make_all  # noqa: E402  # it is beside this file
+from commands import write_commands  # noqa: E402  # both are beside this file
+from pictures import make_all  # noqa: E402
 
-from siag import __version__  # noqa: E402
+import siag  # noqa: E402
 from siag.foundations.dispatch import Compiled, Verb  # noqa: E402
 
-project, author, release = "siag", "the authors of siag", __version__
+project, author, release = "siag", "the authors of siag", siag.__version__
 copyright = "the authors of siag, Apache-2.0"
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx.ext.napoleon"]
 exclude_patterns = ["made/*.md"]
@@ -59,22 +62,33 @@ PARTS = ("methods", "problems", "activity", "steps", "theory", "streams", "losse
 ELSEWHERE = {"train", "serve", "work", "Simulated", "Until"}  # of siag.runtimes: shown as names of siag itself
 
 
+RNG = ("uniform", "below", "normal", "normals", "chi_square")
+
+
 def public_names() -> dict[str, str]:
     """Where each public object is documented, by the name of the module that defines it."""
     found = {}
-    for module in ("siag", *(f"siag.{part}" for part in PARTS)):
+    sys.modules["siag.rng"] = siag.rng
+    for module in ("siag", *(f"siag.{part}" for part in PARTS), "siag.rng"):
         part = importlib.import_module(module)
-        for name in part.__all__:
+        for name in RNG if module == "siag.rng" else part.__all__:
             if module == "siag.runtimes" and name in ELSEWHERE:
                 continue
             thing = getattr(part, name)
-            if isinstance(thing, Verb | Compiled):  # documented as the function it was made from
-                thing = thing.__wrapped__
-                setattr(part, name, thing)
             found[f"{module}.{name}"] = f"{module}.{name}"
             if getattr(thing, "__module__", "").startswith("siag") and hasattr(thing, "__qualname__"):
                 found.setdefault(f"{thing.__module__}.{thing.__qualname__}", f"{module}.{name}")
     return found
+
+
+def unwrap(names: Iterable[str]) -> None:
+    """Verbs and compiled functions are documented as the functions they were made from."""
+    importlib.import_module("siag.checks")  # whatever uses verbs has to be imported before they are replaced
+    for full in names:
+        module, _, name = full.rpartition(".")
+        thing = getattr(sys.modules[module], name)
+        if isinstance(thing, Verb | Compiled):
+            setattr(sys.modules[module], name, thing.__wrapped__)
 
 
 def resolve(app: Any, env: Any, node: Any, contnode: Any) -> Any:
@@ -118,9 +132,13 @@ def complete(app: Any, env: Any) -> None:
 
 def setup(app: Any) -> None:
     """Called by Sphinx."""
+    # Or "What is recorded of w: the loss" would have a type before its colon.
+    GoogleDocstring._parse_attribute_docstring = GoogleDocstring._consume_to_end
     make_all(DOCS / "made")
+    write_commands(DOCS / "made" / "commands.md")
     with mock(autodoc_mock_imports):
         app.public_names = public_names()
+        unwrap(set(app.public_names.values()))
     app.add_role("name", XRefRole(innernodeclass=nodes.literal))
     app.connect("autodoc-process-docstring", escape)
     app.connect("source-read", link_the_root)

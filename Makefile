@@ -5,12 +5,13 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PEERS := benchmarks/.venv/.ready
 ADAPTERS := .venv-adapters
+DOCS := .venv-docs
 OUT ?= out
 SEEDS ?= 1000
 SIDE_BY_SIDE := -n auto --dist loadfile --no-loadscope-reorder
 unexport PYTHONDONTWRITEBYTECODE  # Python compiles what is imported once, not in every process; so pip need not
 
-.PHONY: run test test-thorough test-adapters brokers install bench torture clean lint types layers pytest
+.PHONY: run test test-thorough test-adapters docs brokers install bench torture clean lint types layers pytest
 
 run: install  ## reproduce the paper and write the report
 	$(BIN)/siag reproduce --out $(OUT)
@@ -67,6 +68,17 @@ $(ADAPTERS)/.ready: pyproject.toml constraints.txt tests/adapters/constraints.tx
 		-c constraints.txt -c tests/adapters/constraints.txt -e '.[adapters,examples]' pytest hypothesis flax equinox
 	touch $@
 
+docs: $(DOCS)/.ready  ## the site, out/docs/index.html; warnings are errors, and links within it are checked
+	$(DOCS)/bin/sphinx-build --fail-on-warning --keep-going --nitpicky --quiet -d $(OUT)/docs-cache docs $(OUT)/docs
+	$(DOCS)/bin/python docs/links.py $(OUT)/docs
+	@echo "Written: $(OUT)/docs/index.html"
+
+$(DOCS)/.ready: pyproject.toml constraints.txt docs/constraints.txt
+	$(PYTHON) -m venv $(DOCS)
+	$(DOCS)/bin/python -m pip install --quiet --no-compile --disable-pip-version-check \
+		-c constraints.txt -c docs/constraints.txt -e '.[docs]'
+	touch $@
+
 install: $(READY)
 
 $(READY): pyproject.toml constraints.txt
@@ -76,6 +88,6 @@ $(READY): pyproject.toml constraints.txt
 	touch $@
 
 clean:  ## remove what was made here, the environment included
-	rm -rf $(VENV) $(ADAPTERS) benchmarks/.venv $(OUT) build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(ADAPTERS) $(DOCS) benchmarks/.venv docs/made $(OUT) build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find src tests benchmarks examples -name __pycache__ -type d -exec rm -rf {} +
 	find src -name '*.egg-info' -type d -exec rm -rf {} +

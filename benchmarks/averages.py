@@ -1,6 +1,6 @@
 """Rows that average: the exact error of `SIAG(average=m)` over that of m = 1, by activity and step.
 
-`python -m benchmarks.averages` prints the table of docs/theory.md. Nothing is sampled but who reports when.
+`python -m benchmarks.averages` prints the table of docs/explanation/theory.md. Nothing is sampled but who reports when.
 """
 
 from __future__ import annotations

@@ -127,7 +127,7 @@ network."""
 
 
 def chapter() -> tuple[str, list[Target]]:
-    """Measure everything; the text and the targets. The table of docs/cluster.md is written anew."""
+    """Measure everything; the text and the targets. The table of docs/howto/cluster.md is written anew."""
     import ray
 
     measured = costs()

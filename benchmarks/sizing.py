@@ -1,6 +1,6 @@
 """How large a run may be: memory, traffic and updates per second for n workers and d parameters, from measured costs.
 
-`python -m benchmarks ray` measures the costs and writes the table of docs/cluster.md.
+`python -m benchmarks ray` measures the costs and writes the table of docs/howto/cluster.md.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 from siag.foundations.files import write_text
 from siag.live.protocol.wire import HEADER
 
-PAGE = Path(__file__).parent.parent / "docs" / "cluster.md"
+PAGE = Path(__file__).parent.parent / "docs" / "howto" / "cluster.md"
 BEGIN, END = "<!-- sizing: written by `python -m benchmarks ray` -->", "<!-- end of sizing -->"
 SIZES = [(n, d) for d in (1_000, 100_000, 10_000_000) for n in (10, 100, 1000)]
 LINK = 10  # Gbit/s

@@ -38,7 +38,7 @@ def accuracy(w):
 
 @pytest.mark.thorough
 def test_a_model_is_trained_from_files_by_the_command_of_the_docs(shell):
-    text = (Path(__file__).parent.parent / "docs" / "live.md").read_text().replace("\\\n", "")
+    text = (Path(__file__).parent.parent / "docs" / "howto" / "live.md").read_text().replace("\\\n", "")
     (words,) = (line for line in text.splitlines() if line.startswith("siag train --loss"))
     trained = shell.desk.siag(*words.replace('"', "").split()[1:], "--json")
     assert trained.end() == 0, trained.err

@@ -16,7 +16,7 @@ from siag.live.protocol.wire import HEADER
 
 ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / "examples" / "cluster"
-PAGE = (ROOT / "docs" / "cluster.md").read_text()
+PAGE = (ROOT / "docs" / "howto" / "cluster.md").read_text()
 SCRIPT = FOLDER / "train.py"
 
 JOB = {  # the fields of KubeRay's ray.io/v1 that a job for siag may have

@@ -76,12 +76,12 @@ DOCUMENTS = (
     "README.md",
     "CONTRIBUTING.md",
     "CHANGELOG.md",
-    "docs/design.md",
-    "docs/experiments.md",
-    "docs/glossary.md",
-    "docs/live.md",
-    "docs/methods.md",
-    "docs/streams.md",
+    "docs/explanation/design.md",
+    "docs/howto/experiments.md",
+    "docs/reference/glossary.md",
+    "docs/howto/live.md",
+    "docs/reference/methods.md",
+    "docs/howto/streams.md",
 )
 
 
@@ -128,12 +128,12 @@ def test_the_examples_own_stream_and_transport_find_the_mean_level(tmp_path, nam
 
 @pytest.mark.thorough
 def test_the_rehearsal_of_the_live_page_runs(run_here):
-    (program,) = blocks("docs/live.md")
+    (program,) = blocks("docs/howto/live.md")
     assert run_here(program).startswith("w = [2.] after 1.3 hours")
 
 
 def test_the_sweep_of_the_page_on_experiments_runs(run_here):
-    (program,) = blocks("docs/experiments.md")
+    (program,) = blocks("docs/howto/experiments.md")
     assert run_here(f"import matplotlib\n\nmatplotlib.use('Agg')\n{program}").startswith(
         "Sweep of 6 runs, 4 repeats each"
     )
@@ -153,7 +153,7 @@ def test_the_example_file_is_a_valid_experiment():
 
 
 def test_the_table_of_kinds_names_every_kind_and_every_option():
-    text = (ROOT / "docs" / "experiments.md").read_text()
+    text = (ROOT / "docs" / "howto" / "experiments.md").read_text()
     for kinds in KINDS.values():
         for kind in kinds:
             assert f"`{kind}`" in text
@@ -167,7 +167,7 @@ def headings(path):
     return [re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in found]
 
 
-@pytest.mark.parametrize("name", [*DOCUMENTS, "docs/theory.md"])
+@pytest.mark.parametrize("name", [*DOCUMENTS, "docs/explanation/theory.md"])
 def test_every_file_and_heading_a_document_points_to_exists(name):
     here = ROOT / name
     for target, heading in re.findall(r"\]\((?!http)([^)#]*)(?:#([^)]+))?\)", here.read_text()):
@@ -182,7 +182,7 @@ def test_lines_of_documents_have_at_most_120_characters(name):
     assert [number for number, line in enumerate(lines, 1) if len(line) > 120] == []
 
 
-@pytest.mark.parametrize("name", ["CONTRIBUTING.md", "docs/design.md"])
+@pytest.mark.parametrize("name", ["CONTRIBUTING.md", "docs/explanation/design.md"])
 def test_every_source_file_a_document_names_exists(name):
     """As a path from src/siag, from one of its folders, or from the root; a bare name of a file may be anywhere."""
     known = {str(path.relative_to(ROOT)) for path in (*ROOT.glob("src/**/*"), *ROOT.glob("[a-z]*/**/*"))}
@@ -207,7 +207,7 @@ def test_the_change_log_names_the_commands():
 def test_the_slips_of_the_paper_are_the_same_in_the_docs_and_on_the_page():
     from siag.report.slips import SLIPS
 
-    text = " ".join((ROOT / "docs" / "theory.md").read_text().split())  # the docs break their lines, the page does not
+    text = " ".join((ROOT / "docs" / "explanation" / "theory.md").read_text().split())  # the docs break their lines, the page does not
     for number, slip in enumerate(SLIPS, 1):
         assert f"{number}. {slip}" in text
 
@@ -228,7 +228,7 @@ def test_the_shops_of_the_readme_count_the_same_however_often_they_report(tmp_pa
 def test_every_command_and_option_the_documents_show_exists():
     from siag.cli import siag as group
 
-    for name in ("README.md", "docs/live.md", "docs/experiments.md"):
+    for name in ("README.md", "docs/howto/live.md", "docs/howto/experiments.md"):
         text = (ROOT / name).read_text().replace("\\\n", "")
         for line in re.findall(r"^(?:\$ |cd \S+ && )?siag (\w+)(.*)$", text, flags=re.M):
             command, rest = line

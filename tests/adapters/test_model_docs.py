@@ -1,4 +1,4 @@
-"""What docs/torch.md and docs/jax.md show is run here, so that it cannot go stale."""
+"""What docs/howto/torch.md and docs/howto/jax.md show is run here, so that it cannot go stale."""
 
 import re
 import subprocess

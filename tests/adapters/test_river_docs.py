@@ -1,4 +1,4 @@
-"""What docs/river.md, docs/tracking.md and the example show is run here."""
+"""What docs/howto/river.md, docs/howto/tracking.md and the example show is run here."""
 
 import re
 import runpy

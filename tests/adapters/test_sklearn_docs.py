@@ -1,4 +1,4 @@
-"""What docs/sklearn.md shows, and the example, are run here."""
+"""What docs/howto/sklearn.md shows, and the example, are run here."""
 
 import re
 import runpy
@@ -10,7 +10,7 @@ ROOT = Path(__file__).parent.parent.parent
 
 
 def test_the_page_runs_and_shows_what_it_says(tmp_path, capsys):
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "sklearn.md").read_text(), flags=re.S)
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "howto" / "sklearn.md").read_text(), flags=re.S)
     program = tmp_path / "program.py"
     program.write_text("\n".join(blocks))
     runpy.run_path(str(program))

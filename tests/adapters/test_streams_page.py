@@ -18,7 +18,7 @@ def output_of(*words, folder):
 
 
 def test_the_program_on_parquet_finds_the_mean_of_the_slopes(tmp_path):
-    (program,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "streams.md").read_text(), flags=re.S)
+    (program,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "howto" / "streams.md").read_text(), flags=re.S)
     (tmp_path / "program.py").write_text(program)
     found = output_of("program.py", folder=tmp_path)
     slope, intercept = map(float, re.findall(r"-?[\d.]+", found))

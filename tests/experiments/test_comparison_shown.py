@@ -237,7 +237,7 @@ def test_the_documents_words_on_who_takes_part_are_true():
     found = compare(finite, ["SAG", "SAGA"], iterations=20, repeats=2, claims=False)
     assert {entry.contender.name for entry in found.ran("one at a time")} == {"SAG", "SAGA"}
     assert PIAG().tuned(0.1, 1.0)[1] == siag.methods.IAG().tuned(0.1, 1.0)[1]
-    document = (Path(__file__).parents[2] / "docs" / "methods.md").read_text()
+    document = (Path(__file__).parents[2] / "docs" / "reference" / "methods.md").read_text()
     assert 'exact gradients; on streams `gradients="sample"`' in next(
         line for line in document.splitlines() if line.startswith("| `LAG` |")
     )

@@ -27,7 +27,7 @@ def test_the_constants_are_those_of_the_statement(mu, ratio, sigma2, n, T, exces
     rho = 1 + 2 * T + (mu / 2 + 5 * L * L / mu) * beta * T
     linear = 16 * C_L * beta**2 / (mu * beta - 2) * rho
     root = math.sqrt(8 * C_L * beta**2 / (mu * beta - 4) * rho)
-    mended = 2.02 * C_L * beta**2 / (mu * beta - 4) * rho  # see docs/theory.md, slip 8
+    mended = 2.02 * C_L * beta**2 / (mu * beta - 4) * rho  # see docs/explanation/theory.md, slip 8
     gamma = 2 * T + max(linear, root, mended)
     delta1 = 32 * beta**2 * rho / (mu * beta - 2) + 1
     ours = (found.C_L, found.rho, found.gamma, found.delta1)

@@ -1,10 +1,10 @@
-"""What docs/theory.md shows, is computed."""
+"""What docs/explanation/theory.md shows, is computed."""
 
 import doctest
 import re
 from pathlib import Path
 
-PAGE = Path(__file__).parents[2] / "docs" / "theory.md"
+PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "theory.md"
 
 
 def test_the_page_shows_what_python_answers():

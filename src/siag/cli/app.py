@@ -148,7 +148,7 @@ def reproduce(out: Path, as_json: bool) -> int:
 @click.option("--out", type=FILE, help="Folder for run.npz, run.csv, run.png and run.svg; of a sweep sweep.csv, ….")
 @AS_JSON
 def run(file: Path, out: Path | None, as_json: bool) -> int:
-    """Run the experiment that the TOML file FILE describes (see docs/experiments.md).
+    """Run the experiment that the TOML file FILE describes (see docs/howto/experiments.md).
 
     Lists in the file make it a sweep: every combination is run, and one that was interrupted goes on where it stopped.
     Exit status 1 if a run diverges; what was recorded until then is kept. Also if a file cannot be written in the end.

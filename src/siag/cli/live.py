@@ -35,7 +35,7 @@ DESCRIPTORS = 1 << 16  # files and connections a server may have open, if the sy
 def serve(file: Path | None, out: Path | None, as_json: bool, **given: Any) -> int:
     """Serve workers that connect over a network.
 
-    FILE is a TOML file that describes the run (see docs/experiments.md); options override what it says.
+    FILE is a TOML file that describes the run (see docs/howto/experiments.md); options override what it says.
 
     With --json, a line for each look at the server ("snapshot") and each remark ("event"); the last has "result": true,
     the curve, and w unless it has more than 1000 numbers. On SIGHUP it reads the tokens again, and workers that were
@@ -73,7 +73,7 @@ def serve(file: Path | None, out: Path | None, as_json: bool, **given: Any) -> i
 def train(file: Path | None, out: Path | None, as_json: bool, **given: Any) -> int:
     """Train from many streams, each read by a worker of its own.
 
-    FILE is a TOML file that describes the run (see docs/experiments.md); options override what it says.
+    FILE is a TOML file that describes the run (see docs/howto/experiments.md); options override what it says.
 
     The workers are processes of this machine, or with --runtime ray of a cluster; with --runtime simulated they are
     rehearsed in virtual time. What is shown and printed is as with siag serve.

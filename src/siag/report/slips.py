@@ -1,4 +1,4 @@
-"""Where the paper slips and the corrected form is used; docs/theory.md lists the same."""
+"""Where the paper slips and the corrected form is used; docs/explanation/theory.md lists the same."""
 
 SLIPS = (
     "Theorem 1 asks for β > 2/μ, but its γ contains √(…/(μβ − 4)) and its proof uses β > 4/μ; β > 4/μ is required.",

@@ -30,7 +30,7 @@ class Directory(LineStream):
 
     Args:
         path: the folder. It need not exist yet if `wait` is true. Folders in it are left alone.
-        pattern: which names to read, as in the shell: "*.csv".
+        pattern: which names to read, as in the shell: `"*.csv"`.
         format: "csv", "fields", "json" or "lines", and the other arguments, as for `Follow`. The last line of a file
             needs no line break.
         parse: what to make of a sample.

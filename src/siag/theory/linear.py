@@ -36,7 +36,7 @@ def linear(kind: K) -> K:
     read of another row must be in a sum that is kept up to date. Clipping is not linear, and neither is Adam.
 
     Args:
-        kind: the class; those of its fields that are `NamedTuple`s must be declared, too, as the package's own are.
+        kind: the class; a field that is a `NamedTuple` must be declared, too, as the package's own are.
 
     Example:
         `examples/heavy_ball.py` has a state `Ball`. After `siag.theory.linear(Ball)`, or with `@siag.theory.linear`

@@ -26,7 +26,7 @@ class Theorem1:
         sigma2: σ² of Assumption 2.
         n: workers.
         T: bound on the age.
-        beta: β > 4/μ (the paper states 2/μ, its proof uses 4/μ; see docs/theory.md).
+        beta: β > 4/μ (the paper states 2/μ, its proof uses 4/μ; see docs/explanation/theory.md).
 
     Example:
         >>> round(Theorem1(mu=10, L=10, sigma2=825, n=10, T=15, beta=0.5).rho)

@@ -1,4 +1,4 @@
-"""`python -m tests.experiments.claims`: write docs/claims.md anew."""
+"""`python -m tests.experiments.claims`: write docs/reference/claims.md anew."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""docs/claims.md: what the papers claim, what is measured of it here, and what breaks it."""
+"""docs/reference/claims.md: what the papers claim, what is measured of it here, and what breaks it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ablations import Ablation, gathered
 from siag.experiments.claims import CLAIMS, NOT_MEASURED, claims_of, verdict
 from siag.report import Basis, Claim
 
-PAGE = Path(__file__).parents[3] / "docs" / "claims.md"
+PAGE = Path(__file__).parents[3] / "docs" / "reference" / "claims.md"
 WIDTH = 120
 OPENING = """# Claims
 

@@ -1,4 +1,4 @@
-"""The protocol: frames over a stream of bytes. docs/protocol.md says it in sentences.
+"""The protocol: frames over a stream of bytes. docs/reference/protocol.md says it in sentences.
 
 A frame is a header of 32 bytes, little-endian, and a payload: how long the payload is (4 bytes), what kind of frame it
 is (1), three bytes of zero, two whole numbers of 8 bytes, the stamp and the sample, zero where they mean nothing, and a

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
@@ -33,7 +32,6 @@ class Board:
         self._history = History()
         self._events: deque[tuple[int, float, bool, str]] = deque(maxlen=KEPT)
         self._count = 0
-        self._start = time.monotonic()
         self._lock = threading.Lock()  # of the events alone, held for microseconds
 
     @property
@@ -63,7 +61,10 @@ class Board:
 
     def event(self, text: str, wrong: bool = False) -> None:
         """A remark, or what goes wrong."""
-        at = 0.0 if self.latest is None else self.latest.seconds
+        self.note(0.0 if self.latest is None else self.latest.seconds, text, wrong)
+
+    def note(self, at: float, text: str, wrong: bool = False) -> None:
+        """The same, at a time in seconds of the run."""
         with self._lock:
             self._events.append((self._count, at, wrong, text))
             self._count += 1

@@ -142,7 +142,8 @@ def figures_of(snapshot: Snapshot) -> tuple[Any, ...]:
     """What the curves are of."""
     reported = [worker for worker in snapshot.workers if worker.reports]
     norms = [worker.norm for worker in reported if worker.norm < np.inf]
-    age = float(np.mean([worker.age for worker in reported])) if reported else None
+    ages = [worker.age for worker in reported if worker.state != State.LEFT]
+    age = float(np.mean(ages)) if ages else None
     return (
         snapshot.version,
         snapshot.reports,

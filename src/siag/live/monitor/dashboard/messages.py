@@ -108,7 +108,6 @@ def now_of(snapshot: Snapshot) -> dict[str, Any]:
         "length": plain(snapshot.length),
         "saved": plain(snapshot.saved),
         "metrics": {name[:40]: plain(value) for name, value in list(snapshot.metrics.items())[:8]},
-        "ages": list(snapshot.ages),
         "states": Counter(str(worker.state) for worker in snapshot.workers),
         "workers": len(snapshot.workers),
         "alike": snapshot.alike,

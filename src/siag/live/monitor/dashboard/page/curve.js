@@ -28,7 +28,7 @@ function linesOf(paint) {
   const many = store.workers.length > LINES;
   if (told && !many) {
     for (const worker of workers()) {
-      if (worker.row !== store.chosen) add(worker.name, faded(paint.blue, 0.28), (each) => each.losses?.[worker.row], 1);
+      if (worker.row !== store.chosen) add(worker.name, faded(paint.blue, 0.4), (each) => each.losses?.[worker.row], 1);
     }
   }
   add(measureName(), paint.orange, (each) => each.loss, 2, "loss");
@@ -64,7 +64,7 @@ function drawCurve() {
     return;
   }
   let low = Math.min(...values), high = Math.max(...values);
-  const log = curve.log ?? (low > 0 && high / low > 30);
+  const log = curve.log ?? (low > 0 && high / low > 15);
   byId("log").setAttribute("aria-pressed", String(log && low > 0));
   const scaled = log && low > 0 ? Math.log10 : (value) => value;
   [low, high] = [scaled(low), scaled(high)];
@@ -121,7 +121,7 @@ function describeCurve(paint, lines, band) {
   const strong = lines.filter((each) => each.width > 1);
   say(byId("curve-title"), QUANTITIES[curve.quantity][0]);
   const entries = strong.map((each) => [each.colour, each.name]);
-  if (lines.length > strong.length) entries.push([faded(paint.blue, 0.28), "each worker"]);
+  if (lines.length > strong.length) entries.push([faded(paint.blue, 0.4), "each worker"]);
   if (band) entries.push([faded(paint.blue, 0.16), "four of five workers"]);
   key(byId("curve-key"), entries);
   const now = curve.at === null ? Infinity : curve.at;

@@ -1,7 +1,7 @@
 // A lane for each worker: how often it reports, how old its gradient is, and when it stalled, was away or left.
 
 const STATES = { e: "expected", l: "left", a: "away", s: "stalled", r: "refused" };
-const TALL = 420; // pixels for all lanes of many workers
+const TALL = 500; // pixels for all lanes of many workers
 const lanes = { colour: "lane", at: null };
 
 /** The lanes in the order of the table; of very many workers several share one. */
@@ -44,8 +44,8 @@ function drawLanes() {
       draw.fillText(shortened(draw, band[0].name, left - 10), left - 6, top + each / 2);
     }
     for (const column of columns) {
-      const [a, b] = [x(column.start), x(column.end)];
-      cell(paint, column, band, a, top + inset, Math.max(b - a, 0.6) + 0.3, each - 2 * inset, range);
+      const [a, b] = [Math.round(x(column.start)), Math.round(x(column.end))];
+      cell(paint, column, band, a, top + inset, Math.max(b - a, 1), each - 2 * inset, range);
     }
     if (chosen) {
       draw.strokeStyle = ink;
@@ -60,28 +60,32 @@ function drawLanes() {
   }
 }
 
-/** What some workers did in a column: the most noteworthy state of them, or how much they reported. */
+/** What some workers did in a column: how much they reported, and over it which part of them stalled or was refused. */
 function cell(paint, column, band, x, y, width, height, range) {
-  const { draw } = paint;
-  let mark = "", sum = 0;
+  const { draw } = paint, marks = { e: 0, l: 0, a: 0, s: 0, r: 0 };
+  let working = 0, sum = 0;
   for (const worker of band) {
     const letter = column.lane[worker.row];
-    if (letter in STATES) mark = !mark || "elasr".indexOf(letter) > "elasr".indexOf(mark) ? letter : mark;
-    sum += levelOf(column, worker, range);
+    if (letter in STATES) marks[letter]++;
+    else {
+      working++;
+      sum += levelOf(column, worker, range);
+    }
   }
-  const works = band.some((worker) => VALUE[column.lane[worker.row]] <= 9);
-  if (mark === "s" || mark === "r") {
-    draw.fillStyle = mark === "s" ? paint.amber : paint.bad;
-  } else if (mark && !works) {
-    if (mark !== "a") return;
-    draw.fillStyle = faded(paint.grey, 0.35);
-    [y, height] = [y + height / 2 - Math.min(height, 3) / 2, Math.min(height, 3)];
-  } else {
-    const colour = { lane: paint.blue, age: paint.purple, loss: paint.orange }[lanes.colour];
-    const level = sum / band.length;
-    draw.fillStyle = faded(colour, level > 0 ? 0.12 + 0.88 * level : 0.05);
+  if (working) {
+    const colour = { lane: paint.blue, age: paint.purple, loss: paint.orange }[lanes.colour], level = sum / working;
+    draw.fillStyle = faded(colour, (level > 0 ? 0.12 + 0.88 * level : 0.05) * (working / band.length));
+    draw.fillRect(x, y, width, height);
+  } else if (marks.a) {
+    const thin = Math.min(height, 3);
+    draw.fillStyle = faded(paint.grey, 0.4);
+    draw.fillRect(x, y + (height - thin) / 2, width, thin);
   }
-  draw.fillRect(x, y, width, height);
+  for (const [mark, colour] of [["s", paint.amber], ["r", paint.bad]]) {
+    if (!marks[mark]) continue;
+    draw.fillStyle = faded(colour, Math.max(0.3, marks[mark] / band.length));
+    draw.fillRect(x, y, width, height);
+  }
 }
 
 /** From 0 to 1. */
@@ -121,7 +125,7 @@ function lanesKey(paint) {
   key(byId("lanes-key"), [...words, [paint.amber, "stalled"], [paint.bad, "refused"], [faded(paint.grey, 0.5), "away"], ["transparent", "blank: not there yet, or left"]]);
   if (lanes.at === null) {
     const some = lanes.frame?.bands.some((band) => band.length > 1);
-    say(byId("lanes-said"), `In the order of the table below.${some ? ` A lane here is ${lanes.frame.bands[0].length} workers; what is worst among them shows.` : ""}`);
+    say(byId("lanes-said"), `In the order of the table below.${some ? ` A lane here is ${lanes.frame.bands[0].length} workers.` : ""}`);
   }
 }
 

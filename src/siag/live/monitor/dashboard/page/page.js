@@ -34,13 +34,13 @@ function drawFigures() {
   const left = now.target && now.rate > 0 && now.version < now.target && !store.ended ? `${duration((now.target - now.version) / now.rate)} left` : "";
   const shown = [
     ["Iteration", count(now.version), now.target ? `of ${count(now.target)}${left ? `, ${left}` : ""}` : "", now.target ? now.version / now.target : null],
-    ["Updates per second", figure(now.rate)],
-    ["Workers", store.now ? `${count(here)} of ${count(now.workers)}` : "–", others.join(", ")],
+    ["Updates", `${figure(now.rate)} /s`],
+    ["Workers", store.now ? count(here) : "–", store.now ? [`here, of ${count(now.workers)}`, ...others].join(", ") : ""],
     ["Reports", count(now.reports), now.refused ? `${count(now.refused)} refused` : ""],
-    ...(now.progressive !== null || now.loss === null ? [["Loss, new samples", figure(now.progressive, 4)]] : []),
-    ...(now.loss !== null && now.loss !== undefined ? [[store.about.measure === undefined && now.progressive === null ? "Loss" : "Loss of the model", figure(now.loss, 4)]] : []),
+    ...(now.progressive !== null || now.loss === null ? [["Loss", figure(now.progressive, 4), "of new samples"]] : []),
+    ...(now.loss !== null && now.loss !== undefined ? [["Loss", figure(now.loss, 4), "of the model"]] : []),
     ...Object.entries(now.metrics ?? {}).map(([name, value]) => [name, figure(value, 4)]),
-    ["Age of gradients", figure(now.age), "steps, on average"],
+    ["Age of gradients", figure(now.age), "steps, mean"],
     ["Step η", figure(now.step)],
     ["Gradients ‖g‖", figure(now.norm)],
     ["Model ‖w‖", figure(now.length), store.about.d ? `d = ${count(Number(store.about.d))}` : ""],
@@ -102,8 +102,8 @@ function drawEvents() {
   if (list.dataset.newest === newest) return;
   list.dataset.newest = newest;
   list.replaceChildren(...store.events.map(({ seconds, wrong, text }) => {
-    const item = element("li", text.startsWith("warning") ? "warn" : wrong ? "bad" : "");
-    item.append(element("span", "", duration(seconds ?? 0)), element("span", "", text));
+    const item = element("li", /^(problem|diverged)/.test(text) ? "bad" : wrong ? "warn" : "");
+    item.append(element("span", "", stopwatch(seconds ?? 0)), element("span", "", text));
     return item;
   }));
   const about = byId("about");

@@ -1,17 +1,18 @@
 // Who reports and who counts: above what share of all reports is whose, below what share of the objective.
 
-const GROUPS = 120; // of more workers those of like shares are drawn as one
-const shares = { under: null };
+const SINGLE = 40; // workers that are drawn one by one; of more of them tenths are
+const TENTHS = ["busiest tenth", "2nd", "3rd", "4th", "5th", "6th", "7th", "8th", "9th", "slowest tenth"];
 
 /** Workers by how much they report, the busiest first, in groups: [names, share of reports, share of objective]. */
 function sharesOf() {
   const share = reportShares();
   const all = workers().map((worker) => ({ worker, reports: share(worker), counts: worker.share ?? NaN }));
   all.sort((a, b) => b.reports - a.reports || a.worker.row - b.worker.row);
-  const size = Math.ceil(all.length / GROUPS), groups = [];
-  for (let k = 0; k < all.length; k += Math.max(size, 1)) {
-    const part = all.slice(k, k + Math.max(size, 1));
+  const pieces = all.length > SINGLE ? TENTHS.length : all.length, groups = [];
+  for (let k = 0; k < pieces; k++) {
+    const part = all.slice(Math.round((k * all.length) / pieces), Math.round(((k + 1) * all.length) / pieces));
     groups.push({
+      name: part.length === 1 && pieces === all.length ? part[0].worker.name : TENTHS[k],
       workers: part.map((each) => each.worker),
       reports: part.reduce((sum, each) => sum + (each.reports || 0), 0),
       counts: part.reduce((sum, each) => sum + (each.counts || 0), 0),
@@ -33,7 +34,7 @@ function drawShares() {
     draw.fillText("Waiting for the first reports.", width / 2, height / 2);
     return;
   }
-  const bar = 30, above = 24, below = height - 24 - bar, gap = groups.length > 40 ? 0 : 1.5;
+  const bar = 30, above = 24, below = height - 24 - bar, gap = 1.5;
   draw.fillStyle = ink;
   draw.textAlign = "left";
   draw.fillText("who reports: share of all reports", 0, 10);
@@ -56,10 +57,8 @@ function drawShares() {
     draw.fillStyle = faded(colour, dim ? 0.45 : 1);
     draw.fillRect(upper, above, Math.max(a - gap, 0.3), bar);
     draw.fillRect(lower, below, Math.max(b - gap, 0.3), bar);
-    if (group.workers.length === 1) {
-      label(draw, paint.card, `${group.workers[0].name}`, percent(group.reports), upper, above + bar / 2, a - gap);
-      label(draw, paint.card, `${group.workers[0].name}`, percent(group.counts), lower, below + bar / 2, b - gap);
-    }
+    label(draw, paint.card, group.name, percent(group.reports), upper, above + bar / 2, a - gap);
+    label(draw, paint.card, group.name, percent(group.counts), lower, below + bar / 2, b - gap);
     upper += a;
     lower += b;
   });

@@ -43,6 +43,13 @@ function duration(seconds) {
   return `${Math.floor(rounded / 86400)} d ${pad(Math.floor((rounded % 86400) / 3600))} h`;
 }
 
+/** The same, as a clock shows it: 0:42, 12:07, 2:05:00. */
+function stopwatch(seconds) {
+  const rounded = Math.floor(seconds), pad = (value) => String(value).padStart(2, "0");
+  const [hours, minutes] = [Math.floor(rounded / 3600), Math.floor((rounded % 3600) / 60)];
+  return hours ? `${hours}:${pad(minutes)}:${pad(rounded % 60)}` : `${minutes}:${pad(rounded % 60)}`;
+}
+
 /** The part of a warning after its last semicolon is what to do about it. */
 function remedyOf(text) {
   const at = text.lastIndexOf("; ");

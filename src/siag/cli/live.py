@@ -181,12 +181,15 @@ def replay(
     """
     from siag.experiments.config import problem_named, typed
     from siag.experiments.replay import replay as run_again
+    from siag.live.monitor.dashboard import dashboard_of
 
     on_interrupt(NOTHING_HALF)
     folder = folder_for(out)
     parts = {role: typed(role, text, HERE) for role, text in (("method", method), ("step", step)) if text is not None}
     if problem is not None:
         parts["problem"] = problem_named(problem, HERE)[0]
+    if dashboard is not None:
+        dashboard_of(None if dashboard == "on" else dashboard)  # a mistake in it is told at once
     result = None
     try:
         result = run_again(trace, **parts, seed=seed)

@@ -1,12 +1,13 @@
 // What changes over time: the loss overall and of each worker, and one of the other figures.
 
 const QUANTITIES = {
-  loss: ["Loss", "The loss of new samples, each before the model has learned from it"],
+  loss: ["Loss", "The loss of the model"],
   rate: ["Updates per second", "Steps of the server per second"],
   age: ["Age of gradients", "How many steps old the workers' gradients are, on average"],
   norm: ["Length of gradients", "‖g‖, the mean over workers"],
   step: ["Step size", "η, as far as it is known"],
 };
+const ALL = "all workers, new samples";
 const LINES = 40; // workers that have a line each; of more of them a band is drawn
 const curve = { quantity: "loss", log: null, at: null };
 
@@ -32,7 +33,7 @@ function linesOf(paint) {
     }
   }
   add(measureName(), paint.orange, (each) => each.loss, 2, "loss");
-  add("all workers, new samples", paint.blue, (each) => each.progressive, 2.5, "progressive");
+  add(ALL, paint.blue, (each) => each.progressive, 2.5, "progressive");
   const chosen = store.workers[store.chosen];
   if (told && chosen) add(chosen.name, paint.purple, (each) => each.losses?.[chosen.row], 2);
   return { lines, band: told && many ? bandOf(columns) : null };
@@ -129,8 +130,11 @@ function describeCurve(paint, lines, band) {
     const point = each.points.findLast(([t]) => t <= now + 1e-9) ?? each.points[0];
     return `${each.name} ${figure(point[1], 4)}`;
   });
-  const when = curve.at === null ? (store.ended ? "at the end" : "now") : `after ${duration(curve.at)}`;
-  say(byId("curve-said"), words.length ? `${QUANTITIES[curve.quantity][1]}; ${when}: ${words.join(", ")}.` : QUANTITIES[curve.quantity][1]);
+  const at = curve.at ?? store.moment;
+  const when = at === null ? (store.ended ? "at the end" : "now") : `after ${duration(at)}`;
+  const told = curve.quantity === "loss" && strong.some((each) => each.name === ALL);
+  const what = told ? "The loss of new samples, each before the model has learned from it" : QUANTITIES[curve.quantity][1];
+  say(byId("curve-said"), words.length ? `${what}; ${when}: ${words.join(", ")}.` : `${what}.`);
 }
 
 /** The same as a table, of at most thirty moments. */

@@ -76,7 +76,7 @@ function timeTicks(low, high, about) {
 
 const clock = (seconds) =>
   seconds < 120 ? `${Number(seconds.toFixed(1))} s`
-    : seconds < 7200 ? `${Number((seconds / 60).toFixed(1))} min`
+    : seconds < 7200 ? (seconds % 60 ? stopwatch(seconds) : `${seconds / 60} min`)
       : seconds < 172800 ? `${Number((seconds / 3600).toFixed(1))} h` : `${Number((seconds / 86400).toFixed(1))} d`;
 
 /** The time axis below a plot. */

@@ -41,9 +41,8 @@ function drawFigures() {
     ...(now.loss !== null && now.loss !== undefined ? [["Loss", figure(now.loss, 4), "of the model"]] : []),
     ...Object.entries(now.metrics ?? {}).map(([name, value]) => [name, figure(value, 4)]),
     ["Age of gradients", figure(now.age), "steps, mean"],
-    ["Step η", figure(now.step)],
-    ["Gradients ‖g‖", figure(now.norm)],
-    ["Model ‖w‖", figure(now.length), store.about.d ? `d = ${count(Number(store.about.d))}` : ""],
+    ...[["Step η", now.step], ["Gradients ‖g‖", now.norm]].filter(([, value]) => value !== null || !store.slider).map(([name, value]) => [name, figure(value)]),
+    ...(store.slider ? [] : [["Model ‖w‖", figure(now.length), store.about.d ? `d = ${count(Number(store.about.d))}` : ""]]),
     ["Running", duration(now.seconds ?? NaN), now.saved === null || now.saved === undefined ? "" : `saved ${duration(now.saved)} ago`],
   ];
   const list = byId("figures");

@@ -80,7 +80,7 @@ function sharesInWords(all) {
   if (all.length === 1) return "There is one worker.";
   const size = all.length < 20 ? 1 : Math.round(all.length / 10);
   const top = all.slice(0, size), sum = (name) => top.reduce((total, each) => total + (each[name] || 0), 0);
-  const who = size === 1 ? `The busiest worker, ${top[0].worker.name},` : `The busiest tenth of the workers, ${size} of ${all.length},`;
+  const who = size === 1 ? `The busiest worker (${top[0].worker.name})` : `The busiest tenth of the workers (${size} of ${all.length})`;
   const sends = `${who} sends ${percent(sum("reports"))} of all reports`;
   if (store.now && !store.now.alike) {
     return `${sends}, and counts for as much: with this method, who reports more often counts more. SIAG counts all workers the same.`;

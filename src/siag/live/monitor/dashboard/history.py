@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import count
@@ -81,7 +82,7 @@ class History:
     def add(self, snapshot: Snapshot) -> None:
         """A look at the server; times never go back, or what does is left out."""
         seconds = snapshot.seconds
-        if not self._end <= seconds < np.inf:
+        if not self._end <= seconds < math.inf:
             return
         if self._reports is None:
             self._reports = reports_of(snapshot)
@@ -94,7 +95,7 @@ class History:
 
     def close(self, snapshot: Snapshot) -> None:
         """End a column here, if any time has passed."""
-        if self._reports is None or snapshot.seconds <= self._end:
+        if self._reports is None or not self._end < snapshot.seconds < math.inf:
             return
         before, self._reports = self._reports, reports_of(snapshot)
         workers = snapshot.workers[:SHOWN]
@@ -160,8 +161,8 @@ def plain(value: Any) -> Any:
     """A number for JSON, with five digits; null for what is not finite."""
     if value is None or isinstance(value, int | bool | str):
         return value
-    number = float(value)
-    return float(f"{number:.5g}") if np.isfinite(number) else None
+    rounded = float(f"{float(value):.5g}")
+    return rounded if math.isfinite(rounded) else None
 
 
 def _levels(counts: Integers, busiest: int) -> Integers:

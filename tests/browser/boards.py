@@ -12,7 +12,9 @@ MODEL = np.arange(5.0)
 
 def worker(row, n, second):
     reports = int(1 + second * 100 / (1 + row))
-    state = State.STALLED if row == 1 and 5 <= second < 8 else State.LEFT if row == n - 1 and second > 8 else State.WORKING
+    state = (
+        State.STALLED if row == 1 and 5 <= second < 8 else State.LEFT if row == n - 1 and second > 8 else State.WORKING
+    )
     share = 0.0 if state == State.LEFT else 1 / n
     told = {"loss": 2.0 / (1 + second) + 0.01 * row, "mean_age": 1.0 + row, "norm": 3.0, "share": share}
     return WorkerView(row, f"edge-{row}", state, reports, 100 / (1 + row), row, 0.1, 0, "", **told)

@@ -35,8 +35,8 @@ def drawn(page, canvas):
     """How many different colours there are on a canvas: an empty one has one."""
     return page.evaluate(
         """id => { const canvas = document.getElementById(id);
-        const pixels = new Uint32Array(canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data.buffer);
-        return new Set(pixels).size; }""",
+        const image = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
+        return new Set(new Uint32Array(image.data.buffer)).size; }""",
         canvas,
     )
 

@@ -72,7 +72,9 @@ def test_the_page_runs_nothing_but_its_own_script():
     assert len(page()[0]) < 100_000
 
 
-@pytest.mark.parametrize("path", ["/etc/passwd", "/../pyproject.toml", "/page.js", "/static/", "/%2e%2e/", "/stream/x", "//"])
+@pytest.mark.parametrize(
+    "path", ["/etc/passwd", "/../pyproject.toml", "/page.js", "/static/", "/%2e%2e/", "/stream/x", "//"]
+)
 def test_only_the_pages_own_paths_are_there(path):
     assert asked(app_of(), path)[0] == 404
 
@@ -80,7 +82,9 @@ def test_only_the_pages_own_paths_are_there(path):
 # Who is let in
 
 
-@pytest.mark.parametrize("host", ["evil.example", "evil.example:7461", "192.168.0.7:7461", "", "127.0.0.1.evil.example", "[", "a b"])
+@pytest.mark.parametrize(
+    "host", ["evil.example", "evil.example:7461", "192.168.0.7:7461", "", "127.0.0.1.evil.example", "[", "a b"]
+)
 def test_a_forged_host_is_refused(host):
     assert asked(app_of(), "/stream", host=host)[0] == 421
 
@@ -90,7 +94,9 @@ def test_this_machine_is_let_in_by_its_names(host):
     assert asked(app_of(), host=host)[0] == 200
 
 
-@pytest.mark.parametrize("headers", [{"origin": "http://evil.example"}, {"origin": "null"}, {"sec_fetch_site": "cross-site"}])
+@pytest.mark.parametrize(
+    "headers", [{"origin": "http://evil.example"}, {"origin": "null"}, {"sec_fetch_site": "cross-site"}]
+)
 def test_other_sites_requests_are_refused(headers):
     for path in ("/stream", "/model.npy", "/at?1"):
         assert asked(app_of(), path, **headers)[0] == 403

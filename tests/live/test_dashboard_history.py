@@ -130,7 +130,10 @@ def trace_of(reports=300, n=3):
     sample = version // n
     seconds = version / 10
     factor[-1], stamp[-1], sample[-1] = 0.0, 0, 0  # the last worker leaves
-    told = {"about": {"workers": n, "method": "SIAG()"}, "loss": np.where(np.isnan(factor), 1.0 / (1 + version), np.nan)}
+    told = {
+        "about": {"workers": n, "method": "SIAG()"},
+        "loss": np.where(np.isnan(factor), 1.0 / (1 + version), np.nan),
+    }
     return Trace(version, names, stamp, sample, seconds, factor, reports - 1, **told)
 
 
@@ -157,8 +160,5 @@ def test_a_method_that_is_not_known_has_no_shares():
 
 def test_a_worker_that_is_silent_for_long_is_shown_as_stalled():
     trace = trace_of()
-    late = Trace(
-        trace.version, trace.worker, trace.stamp, trace.sample, np.where(trace.version < 150, trace.version / 10, 100.0),
-        trace.factor, trace.versions, trace.about, trace.loss,
-    )  # fmt: skip
+    late = replace(trace, seconds=np.where(trace.version < 150, trace.version / 10, 100.0))
     assert Recorded(late).moment(90.0).workers[0].state == State.STALLED

@@ -39,7 +39,8 @@ def test_a_file_after_the_option_is_told_apart():
 
 
 @pytest.mark.parametrize(
-    "given", [{"host": 5}, {"port": -1}, {"port": "x"}, {"insecure": "yes"}, {"token": 5}, {"certificate": 5, "key": "k"}]
+    "given",
+    [{"host": 5}, {"port": -1}, {"port": "x"}, {"insecure": "yes"}, {"token": 5}, {"certificate": 5, "key": "k"}],
 )
 def test_parts_of_a_wrong_kind_are_refused(given):
     with pytest.raises(BadInput, match=r"dashboard\."):

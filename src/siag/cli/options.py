@@ -116,7 +116,9 @@ def train_options() -> list[click.Parameter]:
 
     places = "local, ray, simulated, or yours as module:attribute"
     where = _option("--runtime", str, f"Where to run: {places}.  [default: local]")
-    insecure = _option("--insecure", bool, "Let --metrics and --dashboard be read from beyond this machine, in plain text.")
+    insecure = _option(
+        "--insecure", bool, "Let --metrics and --dashboard be read from beyond this machine, in plain text."
+    )
     return [*options_of(Spec, fields_of(serving=False)), *SHOWN, insecure, where, *_parts("ray"), *_parts("simulated")]
 
 

@@ -1,4 +1,4 @@
-"""The pages that are served: the page itself, the stream that feeds it, the model, and a moment of a run that is over."""
+"""What is served: the page itself, the stream that feeds it, the model, and a moment of a run that is over."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ class Pages:
         board, sender = self._board, Sender()
         yield b"retry: 1000\n\n"
         seen: Any = None
-        quiet, columns = 0.0, -1
+        quiet = 0.0
         while not gone.done():
             stand, wait = board.stand, EVERY
             if stand != seen or sender.behind:
@@ -177,7 +177,7 @@ async def _send_array(kind: str, w: Floats, send: Send) -> None:
     if kind == "npy":
         head = io.BytesIO()
         np.lib.format.write_array_header_1_0(head, np.lib.format.header_data_from_array_1_0(w))
-        parts = [head.getvalue(), memoryview(w).cast("B")]
+        parts = [head.getvalue(), np.ascontiguousarray(w).data.cast("B")]
     else:
         parts = [memoryview(json.dumps({"w": w.tolist()}).encode())]  # NaN and all: it is what it is
     told = {

@@ -82,7 +82,7 @@ class Guard:
             raise Refusal(403, "requests of other sites are not answered")
 
     def _is_own(self, host: str) -> bool:
-        """Whether the header names this server. An address does, too, where a token is asked for: no name leads there."""
+        """Whether the header names this server. With a token any address does, too: no name of others leads there."""
         try:
             name = urlsplit(f"//{host}").hostname or ""
             if name in self._names:
@@ -117,7 +117,12 @@ class Guard:
 async def answer(send: Send, status: int, text: str, headers: dict[str, str] | None = None) -> None:
     """A short answer."""
     body = text.encode()
-    told = {"content-type": "text/plain; charset=utf-8", "content-length": str(len(body)), **NO_STORE, **(headers or {})}
+    told = {
+        "content-type": "text/plain; charset=utf-8",
+        "content-length": str(len(body)),
+        **NO_STORE,
+        **(headers or {}),
+    }
     await send({"type": "http.response.start", "status": status, "headers": encoded(told)})
     await send({"type": "http.response.body", "body": body})
 

@@ -192,5 +192,3 @@ def _fine(losses: Floats) -> tuple[float | None, float | None, str]:
 
 def _text(letters: Any) -> str:
     return np.ascontiguousarray(letters, np.uint8).tobytes().decode()
-
-

@@ -96,7 +96,10 @@ class Recorded(Board):
         if self._alike is None or not total:
             return [math.nan] * self._n
         left = max(1, self._n - sum(gone))
-        return [(0.0 if out else 1.0 / left) if self._alike else count / total for count, out in zip(done, gone, strict=True)]
+        return [
+            (0.0 if out else 1.0 / left) if self._alike else count / total
+            for count, out in zip(done, gone, strict=True)
+        ]
 
     def _view(self, row: int, count: int, version: int, seconds: float, gone: bool, share: float) -> WorkerView:
         trace, places = self._trace, self._of[row]
@@ -130,7 +133,11 @@ class Recorded(Board):
     def _habit(self, places: Integers) -> float:
         """Seconds of silence after which a worker counts as stalled."""
         gaps = np.diff(self._trace.seconds[places])
-        return max(PATIENCE, USUAL * float(np.median(gaps)), LONGEST * float(np.quantile(gaps, 0.99))) if len(gaps) else PATIENCE
+        return (
+            max(PATIENCE, USUAL * float(np.median(gaps)), LONGEST * float(np.quantile(gaps, 0.99)))
+            if len(gaps)
+            else PATIENCE
+        )
 
     def _error(self, version: int) -> float | None:
         """Of the run that was run again."""
@@ -173,5 +180,3 @@ def _known(w: Floats) -> Future[Floats]:
     found: Future[Floats] = Future()
     found.set_result(w)
     return found
-
-

@@ -164,7 +164,7 @@ def bounded() -> Any:
 
         def _close_if_silent(self) -> None:
             """A client that has asked for nothing yet is not waited for."""
-            if self.cycle is None:
+            if getattr(self, "cycle", None) is None:
                 self.transport.abort()
 
         @classmethod
@@ -175,5 +175,3 @@ def bounded() -> Any:
                 found.transport.abort()
 
     return Bounded
-
-

@@ -16,7 +16,7 @@ import ray
 from siag.foundations.errors import SiagError, warn
 from siag.live.announcer import Announcer
 from siag.live.interrupt import interruptible
-from siag.live.monitor.watch import give_result, tell_begin
+from siag.live.monitor.watch import give_result, offer_model, tell_begin
 from siag.live.monitor.watching import watchers_of
 from siag.live.ray.actors import Secrets
 from siag.live.ray.cluster import connected
@@ -68,6 +68,7 @@ def run_on_cluster(options: Ray, spec: Spec, dataset: Any) -> Run:
         secrets, name = Secrets.new(spec.n, options.tls), token_hex(3)
         given = ServerSpec(spec.without_data(), secrets, "127.0.0.1" if ours else None, options.port, shards)
         servers = Servers(given, options.server_resources, name)
+        offer_model(watcher, servers.model)
         workers = Workers(spec, secrets, options.resources, name)
         run = Driver(needs, options.fewest or spec.n, options.start_timeout, announcer, servers, workers).run()
     give_result(watcher, run)

@@ -50,9 +50,11 @@ class Watched(siag.runtimes.Quiet):
         self._reader.stdout.readline()  # its start is over before training begins
 
     def show(self, snapshot: siag.server.Snapshot) -> None:
+        """On the page."""
         self.served.show(snapshot)
 
     def close(self) -> None:
+        """The page, and the process that reads it."""
         self.served.close()
         self._reader.wait()
         self._reader.stdout.close()

@@ -18,6 +18,7 @@ from snapshots import snapshot
 
 import siag
 from siag.foundations.errors import BadInput, Missing
+from siag.live.certificates import make_certificates
 from siag.live.monitor.dashboard import app as pages_module
 from siag.live.monitor.dashboard.app import BROWSERS, Pages, page
 from siag.live.monitor.dashboard.board import Board
@@ -25,6 +26,7 @@ from siag.live.monitor.dashboard.guard import Guard
 from siag.live.monitor.dashboard.place import Dashboard
 from siag.live.monitor.dashboard.server import CONNECTIONS, Served
 from siag.live.monitor.watching import watchers_of
+from siag.live.security import client_context
 
 TOKEN = "a-token-of-enough-letters"
 
@@ -275,6 +277,22 @@ def test_nonsense_is_answered_or_closed(served):
                 answer = b""
         assert answer == b"" or answer.startswith(b"HTTP/1.1 4")
     assert httpx.get(served.address).status_code == 200
+
+
+def test_it_is_served_over_tls(tmp_path):
+    make_certificates(tmp_path, hosts=["127.0.0.1"], workers=["page"])
+    secret = next(tmp_path.rglob("page.token"))
+    files = {"certificate": tmp_path / "server.pem", "key": tmp_path / "server.key", "token": secret}
+    made = Served(Dashboard(host="0.0.0.0", port=0, **files), board_of())
+    try:
+        here = f"https://127.0.0.1:{made.port}/"
+        token = secret.read_text().strip()
+        with httpx.Client(verify=client_context(tmp_path / "ca.pem"), follow_redirects=True) as client:
+            assert client.get(here).status_code == 401
+            assert client.get(f"{here}?token={token}").status_code == 200
+        assert made.address.startswith("https://")
+    finally:
+        made.close()
 
 
 def test_beyond_this_machine_it_takes_a_token_and_tls():

@@ -11,7 +11,7 @@ SEEDS ?= 1000
 SIDE_BY_SIDE := -n auto --dist loadfile --no-loadscope-reorder
 unexport PYTHONDONTWRITEBYTECODE  # Python compiles what is imported once, not in every process; so pip need not
 
-.PHONY: run test test-thorough test-adapters docs brokers install bench torture clean lint types layers pytest
+.PHONY: run test test-thorough test-adapters test-browser docs brokers chromium install bench torture clean lint types layers pytest
 
 run: install  ## reproduce the paper and write the report
 	$(BIN)/siag reproduce --out $(OUT)
@@ -22,6 +22,15 @@ test: lint  ## what a change must pass first; layers, then types, which take one
 test-adapters: $(ADAPTERS)/.ready brokers  ## what needs torch, JAX and others, in an environment of its own
 	$(ADAPTERS)/bin/python -m pytest -o addopts='-q --strict-markers --strict-config --doctest-modules --ignore-glob=*conftest.py' \
 		tests/adapters src/siag/adapters
+
+test-browser: $(ADAPTERS)/.ready chromium  ## the dashboard, in a browser
+	$(ADAPTERS)/bin/python -m pytest -o addopts='-q --strict-markers --strict-config' tests/browser
+
+chromium:  # from the packages of Debian
+	@if ! command -v chromium > /dev/null; then \
+		if [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null; then \
+			apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium; \
+		else echo "make test-browser needs chromium; install with: apt-get install chromium" >&2; exit 1; fi; fi
 
 brokers:  # that adapters are tested with, from the packages of Debian
 	@missing=$$(for each in redis-server mosquitto; do \
@@ -65,7 +74,7 @@ $(ADAPTERS)/.ready: pyproject.toml constraints.txt tests/adapters/constraints.tx
 	$(PYTHON) -m venv $(ADAPTERS)
 	$(ADAPTERS)/bin/python -m pip install --quiet --no-compile --disable-pip-version-check torch==2.13.0
 	$(ADAPTERS)/bin/python -m pip install --quiet --no-compile --disable-pip-version-check \
-		-c constraints.txt -c tests/adapters/constraints.txt -e '.[adapters,examples]' pytest hypothesis flax equinox
+		-c constraints.txt -c tests/adapters/constraints.txt -e '.[adapters,examples,dashboard]' pytest hypothesis flax equinox playwright axe-playwright-python
 	touch $@
 
 docs: $(DOCS)/.ready  ## the site, out/docs/index.html; warnings are errors, and links within it are checked

@@ -12,7 +12,7 @@ import re
 import sys
 import textwrap
 
-from benchmarks import alarms, automatic, estimators, live, methods, python_gradients, ray_cluster, simulator
+from benchmarks import alarms, automatic, dashboard, estimators, live, methods, python_gradients, ray_cluster, simulator
 from benchmarks.sides import HERE, PYTHON
 from siag.foundations.files import write_text
 
@@ -23,6 +23,7 @@ CHAPTERS = {
     "automatic": automatic.chapter,
     "warnings": alarms.chapter,
     "live": live.chapter,
+    "dashboard": dashboard.chapter,
     "ray": ray_cluster.chapter,
     "estimators": estimators.chapter,
 }
@@ -33,6 +34,7 @@ TITLES = {
     "## Automatic steps": "automatic",
     "## Warnings": "warnings",
     "## The live server": "live",
+    "## The dashboard": "dashboard",
     "## On Ray": "ray",
     "## scikit-learn": "estimators",
 }

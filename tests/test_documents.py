@@ -132,6 +132,11 @@ def test_the_rehearsal_of_the_live_page_runs(run_here):
     assert run_here(program).startswith("w = [2.] after 1.3 hours")
 
 
+def test_the_program_of_the_page_on_the_dashboard_runs(run_here):
+    (program,) = blocks("docs/howto/dashboard.md")
+    run_here(program)
+
+
 def test_the_sweep_of_the_page_on_experiments_runs(run_here):
     (program,) = blocks("docs/howto/experiments.md")
     assert run_here(f"import matplotlib\n\nmatplotlib.use('Agg')\n{program}").startswith(

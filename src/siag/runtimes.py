@@ -4,6 +4,7 @@ The base class of runtimes is in `siag.live.runtime`.
 """
 
 from siag.live.model import Model
+from siag.live.monitor.dashboard.place import Dashboard
 from siag.live.monitor.metrics import Metrics
 from siag.live.monitor.watch import JsonLines, Quiet, Several, Terminal, Watcher
 from siag.live.protocol.reception import Limits
@@ -18,6 +19,7 @@ from siag.live.transports.simulated import Faults, Simulated
 from siag.live.until import Until
 
 __all__ = [
+    "Dashboard",
     "Ending",
     "Failure",
     "Faults",

@@ -154,6 +154,14 @@ def work(
 @click.option("--step", help="As Python writes it, or yours as module:name(key=1.0).  [default: as the trace says]")
 @click.option("--seed", type=int, help="Seed of the samples.  [default: as the trace says]")
 @click.option("--out", type=FILE, help="Folder for run.npz, run.csv, run.png and run.svg.")
+@click.option(
+    "--dashboard",
+    is_flag=False,
+    flag_value="on",
+    metavar="[PORT]",
+    help="Show what happened on a page in the browser, at any moment, until Ctrl-C: PORT or HOST:PORT.",
+)
+@click.option("--insecure", is_flag=True, help="Let --dashboard be seen from beyond this machine, in plain text.")
 @AS_JSON
 def replay(
     trace: Path,
@@ -162,24 +170,57 @@ def replay(
     step: str | None,
     seed: int | None,
     out: Path | None,
+    dashboard: str | None,
+    insecure: bool,
     as_json: bool,
 ) -> int:
     """Run a live run again from its TRACE: bit for bit, for problems whose samples are seeded.
 
-    With another --method or --step: what that would have done with the same reports, of the same ages.
+    With another --method or --step: what that would have done with the same reports, of the same ages. With --dashboard
+    also a run that cannot be run again can be looked at.
     """
     from siag.experiments.config import problem_named, typed
     from siag.experiments.replay import replay as run_again
+    from siag.live.monitor.dashboard import dashboard_of
 
     on_interrupt(NOTHING_HALF)
     folder = folder_for(out)
     parts = {role: typed(role, text, HERE) for role, text in (("method", method), ("step", step)) if text is not None}
     if problem is not None:
         parts["problem"] = problem_named(problem, HERE)[0]
-    result = run_again(trace, **parts, seed=seed)
-    lost = deliver(result, folder, as_json)
+    if dashboard is not None:
+        dashboard_of(None if dashboard == "on" else dashboard)  # a mistake in it is told at once
+    result = None
+    try:
+        result = run_again(trace, **parts, seed=seed)
+    except SiagError as error:
+        if dashboard is None:
+            raise
+        tell(str(error))
+    lost = [] if result is None else deliver(result, folder, as_json)
     tell(*lost)
-    return FAILED if lost or (result.diverged >= 0).any() else 0
+    if dashboard is not None:
+        _look_at(trace, parts.get("method"), result, dashboard, insecure)
+    return FAILED if lost or (result is not None and (result.diverged >= 0).any()) else 0
+
+
+def _look_at(trace: Path, method: Any, run: Run | None, where: str, insecure: bool) -> None:
+    """Serve the page of a trace until Ctrl-C."""
+    from siag.experiments.recorded import recorded
+    from siag.live.monitor.dashboard import dashboard_of
+    from siag.live.monitor.dashboard.server import Served
+
+    place = dashboard_of(True if where == "on" else where)
+    if place is None:
+        return
+    served = Served(place.trusting(None, None, insecure), recorded(trace, method, run))
+    tell(f"dashboard at {served.address}; Ctrl-C ends it")
+    try:
+        served.wait()
+    except KeyboardInterrupt:
+        pass
+    finally:
+        served.close()
 
 
 @siag.command(epilog="Example: siag certs secrets --host server.example --name north --name south")

@@ -116,7 +116,9 @@ def train_options() -> list[click.Parameter]:
 
     places = "local, ray, simulated, or yours as module:attribute"
     where = _option("--runtime", str, f"Where to run: {places}.  [default: local]")
-    insecure = _option("--insecure", bool, "Let --metrics be read from beyond this machine.")
+    insecure = _option(
+        "--insecure", bool, "Let --metrics and --dashboard be read from beyond this machine, in plain text."
+    )
     return [*options_of(Spec, fields_of(serving=False)), *SHOWN, insecure, where, *_parts("ray"), *_parts("simulated")]
 
 
@@ -163,6 +165,8 @@ def _own(name: str, hint: Any) -> click.Option:
     """The option of a field, from its type and its note."""
     kind, words = get_args(hint)
     kinds = [each for each in SIMPLE if each is kind or each in get_args(kind)]
+    if name == "dashboard":  # its value may be left out
+        return click.Option(["--dashboard"], is_flag=False, flag_value="on", metavar="[PORT]", help=words)
     if name in REPEATED:
         return click.Option([REPEATED[name], name], multiple=True, help=words)
     return _option(f"--{name.replace('_', '-')}", kinds[0] if kinds else str, words)

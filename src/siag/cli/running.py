@@ -32,9 +32,13 @@ def conduct(
     spec: Spec, run: Callable[[Spec, Watcher], Run], out: Path | None, as_json: bool, given: dict[str, Any]
 ) -> int:
     """Run what is described, watched as the options say; write and print the result; the exit status."""
+    from siag.live.monitor.dashboard import dashboard_of
     from siag.runtimes import Several
 
     folder = folder_for(out, MODEL)
+    page = dashboard_of(spec.dashboard)
+    if page is not None:
+        spec = replace(spec, dashboard=page.trusting(None, None, given["insecure"]))
     watcher = _watcher(given["quiet"], as_json, given["metrics"], given["insecure"])
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", DivergenceWarning)

@@ -30,6 +30,7 @@ from siag.experiments.references import Loss, look_in, metrics_named, reference
 from siag.foundations import check
 from siag.foundations.errors import BadFile, BadInput, Missing, reason_of
 from siag.foundations.types import Floats
+from siag.live.monitor.dashboard.place import Dashboard, Wanted, dashboard_of
 from siag.live.serve import NETWORK
 from siag.live.spec import fields_of
 from siag.runtimes import Faults, Limits, Ray, Runtime, Simulated, Until
@@ -154,6 +155,15 @@ def _departed(value: Any, folder: Path) -> Departed:
         raise BadInput("departed", value, "keep, drop, or a half-life in iterations") from None
 
 
+def _dashboard(value: Any, folder: Path) -> Wanted:
+    """A port, an address, a table; or true, which the shell calls "on"."""
+    if isinstance(value, dict):
+        made: Dashboard = make_part("dashboard", "Dashboard", Dashboard, value)
+        return made.within(folder)
+    wanted: Wanted = True if value == "on" else value
+    return dashboard_of(wanted)
+
+
 def _start(value: Any, folder: Path) -> Floats:
     """The first parameters: numbers, or the path of a .npy file."""
     if not isinstance(value, str):
@@ -231,6 +241,7 @@ MAKERS: dict[str, Callable[[Any, Path], Any]] = {
     "departed": _departed,
     "loss": _loss,
     "evaluate": metrics_named,
+    "dashboard": _dashboard,
     "folder": lambda value, folder: _place("folder", value, folder),
     "trace": lambda value, folder: _place("trace", value, folder),
 }

@@ -15,7 +15,8 @@ from siag.foundations.errors import BadFile, BadInput, DivergenceWarning, SiagEr
 from siag.foundations.memory import check_fits, size
 from siag.foundations.version import __version__
 from siag.live.curve import Curve
-from siag.live.monitor.watch import give_result, tell_begin, watcher_of
+from siag.live.monitor.watch import give_result, offer_model, tell_begin
+from siag.live.monitor.watching import watchers_of
 from siag.live.predecessor import predecessor
 from siag.live.reasons import first_of, no_progress, some
 from siag.live.session import Session
@@ -144,7 +145,7 @@ class Assembly:
                 history = History(self.folder, spec.keep, spec.keep_every, disk=self.disk, background=writer)
                 stack.callback(history.close)
         self.server.warm_up()
-        self._watcher = watcher = watcher_of(spec.progress)
+        self._watcher = watcher = watchers_of(spec.progress, spec.dashboard)
         stack.callback(watcher.close)
         return Session(
             self.server,
@@ -202,6 +203,7 @@ class Assembly:
         spec, session = self.spec, self.session
         with self._stack:
             tell_begin(self._watcher, {**self._about, "d": int(spec.w0.size)})
+            offer_model(self._watcher, session.copy_of_w)
             for doubt in spec.doubts:
                 session.alarm(f"warning: {doubt}")
             carry(session)

@@ -21,6 +21,7 @@ from siag.foundations.signals import meaning
 from siag.foundations.types import Floats
 from siag.live.assembly import Assembly
 from siag.live.model import Model
+from siag.live.monitor.dashboard.place import Dashboard, Wanted
 from siag.live.monitor.watch import Progress
 from siag.live.protocol.connections import Connections
 from siag.live.protocol.reception import Limits
@@ -108,6 +109,7 @@ def serve(  # noqa: D417  # what is as in `train` is described there
     keep_every: float = Spec.keep_every,
     trace: AnyPath | None = None,
     progress: Progress = None,
+    dashboard: Wanted = None,
     linger: float | None = LINGER,
     forget: float | None = None,
     patience: float | None = None,
@@ -149,6 +151,9 @@ NETWORK = tuple(each.name for each in fields(Network))
 def serve_spec(spec: Spec, network: Network, ready: Callable[[str, int], None] | None = None) -> Run:
     """Serve what is described; see `serve`."""
     spec = spec.validate(serving=True)
+    if isinstance(spec.dashboard, Dashboard):
+        secrets = network.certificate, network.key, network.insecure
+        spec = replace(spec, dashboard=spec.dashboard.trusting(*secrets))
     encoding = encoding_of(spec.messages)
     _carried("w0", spec.w0.size, encoding)
     context, tokens = network.secured(spec.names)

@@ -6,6 +6,7 @@ import math
 import sys
 from collections import deque
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 
@@ -209,6 +210,19 @@ class Session:
     def soon(self, what: Callable[[], None]) -> None:
         """Have something done at the next look, by the thread that looks; from a signal handler or another thread."""
         self._asked.append(what)
+
+    def copy_of_w(self) -> Future[Floats]:
+        """w as it is at the next look, copied by the thread that looks; for any other thread."""
+        copy: Future[Floats] = Future()
+
+        def take() -> None:
+            try:
+                copy.set_result(np.array(self.server.w))
+            except Exception as error:  # a part of it may be elsewhere, and lost
+                copy.set_exception(error)
+
+        self.soon(take)
+        return copy
 
     def end(self, ending: Ending, detail: str = "") -> None:
         """Let the session be over, for this reason unless it had another."""

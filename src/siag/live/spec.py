@@ -19,6 +19,7 @@ from siag.foundations.printing import prints_alike
 from siag.foundations.types import Floats
 from siag.live.data import check_epochs, check_streams, doubts_about, known_of_files, scale_doubt
 from siag.live.model import Model, OfModel
+from siag.live.monitor.dashboard.place import Wanted, dashboard_of
 from siag.live.monitor.watch import Progress
 from siag.live.scales import Doubt
 from siag.live.task import Gradient, Source, Task, check_method
@@ -37,6 +38,8 @@ AnyPath = str | os.PathLike[str]
 LEFT_OUT: Any = None  # filled in, or refused, by `validate`
 AS_IN_PYTHON = "As in Python, or yours as module:attribute:"
 READY_MADE = "The loss: Squared, Huber, Logistic, Softmax, Poisson, instead of --gradient, as in Python;"
+
+WATCHED = "A page in the browser: PORT or HOST:PORT; alone, port 7461 of this machine."
 
 DEFINED = "define it without open files, locks or generators"
 MADE_THERE = "give the function that makes it instead of a generator or an open file"
@@ -84,6 +87,7 @@ class Spec:
     trace: Annotated[AnyPath | None, "A file for who reported when, for siag replay."] = None
     # Who is told, and who is waited for
     progress: Progress = None
+    dashboard: Annotated[Wanted, WATCHED] = None
     linger: Annotated[float | None, "Seconds to wait when no worker is there; inf: for ever.  [default: 600]"] = None
     patience: Annotated[
         float | None, "Seconds until a worker is shown as stalled.  [default: by its own habits, at least 10]"
@@ -238,6 +242,7 @@ class Spec:
             record=check.integer("record", self.record),
             keep_every=check.real("keep_every", self.keep_every, low=0),
             evaluate=check_evaluate(self.evaluate),
+            dashboard=dashboard_of(self.dashboard),
             until=until_of(self.until, serving or self.streams is not None),
             doubts=tuple(dict.fromkeys((*self.doubts, *doubts))),
             scales=self.scales if self.streams is None or ready else scale_doubt(self.gradient, self.streams),

@@ -10,6 +10,7 @@ from siag.activity import EveryArrivals, Tick
 from siag.foundations.errors import BadInput
 from siag.foundations.types import Floats
 from siag.live.model import Model
+from siag.live.monitor.dashboard.place import Wanted
 from siag.live.monitor.watch import Progress
 from siag.live.runtime import Runtime
 from siag.live.spec import AnyPath, Spec
@@ -49,6 +50,7 @@ def train(
     keep_every: float = Spec.keep_every,
     trace: AnyPath | None = None,
     progress: Progress = None,
+    dashboard: Wanted = None,
     patience: float | None = None,
     forget: float | None = None,
     preload: Sequence[str] = (),
@@ -95,6 +97,8 @@ def train(
             `siag.adapters.MLflow()` and `TensorBoard(…)`, or a list of these. By default a view if standard error is a
             terminal, and otherwise a line there for each problem: a worker that fails, a disk that is full. All of it
             also goes to the logger named `siag`.
+        dashboard: `True` for a page in the browser at http://127.0.0.1:7461/, or another port, or "host:port", or a
+            `siag.runtimes.Dashboard`; it needs `pip install 'siag[dashboard]'`.
         patience: seconds without a report after which a worker is shown as stalled.
         forget: seconds after which a worker that is gone counts as one that has left, see `departed`; by default never.
         preload: names of modules such as "torch" that take long to import: they are imported once, before the

@@ -36,6 +36,7 @@ from siag.methods.method import (
     receive,
     shown,
     told,
+    travelled,
     weight,
 )
 from siag.methods.mifa import MIFA
@@ -113,6 +114,7 @@ __all__ = [
     "step_of",
     "table",
     "told",
+    "travelled",
     "try_method",
     "try_out",
     "try_problem",

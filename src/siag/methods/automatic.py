@@ -12,7 +12,7 @@ from siag.foundations import check
 from siag.foundations.dispatch import compiled, part
 from siag.foundations.errors import Unsuitable
 from siag.foundations.types import Booleans, Floats, Integers, Record, Rng
-from siag.methods.method import Streaming, advance, answer, compute, cost, fade, forget, ready, receive
+from siag.methods.method import Streaming, advance, answer, compute, cost, fade, forget, ready, receive, travelled
 from siag.methods.table import SINCE, Aggregated, Table, rows_left, sum_anew, table
 from siag.problems import curvature, sample
 from siag.problems.points import along
@@ -332,6 +332,12 @@ def fade_with_age(state: Steered, i: int, factor: float) -> None:
             leave_out(state, i)
         set_bend(state, i, 0.0)
     fade(rows, i, factor)
+
+
+@travelled.when(Steered)
+def sum_of_steps(state: Steered) -> float:
+    """H, the sum of all η."""
+    return float(state.sums[LENGTHS])
 
 
 @answer.when(Steered)

@@ -6,6 +6,7 @@ simulator's loop, runs as plain Python, and can be saved, shared and printed wit
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from typing import ClassVar, NamedTuple
 
@@ -195,6 +196,12 @@ def weight(state: Record) -> float:
     So the step is η · weight along a mean of gradients, which is what a regulariser has to be scaled by.
     """
     return 1.0
+
+
+@delegated_verb
+def travelled(state: Record) -> float:
+    """Server: Σ η of all its steps, where it chooses them itself; by default NaN: they are as scheduled."""
+    return math.nan
 
 
 @delegated_verb

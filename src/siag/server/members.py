@@ -200,8 +200,8 @@ class Member:
             return self._patience
         return max(PATIENCE, USUAL * self.usual, LONGEST * self.longest)
 
-    def view(self, version: int, now: float) -> WorkerView:
-        """As others may see it."""
+    def view(self, version: int, now: float, share: float = math.nan) -> WorkerView:
+        """As others may see it; `share` is what it counts for."""
         line = self.lines[self.row].tolist()  # all at once: one after the other takes three times as long
         reports, stamp = int(line[ledger.REPORTS]), int(line[ledger.STAMP])
         stalled = self.state == State.WORKING and now - line[ledger.SINCE] > self.patience
@@ -217,6 +217,8 @@ class Member:
             reason=self.reason,
             loss=line[ledger.LOSS] if line[ledger.LOSSES] else None,
             mean_age=line[ledger.AGED] / reports if reports else math.nan,
+            norm=line[ledger.MEAN_NORM] if reports else math.nan,
+            share=share,
         )
 
     def saved(self) -> dict[str, Any]:

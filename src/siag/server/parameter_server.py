@@ -21,6 +21,7 @@ from siag.foundations.errors import BadInput, SiagError
 from siag.foundations.overflow import in_range, limit_of, steps_between_looks
 from siag.foundations.types import Floats, Integers, Record
 from siag.methods import Method, answer, forget
+from siag.server.gauges import Pace, counts_alike, length_of, shares
 from siag.server.guard import ACCEPTED, NOT_HERE, Bounds, Guard, Refused, judge, refusal_for, square_norm
 from siag.server.intake import UNKNOWN, admit, admit_all, warm_up, warm_up_many
 from siag.server.ledger import CHANGED, REPORTS
@@ -34,7 +35,7 @@ from siag.steps import Step
 
 STEP_AT_ONCE = EveryArrivals(1)
 COUNTS = ("version", "waited", "reports", "arrived", "skips", "fades")
-BOUND = ("state", "trace", "shown", "sent", "_admit", "_admit_all")  # to one process's memory
+BOUND = ("state", "trace", "shown", "sent", "_admit", "_admit_all", "_alike", "_pace")  # to one process's memory
 
 
 class Diverged(SiagError):
@@ -125,6 +126,7 @@ class ParameterServer:
     def _begin_with(self, state: Record, trace: Recorder | None) -> None:
         """Have the method's state, and what depends on where it is in memory."""
         self.state, self.trace = state, trace
+        self._alike, self._pace = counts_alike(state), Pace()
         self.shown: Floats = shown_by(self.method, state)  # what workers read, in doubles
         self.sent = Outgoing(self.shown, self.encoding)
         self._admit: Callable[..., int] = admit
@@ -370,7 +372,9 @@ class ParameterServer:
 
     def snapshot(self, now: float) -> Snapshot:
         """How things stand, as far as the server knows."""
-        views = tuple(member.view(self.version, now) for member in self.members)
+        reports = self.ledger[:-1, REPORTS].astype(int).tolist()
+        parts = shares(self._alike, reports, self.departed, self.fading, self.gone)
+        views = tuple(member.view(self.version, now, parts[member.row]) for member in self.members)
         return Snapshot(
             version=self.version,
             reports=self.reports,
@@ -380,6 +384,9 @@ class ParameterServer:
             ages=tuple(self.roster.counted_ages),
             progressive=self.roster.progressive_loss,
             workers=views,
+            alike=self._alike,
+            step=self._pace.of(self.sizes, self.scheduled, self.state, self.version),
+            length=length_of(self.state.w, self.d),
         )
 
     def in_range(self) -> bool:

@@ -37,6 +37,8 @@ class WorkerView:
     reason: str  # of the last refusal, or why it left; "" if none
     loss: float | None = None  # of its recent samples, each before the model has learned from it; None: not told
     mean_age: float = math.nan  # of its reports, in versions
+    norm: float = math.nan  # of its recent gradients, the mean
+    share: float = math.nan  # of the objective: how much it counts for in the steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +60,9 @@ class Snapshot:
     problems: tuple[str, ...] = ()  # what goes wrong while training goes on, one line each
     warnings: tuple[str, ...] = ()  # what seems to be wrong with the training, one line each
     done: bool = False  # whether it has ended as it was to end
+    alike: bool = True  # whether workers count the same, however often they report
+    step: float | None = None  # the size of recent steps
+    length: float | None = None  # ‖w‖; None: w is too long to look at, or in several parts
 
     def as_dict(self) -> dict[str, Any]:
         """The fields by name, workers included, ready for JSON: null for what is not finite."""

@@ -1,1 +1,1 @@
-"""Who watches a run: terminal view, JSON lines, metrics."""
+"""Who watches a run: terminal view, JSON lines, metrics, dashboard."""

@@ -6,6 +6,7 @@ which would need the sum of all ages; a snapshot does not have it.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -79,6 +80,7 @@ def families(snapshot: Snapshot) -> Iterator[Metric]:
         (gauge, "running_seconds", "Seconds since the start.", snapshot.seconds),
         (gauge, "loss", "Loss of the model, as last evaluated.", snapshot.loss),
         (gauge, "progressive_loss", "Loss of new samples, the mean over workers.", snapshot.progressive),
+        (gauge, "step", "The size of recent steps.", snapshot.step),
         (gauge, "saved_seconds", "Seconds since the state was last saved.", snapshot.saved),
         (gauge, "problems", "Problems while training goes on.", len(snapshot.problems)),
         (gauge, "warnings", "What seems to be wrong with the training, since the start.", len(snapshot.warnings)),
@@ -88,6 +90,7 @@ def families(snapshot: Snapshot) -> Iterator[Metric]:
     ages = {bin_label(k): count for k, count in enumerate(snapshot.ages)}
     old = {name: worker.age for name, worker in named.items() if worker.age >= 0}
     losses = {name: worker.loss for name, worker in named.items() if worker.loss is not None}
+    counts = {name: worker.share for name, worker in named.items() if not math.isnan(worker.share)}
     for kind, name, words, label, values in (
         (counter, "report_ages", "Reports accepted, by their age in versions.", "bin", ages),
         (gauge, "workers", "Workers by state.", "state", {state: states[state] for state in State}),
@@ -96,6 +99,7 @@ def families(snapshot: Snapshot) -> Iterator[Metric]:
         (gauge, "worker_reports_per_second", "Reports accepted per second, recently.", "worker", _each(named, "rate")),
         (gauge, "worker_age", "Age in versions of a worker's gradient; absent if it never reported.", "worker", old),
         (gauge, "worker_loss", "Loss of a worker's new samples, recently.", "worker", losses),
+        (gauge, "worker_share", "What part of the objective a worker is.", "worker", counts),
         (gauge, "metric", "The user's own metrics of the model, as last evaluated.", "name", snapshot.metrics),
         (gauge, "worker_silent_seconds", "Since it was last heard of; +Inf: never.", "worker", _each(named, "silent")),
     ):

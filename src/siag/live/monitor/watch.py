@@ -1,8 +1,9 @@
 """Ways to watch a live server: on the terminal, as lines of JSON, problems only, not at all, or several at once.
 
 A watcher is handed snapshots and remarks while training goes on. One that has a method `begin(about)` is told first
-what is run, in words; one that has `result(run)` is given what came of it, after `close`; and one that has
-`problem(text)` is told there, instead of by `event`, what goes wrong.
+what is run, in words; one that has `model(read)` is given what copies w: called from any thread, it returns a future
+of it. One that has `result(run)` is given what came of it, after `close`; and one that has `problem(text)` is told
+there, instead of by `event`, what goes wrong.
 
 Training must not suffer from it: a terminal that went away or a reader that closed its pipe silences the watcher and
 raises nothing.
@@ -15,10 +16,12 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future
 from contextlib import ExitStack, suppress
 from typing import IO, TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from siag.foundations.errors import BadInput
+from siag.foundations.types import Floats
 from siag.server.status import Snapshot
 
 if TYPE_CHECKING:
@@ -89,6 +92,11 @@ class Several(Watcher):
         for watcher in self.watchers:
             tell_problem(watcher, text)
 
+    def model(self, read: Callable[[], Future[Floats]]) -> None:
+        """Give it to all that want it."""
+        for watcher in self.watchers:
+            offer_model(watcher, read)
+
     def result(self, run: Any) -> None:
         """Give it to all that want it."""
         for watcher in self.watchers:
@@ -104,6 +112,11 @@ class Several(Watcher):
 def tell_begin(watcher: Watcher, about: Mapping[str, Any]) -> None:
     """What is run, to a watcher that wants to know."""
     getattr(watcher, "begin", lambda _: None)(about)
+
+
+def offer_model(watcher: Watcher, read: Callable[[], Future[Floats]]) -> None:
+    """What copies w, to a watcher that wants it."""
+    getattr(watcher, "model", lambda _: None)(read)
 
 
 def tell_problem(watcher: Watcher, text: str) -> None:

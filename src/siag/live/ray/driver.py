@@ -16,7 +16,8 @@ import ray
 from siag.foundations.errors import SiagError, warn
 from siag.live.announcer import Announcer
 from siag.live.interrupt import interruptible
-from siag.live.monitor.watch import give_result, tell_begin, watcher_of
+from siag.live.monitor.watch import give_result, offer_model, tell_begin
+from siag.live.monitor.watching import watchers_of
 from siag.live.ray.actors import Secrets
 from siag.live.ray.cluster import connected
 from siag.live.ray.processes import Servers, Workers
@@ -50,7 +51,7 @@ def run_on_cluster(options: Ray, spec: Spec, dataset: Any) -> Run:
     shards, reads = options.shards, any(isinstance(each, Rows | Part) and each.streamed for each in spec.per_worker)
     needs = Needs(options.server_resources, shards, options.resources, spec.n, reads)
     with ExitStack() as stack:
-        watcher = watcher_of(spec.progress)
+        watcher = watchers_of(spec.progress, spec.dashboard)
         stack.callback(watcher.close)
         ours = stack.enter_context(connected(options.address, needs.total(spec.n)))
         needs.check(ray.cluster_resources(), options.fewest)
@@ -63,10 +64,11 @@ def run_on_cluster(options: Ray, spec: Spec, dataset: Any) -> Run:
         nodes = sum(node["Alive"] for node in ray.nodes())
         about = spec.about | {"activity": f"{spec.about['activity']} on Ray, {nodes} node{'s' * (nodes > 1)}"}
         tell_begin(watcher, {**about, "d": int(spec.w0.size)})
-        spec = replace(spec, progress=False, described=(about, spec.identity))
+        spec = replace(spec, progress=False, dashboard=None, described=(about, spec.identity))
         secrets, name = Secrets.new(spec.n, options.tls), token_hex(3)
         given = ServerSpec(spec.without_data(), secrets, "127.0.0.1" if ours else None, options.port, shards)
         servers = Servers(given, options.server_resources, name)
+        offer_model(watcher, servers.model)
         workers = Workers(spec, secrets, options.resources, name)
         run = Driver(needs, options.fewest or spec.n, options.start_timeout, announcer, servers, workers).run()
     give_result(watcher, run)

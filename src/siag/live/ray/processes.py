@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
 from secrets import token_hex
@@ -12,6 +13,7 @@ from ray import exceptions
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from siag.foundations.errors import SiagError
+from siag.foundations.types import Floats
 from siag.foundations.version import __version__
 from siag.live.ray.actors import Gone, Secrets, WorkerActor
 from siag.live.ray.cluster import parcel, why_lost
@@ -94,6 +96,13 @@ class Servers:
             return None
         self._answered, self.missed = True, False
         return look
+
+    def model(self) -> Future[Floats]:
+        """Ask the first server for a copy of w."""
+        if not self._actors:
+            raise SiagError("the servers have not been started")
+        answer: Future[Floats] = self.first.model.remote().future()
+        return answer
 
     def outcome(self) -> Outcome:
         """What came out of the run, which is over."""

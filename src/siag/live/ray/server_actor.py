@@ -18,6 +18,7 @@ from ray import cloudpickle
 
 from siag.foundations.errors import SiagError
 from siag.foundations.last_words import last_words
+from siag.foundations.types import Floats
 from siag.live.assembly import Assembly
 from siag.live.departures import GONE
 from siag.live.monitor.watch import Problems
@@ -126,6 +127,12 @@ class ServerActor:
         if self._session is not None:
             self._session.soon(self._do_what_was_asked)
         return Look(self._addresses is not None, self._relay.taken(), self._relay.snapshot)
+
+    def model(self) -> Floats:
+        """w, as it is now."""
+        if self._session is None:
+            raise SiagError("the run has not begun, so there is no model yet")
+        return self._session.copy_of_w().result(TIMEOUT)
 
     # The run
 

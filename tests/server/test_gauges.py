@@ -1,0 +1,65 @@
+"""What a server shows of its workers' parts in its steps, of its steps and of w."""
+
+import math
+
+import numpy as np
+import pytest
+
+from siag.methods import SAGA, SGD, SIAG, AsyncSGD, Automatic, Momentum
+from siag.server.gauges import LONGEST, counts_alike, length_of, shares
+from siag.server.members import DROP, KEEP, Departed
+from siag.server.parameter_server import ParameterServer
+from siag.steps import Constant, DelayAdaptive, Harmonic
+
+
+@pytest.mark.parametrize(
+    ("method", "alike"),
+    [
+        (SIAG(), True),
+        (Automatic(), True),
+        (SAGA(), True),
+        (Momentum(SIAG()), True),
+        (SGD(), False),
+        (AsyncSGD(), False),
+    ],
+)
+def test_a_method_that_keeps_a_row_of_each_worker_counts_them_alike(method, alike):
+    assert counts_alike(method.init(np.zeros(2), 3)) is alike
+
+
+def test_shares_are_equal_or_as_the_reports():
+    assert shares(True, [90, 9, 1], DROP, {}, set()) == [1 / 3] * 3
+    assert shares(False, [90, 9, 1], DROP, {}, set()) == [0.9, 0.09, 0.01]
+    assert all(math.isnan(each) for each in shares(False, [0, 0], DROP, {}, set()))
+
+
+def test_a_worker_that_has_left_counts_for_nothing_or_less_and_less():
+    assert shares(True, [5, 5, 5], DROP, {}, {1}) == [0.5, 0.0, 0.5]
+    assert shares(True, [5, 5], Departed(half_life=8), {0: 8}, set()) == pytest.approx([0.25, 0.5])
+    assert shares(True, [5, 5], KEEP, {}, set()) == [0.5, 0.5]
+
+
+def served(method, step):
+    server = ParameterServer(method, step, np.zeros(2), 2)
+    for row in (0, 1):
+        server.join(row, 0.0)
+        message = np.ones(server.message_size)
+        server.push(row, server.version, message, 0, 0.1)
+    return server
+
+
+def test_the_step_is_that_of_the_schedule_or_the_mean_of_the_methods_own():
+    assert served(SIAG(), Constant(0.5)).snapshot(0.2).step == 0.5
+    assert served(SIAG(), Harmonic(beta=2.0, gamma=4.0)).snapshot(0.2).step == pytest.approx(2.0 / 6.0)
+    server = served(Automatic(), Constant(1.0))
+    assert server.snapshot(0.2).step == pytest.approx(server.state.sums[6] / 2)
+    assert served(SIAG(), DelayAdaptive(gamma=0.1)).snapshot(0.2).step is None
+
+
+def test_a_snapshot_says_how_long_w_and_gradients_are():
+    server = served(SIAG(), Constant(0.5))
+    shown = server.snapshot(0.2)
+    assert shown.length == pytest.approx(float(np.linalg.norm(server.w)))
+    assert [view.norm for view in shown.workers] == pytest.approx([math.sqrt(2)] * 2)
+    assert length_of(np.zeros(LONGEST + 1), LONGEST + 1) is None
+    assert length_of(np.zeros(2), 4) is None

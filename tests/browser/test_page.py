@@ -1,6 +1,7 @@
 """The page in a real browser: opens, updates, sorts, downloads, comes back by itself, and can be used by everyone."""
 
 import json
+import re
 import threading
 
 import numpy as np
@@ -132,9 +133,10 @@ def test_a_trace_is_looked_at_at_any_moment(opened, serving):
     slider.focus()
     page.keyboard.press("Home")
     expect(page.locator("#moment")).to_have_text("0.0 s of 20 s")
-    page.wait_for_function("document.querySelector('#figures dd').textContent === '1'")
+    iteration = page.locator("#figures dd").first
+    expect(iteration).to_have_text("1")
     page.keyboard.press("End")
-    page.wait_for_function("document.querySelector('#figures dd').textContent === '200'")
+    expect(iteration).to_have_text("200")
     page.get_by_role("button", name="Play").click()
     expect(page.get_by_role("button", name="Pause")).to_be_visible()
 
@@ -176,7 +178,7 @@ def test_several_browsers_see_the_same(opened, serving):
     pages = [opened(served.address) for _ in range(3)]
     shown.show(moment(30.0))
     for page in pages:
-        page.wait_for_function("document.getElementById('figures').textContent.includes('30 s')")
+        expect(page.locator("#figures")).to_contain_text("30 s")
 
 
 def test_a_run_is_watched_from_the_first_report_to_the_end(opened):
@@ -195,7 +197,7 @@ def test_a_run_is_watched_from_the_first_report_to_the_end(opened):
     running.start()
     assert told.wait(120)
     page = opened(addresses[0])
-    page.wait_for_function("(document.querySelector('#figures dd') ?? {}).textContent > '0'", timeout=60_000)
+    expect(page.locator("#figures dd").first).to_have_text(re.compile("[1-9]"), timeout=60_000)
     expect(page.locator("#workers tbody tr")).to_have_count(3)
     expect(page.locator("#status")).to_have_text("done", timeout=60_000)
     running.join()

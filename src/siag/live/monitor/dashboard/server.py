@@ -124,7 +124,8 @@ def listening(place: Dashboard) -> socket.socket:
         except OSError as error:
             if port != ports[-1]:
                 continue
-            allowed = f"one to listen on at {place.host or 'all addresses'} ({reason_of(error)})"
+            why = reason_of(error).partition(" (while")[0]  # Python repeats the address
+            allowed = f"one to listen on at {place.host or 'all addresses'} ({why})"
             remedy = "choose another port, 0 for any, or an address of this machine"
             raise BadInput("dashboard", port, allowed, remedy) from None
         made.setblocking(False)

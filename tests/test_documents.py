@@ -51,7 +51,7 @@ RAY = "docs/tutorials/ray.md"
 PROGRAMS = {
     f"{name} {k}": program
     for name in PAGES
-    if name not in ELSEWHERE and name != RAY
+    if name not in (*ELSEWHERE, RAY, "README.md")  # whose program is that of a tutorial
     for k, program in enumerate(programs(name), 1)
 }
 VIRTUAL = {  # instead of processes: however busy the machine is; and a fifth of the time

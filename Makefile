@@ -54,7 +54,7 @@ pytest: install
 	$(BIN)/python -m pytest -m 'not ray and not thorough' $(SIDE_BY_SIDE)
 
 test-thorough: install  ## what takes long; those on Ray, which mostly wait, run beside the others, and are shown after them
-	@log=$$(mktemp); $(BIN)/python -m pytest -m ray tests/live tests/streams > $$log 2>&1 & ray=$$!; \
+	@log=$$(mktemp); $(BIN)/python -m pytest -m ray tests/live tests/streams tests/test_documents.py > $$log 2>&1 & ray=$$!; \
 	$(BIN)/python -m pytest -m 'thorough and not ray' $(SIDE_BY_SIDE) tests; others=$$?; \
 	wait $$ray; ray=$$?; cat $$log; rm $$log; exit $$((others | ray))
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import click
 
+from siag.cli import siag as group
+
 
 def write_commands(path: Path) -> None:
     """Write the help of every command, as it is printed."""
-    from siag.cli import siag as group
-
     parts = [f"## `siag`\n\n{_help(group, 'siag')}"]
     parts += [f"## `siag {name}`\n\n{_help(each, f'siag {name}')}" for name, each in sorted(group.commands.items())]
     text = "\n".join(parts)

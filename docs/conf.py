@@ -9,9 +9,6 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-DOCS = Path(__file__).parent
-sys.path.insert(0, str(DOCS))
-
 from docutils import nodes
 from sphinx.ext.autodoc.mock import mock
 from sphinx.ext.napoleon import GoogleDocstring
@@ -19,11 +16,14 @@ from sphinx.roles import XRefRole
 from sphinx.util import logging
 from sphinx.util.nodes import make_refnode
 
-from commands import write_commands  # noqa: E402  # both are beside this file
-from pictures import make_all  # noqa: E402
+import siag
+from siag.foundations.dispatch import Compiled, Verb
 
-import siag  # noqa: E402
-from siag.foundations.dispatch import Compiled, Verb  # noqa: E402
+DOCS = Path(__file__).parent
+sys.path.insert(0, str(DOCS))  # for what is beside this file
+
+from commands import write_commands  # noqa: E402
+from pictures import make_all  # noqa: E402
 
 project, author, release = "siag", "the authors of siag", siag.__version__
 copyright = "the authors of siag, Apache-2.0"

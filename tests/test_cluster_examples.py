@@ -142,7 +142,7 @@ def test_all_files_have_one_version_of_ray_and_one_image():
 
 def commands():
     """The lines of the page's blocks that are commands."""
-    for block in re.findall(r"^```\n(.*?)^```", PAGE, flags=re.M | re.S):
+    for block in re.findall(r"^```sh\n(.*?)^```", PAGE, flags=re.M | re.S):
         yield from (line for line in block.splitlines() if re.match(r"(ray|siag|kubectl|helm|pip|git|docker) ", line))
 
 
@@ -208,7 +208,7 @@ def test_every_file_the_page_points_to_exists():
     targets = re.findall(r"\]\((?!http)([^)#]+)", PAGE)
     assert len(targets) >= 6
     for target in targets:
-        assert (ROOT / "docs" / target).exists(), target
+        assert (ROOT / "docs" / "howto" / target).exists(), target
 
 
 UNITS = {"B": 1, "kB": 1e3, "MB": 1e6, "GB": 1e9}

@@ -28,7 +28,8 @@ class SIAG(Aggregated):
 
     m = 1 being Algorithm 1. A row's noise is then 1/(2m − 1) as strong, and its gradients are m − 1 reports older on
     average. For large t that helps workers whose gaps are irregular and changes nothing for regular ones; until every
-    worker has reported many times m it hurts, up to several hundredfold. docs/explanation/theory.md says what m is best when.
+    worker has reported many times m it hurts, up to several hundredfold. docs/explanation/theory.md says
+    what m is best when.
 
     Args:
         resum: sum the table anew after this many reports per worker, so that rounding errors do not pile up; 0: never.

@@ -66,8 +66,8 @@ LEGEND = (
 )
 OFFSET = "offset² is ‖E w − w*‖² at the end, by a jackknife over the runs: bias, and what has not converged yet."
 OF_CLAIMS = (
-    "Claims: a method reaches what its paper proves, or is consistent with what its paper observed; docs/reference/claims.md "
-    "lists what was put to the test, and what was not."
+    "Claims: a method reaches what its paper proves, or is consistent with what its paper observed; "
+    "docs/reference/claims.md lists what was put to the test, and what was not."
 )
 BARS = 3  # runs of which the jackknife has a standard error
 TWO_RUNS = "Two runs have no standard error, so offset² stands without one here; it takes three runs or more."

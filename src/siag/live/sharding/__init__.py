@@ -2,7 +2,7 @@
 
 The first server is the lead. It knows the workers, guards, decides and keeps the trace, as a single server does. The
 others follow: what the lead has done to its slice they do to theirs, when it orders so. So the slices together are, to
-the bit, the state of a single server that got the same reports. docs/reference/protocol.md says what they say to each other.
+the bit, the state of a single server that got the same reports. docs/reference/protocol.md has their messages.
 
 - What a shard is, and its saves: `slices`. What the lead orders, and what an order does to a slice: `orders`.
 - The servers: `lead` and `follower`, and the lead's end of the connection between them, `link`.

@@ -129,9 +129,7 @@ def reproduce(out: Path, quick: bool, as_json: bool) -> int:
     on_interrupt(NOTHING_HALF)
     began = time.perf_counter()
     with bar(not as_json and sys.stderr.isatty()) as show:
-        page, claims = make(
-            out, QUICK if quick else PAPER, progress=show, found=None if as_json else tell_chapter
-        )
+        page, claims = make(out, QUICK if quick else PAPER, progress=show, found=None if as_json else tell_chapter)
     held = [claim for claim in claims if claim.holds]
     if as_json:
         holds = len(held) == len(claims)

@@ -55,7 +55,8 @@ def reproduce(
             if found is not None:
                 found(name, chapters[-1])
             done += ticks
-    page = write_report(folder, TITLE, _facts(scale, time.perf_counter() - began), chapters)
+    facts = _facts(scale, time.perf_counter() - began)
+    page = write_report(folder, TITLE, facts, chapters, png=not scale.leave_out)
     return page, [claim for chapter in chapters for claim in chapter.claims]
 
 
@@ -107,6 +108,6 @@ def _facts(scale: Scale, seconds: float) -> dict[str, str]:
 def left_out(scale: Scale) -> str:
     """What a quick report does not have, and how to get it."""
     return (
-        f"{', '.join(scale.leave_out)}; curves are means of {scale.repeats} runs instead of {PAPER.repeats}, "
+        f"{', '.join(scale.leave_out)}, pictures as PNG; curves are means of {scale.repeats} runs instead of {PAPER.repeats}, "
         f"n is at most {max(scale.sizes)} instead of {max(PAPER.sizes)}; siag reproduce has them all"
     )

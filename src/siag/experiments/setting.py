@@ -50,9 +50,15 @@ QUICK = Scale(
     checks=50,
     horizon=30_000,
     gammas=1.0,
-    live=2000,
-    methods=("sIAG", "SGD"),
-    leave_out=("speedup", "virtual clock", "when not to use it"),
+    leave_out=(
+        "speedup",
+        "exact gradients",
+        "virtual clock",
+        "other methods",
+        "when not to use it",
+        "agreement",
+        "real processes",
+    ),
 )
 
 

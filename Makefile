@@ -2,7 +2,9 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+RUNNABLE := $(VENV)/.ready-run
 READY := $(VENV)/.ready
+PIP := $(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check
 PEERS := benchmarks/.venv/.ready
 ADAPTERS := .venv-adapters
 DOCS := .venv-docs
@@ -13,7 +15,7 @@ unexport PYTHONDONTWRITEBYTECODE  # Python compiles what is imported once, not i
 
 .PHONY: run test test-thorough test-adapters test-browser docs brokers chromium install bench torture clean lint types layers pytest
 
-run: install  ## reproduce the paper and write the report
+run: $(RUNNABLE)  ## reproduce the paper and write the report
 	$(BIN)/siag reproduce --out $(OUT)
 
 test: lint  ## what a change must pass first; layers, then types, which take one core, beside the tests
@@ -90,10 +92,14 @@ $(DOCS)/.ready: pyproject.toml constraints.txt docs/constraints.txt
 
 install: $(READY)
 
-$(READY): pyproject.toml constraints.txt
+$(RUNNABLE): pyproject.toml constraints.txt  # siag alone, which is all that make run needs
 	$(PYTHON) -c 'import sys; v = sys.version_info; v >= (3, 11) or sys.exit(f"siag needs Python 3.11 or newer, this is {v[0]}.{v[1]}; try: make PYTHON=python3.11")'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	$(PIP) -c constraints.txt -e .
+	touch $@
+
+$(READY): $(RUNNABLE)  # with linters, Ray and what else tests need
+	$(PIP) -c constraints.txt -e '.[dev]'
 	touch $@
 
 clean:  ## remove what was made here, the environment included

@@ -124,7 +124,7 @@ def test_reproduce_exits_with_1_if_a_claim_does_not_hold_and_shows_it(monkeypatc
 
     for holds, status in ((True, 0), (False, 1)):
         claims = [Claim("sIAG is fast", "Sec. IV", "fast", "not measured", holds)]
-        monkeypatch.setattr(experiments, "reproduce", lambda out, progress, claims=claims: (out / "page", claims))
+        monkeypatch.setattr(experiments, "reproduce", lambda out, *_, claims=claims, **__: (out / "page", claims))
         text, document = command("reproduce", "--out", tmp_path), command("reproduce", "--json")
         assert (text.returncode, document.returncode) == (status, status)
     assert "FAILS" in text.stdout

@@ -9,16 +9,29 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import Enum
 from functools import partial
+from textwrap import shorten
 from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
+    from siag.report import Chapter
     from siag.simulation import Run
+
+LINE = 118  # letters
 
 
 def tell(*lines: str) -> None:
     """Say something about the command itself, on standard error."""
     for line in lines:
         print(f"siag: {' '.join(line.split())}", file=sys.stderr, flush=True)
+
+
+def tell_chapter(name: str, chapter: Chapter) -> None:
+    """A line about a chapter of a report: how many of its claims hold, and the first of them."""
+    held, all_of_them = sum(claim.holds for claim in chapter.claims), len(chapter.claims)
+    verdict = f"{held} of {all_of_them} claims hold; " if all_of_them > 1 else "holds: " if held else "FAILS: "
+    first = chapter.claims[0].statement if chapter.claims else chapter.title
+    line = shorten(f"{verdict if all_of_them else ''}{first}", LINE - 22, placeholder=" …")
+    print(f"{name:<21} {line}", file=sys.stderr, flush=True)
 
 
 def stop(line: str, status: int) -> NoReturn:

@@ -33,23 +33,30 @@ TITLE = "Linear speedup of incremental aggregated gradient methods on streaming 
 
 
 def reproduce(
-    out: str | os.PathLike[str], scale: Scale = PAPER, progress: Callable[[float, str], None] | None = None
+    out: str | os.PathLike[str],
+    scale: Scale = PAPER,
+    progress: Callable[[float, str], None] | None = None,
+    found: Callable[[str, Chapter], None] | None = None,
 ) -> tuple[Path, list[Claim]]:
     """Run all experiments and write the report to the folder `out`; return the page and the claims.
 
-    The folder is tried before the work starts. `progress` is called with the fraction done and what comes next.
+    The folder is tried before the work starts. `progress` is called with the fraction done and what comes next, `found`
+    with each chapter as soon as it is there, and what the progress bar calls it.
     """
     folder = writable_folder("out", out)
     began = time.perf_counter()
-    parts = _parts(scale)
+    parts = [part for part in _parts(scale) if part[0] not in scale.leave_out]
     total, done = sum(ticks for _, _, ticks in parts), 0
     chapters = []
     with styled():
         for name, make, ticks in parts:
             tick = Ticker(progress or (lambda _, __: None), name, done, total)
             chapters.append(make(scale, tick))
+            if found is not None:
+                found(name, chapters[-1])
             done += ticks
-    page = write_report(folder, TITLE, _facts(scale, time.perf_counter() - began), chapters)
+    facts = _facts(scale, time.perf_counter() - began)
+    page = write_report(folder, TITLE, facts, chapters, png=not scale.leave_out)
     return page, [claim for chapter in chapters for claim in chapter.claims]
 
 
@@ -87,11 +94,20 @@ def _parts(scale: Scale) -> list[tuple[str, Callable[[Scale, Tick], Chapter], in
 
 
 def _facts(scale: Scale, seconds: float) -> dict[str, str]:
-    return {
+    facts = {
         "problem": f"least squares of Sec. IV, d = {D}, p = {P}, σ = {NOISE}, n = {', '.join(map(str, scale.sizes))}",
         "step": f"{STEP}, {scale.iterations:,} iterations from w⁰ = 0, unless said otherwise",
         "runs": f"{scale.repeats} per curve; exact values: mean over up to {scale.draws} problems; seed {scale.seed}",
         "SGD": "mean over the active workers; read literally, eq. (sgd) has a step smaller by |A|/n",
         "made by": f"siag {__version__} on Python {platform.python_version()}, {cores()} cores, {seconds:.0f} s",
-        "make it again": "siag reproduce",
+        "make it again": "siag reproduce --quick" if scale.leave_out else "siag reproduce",
     }
+    return facts | ({"left out": left_out(scale)} if scale.leave_out else {})
+
+
+def left_out(scale: Scale) -> str:
+    """What a quick report does not have, and how to get it."""
+    return (
+        f"{', '.join(scale.leave_out)}, pictures as PNG; curves are means of {scale.repeats} runs instead of {PAPER.repeats}, "
+        f"n is at most {max(scale.sizes)} instead of {max(PAPER.sizes)}; siag reproduce has them all"
+    )

@@ -37,10 +37,29 @@ class Scale:
     methods: tuple[str, ...] = ("sIAG", "MIFA", "SGD", "AD-PSGD", "FedAvg", "SCAFFOLD", "IAG")  # to be compared
     choosing: int = 4000  # reports of an asynchronous server, where methods are compared as workers differ
     crowds: tuple[int, ...] = (8, 32)  # n, there
+    leave_out: tuple[str, ...] = ()  # chapters, by the names that the progress bar has for them
     seed: int = 1
 
 
 PAPER = Scale()
+QUICK = Scale(
+    sizes=(10, 20, 40),
+    iterations=10_000,
+    repeats=10,
+    draws=4,
+    checks=50,
+    horizon=30_000,
+    gammas=1.0,
+    leave_out=(
+        "speedup",
+        "exact gradients",
+        "virtual clock",
+        "other methods",
+        "when not to use it",
+        "agreement",
+        "real processes",
+    ),
+)
 
 
 def each(task: Callable[[int], T], count: int) -> list[T]:

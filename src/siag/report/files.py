@@ -28,6 +28,7 @@ def write_report(
     *,
     name: str = "report.html",
     paper: bool = True,
+    png: bool = True,
 ) -> Path:
     """Write everything; return the page. Each file is whole or not there, and the page comes last.
 
@@ -38,10 +39,11 @@ def write_report(
         chapters: what it says.
         name: of the page's file.
         paper: whether it is about the paper, so that its slips belong on it, and its claims into files.
+        png: whether to write pictures as PNG, too, beside SVG; half of the time goes there.
     """
     pictures = {}
     for chapter in chapters:
-        pictures[chapter.name] = write_figure(folder, chapter.name, chapter.figure)
+        pictures[chapter.name] = write_figure(folder, chapter.name, chapter.figure, png=png)
         for table, columns in chapter.tables.items():
             write_csv(folder / f"{table}.csv", columns)
     if paper:
@@ -51,17 +53,18 @@ def write_report(
     return page
 
 
-def write_figure(folder: Path, name: str, figure: Figure) -> str:
-    """Write NAME.png and NAME.svg; return the picture as a data URL, for a page that needs no other file."""
+def write_figure(folder: Path, name: str, figure: Figure, *, png: bool = True) -> str:
+    """Write NAME.svg, and NAME.png if wanted; return the picture as a data URL, for a page that needs no other file."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.backends.backend_svg import FigureCanvasSVG
 
     with styled():
         figure.draw_without_rendering()
         figure.set_layout_engine("none")  # what was laid out once stays so
-        png = _printed(figure, FigureCanvasAgg, "print_png", {"Software": None})
+        dots = _printed(figure, FigureCanvasAgg, "print_png", {"Software": None}) if png else None
         svg = _printed(figure, FigureCanvasSVG, "print_svg", {"Date": None, "Creator": None})
-    write_bytes(folder / f"{name}.png", png)
+    if dots is not None:
+        write_bytes(folder / f"{name}.png", dots)
     write_bytes(folder / f"{name}.svg", svg)
     return "data:image/svg+xml;base64," + base64.b64encode(svg).decode()
 

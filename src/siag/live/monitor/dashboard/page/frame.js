@@ -4,7 +4,9 @@ const FONT = '12px system-ui, -apple-system, "Segoe UI", Roboto, sans-serif';
 
 /** The canvas cleared, with its size and the theme's colours; null while it cannot be seen. */
 function begin(canvas) {
-  const width = canvas.clientWidth, height = canvas.clientHeight, scale = window.devicePixelRatio || 1;
+  const width = canvas.clientWidth,
+    height = canvas.clientHeight,
+    scale = window.devicePixelRatio || 1;
   if (!width || !height) return null;
   const [w, h] = [Math.round(width * scale), Math.round(height * scale)];
   if (canvas.width !== w || canvas.height !== h) [canvas.width, canvas.height] = [w, h];
@@ -32,14 +34,18 @@ function themeChanged() {
 
 /** "#rrggbb" with an opacity. */
 function faded(colour, opacity) {
-  return `${colour}${Math.round(255 * Math.min(Math.max(opacity, 0), 1)).toString(16).padStart(2, "0")}`;
+  return `${colour}${Math.round(255 * Math.min(Math.max(opacity, 0), 1))
+    .toString(16)
+    .padStart(2, "0")}`;
 }
 
 /** A colour between two, "#rrggbb" each. */
 function between(from, to, part) {
   const mix = (k) => {
     const [a, b] = [from, to].map((colour) => parseInt(colour.slice(1 + 2 * k, 3 + 2 * k), 16));
-    return Math.round(a + (b - a) * part).toString(16).padStart(2, "0");
+    return Math.round(a + (b - a) * part)
+      .toString(16)
+      .padStart(2, "0");
   };
   return `#${mix(0)}${mix(1)}${mix(2)}`;
 }
@@ -75,9 +81,15 @@ function timeTicks(low, high, about) {
 }
 
 const clock = (seconds) =>
-  seconds < 120 ? `${Number(seconds.toFixed(1))} s`
-    : seconds < 7200 ? (seconds % 60 ? stopwatch(seconds) : `${seconds / 60} min`)
-      : seconds < 172800 ? `${Number((seconds / 3600).toFixed(1))} h` : `${Number((seconds / 86400).toFixed(1))} d`;
+  seconds < 120
+    ? `${Number(seconds.toFixed(1))} s`
+    : seconds < 7200
+      ? seconds % 60
+        ? stopwatch(seconds)
+        : `${seconds / 60} min`
+      : seconds < 172800
+        ? `${Number((seconds / 3600).toFixed(1))} h`
+        : `${Number((seconds / 86400).toFixed(1))} d`;
 
 /** The time axis below a plot. */
 function timeAxis({ draw, soft, line }, x, from, to, left, right, bottom) {
@@ -102,7 +114,8 @@ function key(node, entries) {
   node.dataset.shown = wanted;
   node.replaceChildren(
     ...entries.map(([colour, words]) => {
-      const entry = element("span"), patch = element("i");
+      const entry = element("span"),
+        patch = element("i");
       patch.style.background = colour;
       entry.append(patch, words);
       return entry;

@@ -63,11 +63,15 @@ function ticks(low, high, about) {
 
 /** The same for a logarithmic axis, given in powers of ten. */
 function powers(low, high) {
-  const found = [];
-  const every = Math.max(1, Math.ceil((high - low) / 6));
-  for (let k = Math.ceil(low - 1e-9); k <= high + 1e-9; k += every) found.push(10 ** k);
-  if (found.length >= 2) return found;
-  return ticks(10 ** low, 10 ** high, 4).filter((value) => value > 0);
+  const every = Math.max(1, Math.ceil((high - low) / 6)), found = [];
+  const parts = high - low < 2 ? [1, 2, 5] : [1];
+  for (let k = Math.floor(low); k <= high; k += every) {
+    for (const part of parts) {
+      const value = part * 10 ** k, at = Math.log10(value);
+      if (at >= low - 1e-9 && at <= high + 1e-9) found.push(value);
+    }
+  }
+  return found.length ? found : [10 ** ((low + high) / 2)];
 }
 
 /** Times in units people use. */

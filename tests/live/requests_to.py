@@ -20,7 +20,7 @@ async def asking(app, path="/", method="GET", gone=None, **headers):
     async def send(message):
         sent.append(message)
 
-    await app(scope, receive, send)
+    await asyncio.wait_for(app(scope, receive, send), 30)  # what should be refused at once may be a stream
     told = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
     return sent[0]["status"], told, b"".join(each.get("body", b"") for each in sent[1:])
 

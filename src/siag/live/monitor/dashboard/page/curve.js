@@ -13,7 +13,8 @@ const curve = { quantity: "loss", log: null, at: null };
 
 /** The lines: name, colour, points [t, value], and how they are drawn. */
 function linesOf(paint) {
-  const columns = past(), lines = [];
+  const columns = past(),
+    lines = [];
   const add = (name, colour, value, width, own) => {
     const points = columns.map((each) => [each.end, value(each)]).filter(([, y]) => y !== null && y !== undefined);
     if (store.now && own && store.moment === null && store.now[own] !== null && store.now[own] !== undefined) {
@@ -41,30 +42,39 @@ function linesOf(paint) {
 
 /** Between which losses four of five workers are. */
 function bandOf(columns) {
-  return columns.filter((each) => each.losses).map((each) => {
-    const sorted = each.losses.filter((loss) => loss !== null).sort((a, b) => a - b);
-    const at = (part) => sorted[Math.round(part * (sorted.length - 1))];
-    return [each.end, at(0.1), at(0.9)];
-  });
+  return columns
+    .filter((each) => each.losses)
+    .map((each) => {
+      const sorted = each.losses.filter((loss) => loss !== null).sort((a, b) => a - b);
+      const at = (part) => sorted[Math.round(part * (sorted.length - 1))];
+      return [each.end, at(0.1), at(0.9)];
+    });
 }
 
-const measureName = () => store.about.measure ?? (store.about.problem && store.now?.progressive === null ? "distance from the optimum, squared" : "loss");
+const measureName = () =>
+  store.about.measure ??
+  (store.about.problem && store.now?.progressive === null ? "distance from the optimum, squared" : "loss");
 
 function drawCurve() {
-  const canvas = byId("curve"), paint = begin(canvas);
+  const canvas = byId("curve"),
+    paint = begin(canvas);
   if (!paint) return;
   const { draw, width, height, ink, soft, line } = paint;
   const { lines, band } = linesOf(paint);
-  const values = lines.flatMap((each) => each.points.map(([, y]) => y)).concat((band ?? []).flatMap(([, a, b]) => [a, b]));
+  const values = lines
+    .flatMap((each) => each.points.map(([, y]) => y))
+    .concat((band ?? []).flatMap(([, a, b]) => [a, b]));
   describeCurve(paint, lines, band);
   if (!values.length) {
     draw.fillStyle = soft;
     draw.textAlign = "center";
-    const why = curve.quantity === "loss" ? "No loss is told. Let the gradient return (loss, gradient)." : "Nothing yet.";
+    const why =
+      curve.quantity === "loss" ? "No loss is told. Let the gradient return (loss, gradient)." : "Nothing yet.";
     draw.fillText(store.columns.length ? why : "Waiting for the first reports.", width / 2, height / 2);
     return;
   }
-  let low = Math.min(...values), high = Math.max(...values);
+  let low = Math.min(...values),
+    high = Math.max(...values);
   const log = curve.log ?? (low > 0 && high / low > 15);
   byId("log").setAttribute("aria-pressed", String(log && low > 0));
   const scaled = log && low > 0 ? Math.log10 : (value) => value;
@@ -72,8 +82,12 @@ function drawCurve() {
   if (!log && low > 0 && low < 0.5 * high) low = 0;
   const room = (high - low || Math.abs(high) || 1) * 0.06;
   [low, high] = [low === 0 ? 0 : low - room, high + room];
-  const left = 56, right = width - 10, top = 8, bottom = height - 24;
-  const from = store.columns[0]?.start ?? 0, to = Math.max(store.columns.at(-1)?.end ?? 1, store.now?.seconds ?? 1, from + 0.5);
+  const left = 56,
+    right = width - 10,
+    top = 8,
+    bottom = height - 24;
+  const from = store.columns[0]?.start ?? 0,
+    to = Math.max(store.columns.at(-1)?.end ?? 1, store.now?.seconds ?? 1, from + 0.5);
   const x = (t) => left + ((right - left) * (t - from)) / (to - from);
   const y = (value) => bottom - ((bottom - top) * (scaled(value) - low)) / (high - low);
   curve.frame = { left, right, from, to };
@@ -133,23 +147,40 @@ function describeCurve(paint, lines, band) {
   const at = curve.at ?? store.moment;
   const when = at === null ? (store.ended ? "at the end" : "now") : `after ${duration(at)}`;
   const told = curve.quantity === "loss" && strong.some((each) => each.name === ALL);
-  const what = told ? "The loss of new samples, each before the model has learned from it" : QUANTITIES[curve.quantity][1];
+  const what = told
+    ? "The loss of new samples, each before the model has learned from it"
+    : QUANTITIES[curve.quantity][1];
   say(byId("curve-said"), words.length ? `${what}; ${when}: ${words.join(", ")}.` : `${what}.`);
 }
 
 /** The same as a table, of at most thirty moments. */
 function fillPoints() {
   if (!byId("curve-more").open) return;
-  const columns = past(), every = Math.max(1, Math.ceil(columns.length / 30));
-  const names = [["end", "time"], ["version", "iteration"], ["progressive", "loss, new samples"], ["loss", "loss"], ["rate", "updates/s"], ["age", "age"], ["norm", "‖g‖"], ["step", "η"]];
+  const columns = past(),
+    every = Math.max(1, Math.ceil(columns.length / 30));
+  const names = [
+    ["end", "time"],
+    ["version", "iteration"],
+    ["progressive", "loss, new samples"],
+    ["loss", "loss"],
+    ["rate", "updates/s"],
+    ["age", "age"],
+    ["norm", "‖g‖"],
+    ["step", "η"],
+  ];
   const head = element("tr");
   head.append(...names.map(([, words]) => Object.assign(element("th", "", words), { scope: "col" })));
-  const rows = columns.filter((_, k) => (columns.length - 1 - k) % every === 0).map((each) => {
-    const row = element("tr");
-    row.append(...names.map(([name]) => element("td", "", name === "end" ? duration(each.end) : figure(each[name], 4))));
-    return row;
-  });
-  const top = element("thead"), body = element("tbody");
+  const rows = columns
+    .filter((_, k) => (columns.length - 1 - k) % every === 0)
+    .map((each) => {
+      const row = element("tr");
+      row.append(
+        ...names.map(([name]) => element("td", "", name === "end" ? duration(each.end) : figure(each[name], 4))),
+      );
+      return row;
+    });
+  const top = element("thead"),
+    body = element("tbody");
   top.append(head);
   body.append(...rows.reverse());
   byId("points").replaceChildren(top, body);

@@ -4,7 +4,9 @@ const FONT = '12px system-ui, -apple-system, "Segoe UI", Roboto, sans-serif';
 
 /** The canvas cleared, with its size and the theme's colours; null while it cannot be seen. */
 function begin(canvas) {
-  const width = canvas.clientWidth, height = canvas.clientHeight, scale = window.devicePixelRatio || 1;
+  const width = canvas.clientWidth,
+    height = canvas.clientHeight,
+    scale = window.devicePixelRatio || 1;
   if (!width || !height) return null;
   const [w, h] = [Math.round(width * scale), Math.round(height * scale)];
   if (canvas.width !== w || canvas.height !== h) [canvas.width, canvas.height] = [w, h];
@@ -32,14 +34,18 @@ function themeChanged() {
 
 /** "#rrggbb" with an opacity. */
 function faded(colour, opacity) {
-  return `${colour}${Math.round(255 * Math.min(Math.max(opacity, 0), 1)).toString(16).padStart(2, "0")}`;
+  return `${colour}${Math.round(255 * Math.min(Math.max(opacity, 0), 1))
+    .toString(16)
+    .padStart(2, "0")}`;
 }
 
 /** A colour between two, "#rrggbb" each. */
 function between(from, to, part) {
   const mix = (k) => {
     const [a, b] = [from, to].map((colour) => parseInt(colour.slice(1 + 2 * k, 3 + 2 * k), 16));
-    return Math.round(a + (b - a) * part).toString(16).padStart(2, "0");
+    return Math.round(a + (b - a) * part)
+      .toString(16)
+      .padStart(2, "0");
   };
   return `#${mix(0)}${mix(1)}${mix(2)}`;
 }
@@ -57,11 +63,15 @@ function ticks(low, high, about) {
 
 /** The same for a logarithmic axis, given in powers of ten. */
 function powers(low, high) {
-  const found = [];
-  const every = Math.max(1, Math.ceil((high - low) / 6));
-  for (let k = Math.ceil(low - 1e-9); k <= high + 1e-9; k += every) found.push(10 ** k);
-  if (found.length >= 2) return found;
-  return ticks(10 ** low, 10 ** high, 4).filter((value) => value > 0);
+  const every = Math.max(1, Math.ceil((high - low) / 6)), found = [];
+  const parts = high - low < 2 ? [1, 2, 5] : [1];
+  for (let k = Math.floor(low); k <= high; k += every) {
+    for (const part of parts) {
+      const value = part * 10 ** k, at = Math.log10(value);
+      if (at >= low - 1e-9 && at <= high + 1e-9) found.push(value);
+    }
+  }
+  return found.length ? found : [10 ** ((low + high) / 2)];
 }
 
 /** Times in units people use. */
@@ -75,9 +85,15 @@ function timeTicks(low, high, about) {
 }
 
 const clock = (seconds) =>
-  seconds < 120 ? `${Number(seconds.toFixed(1))} s`
-    : seconds < 7200 ? (seconds % 60 ? stopwatch(seconds) : `${seconds / 60} min`)
-      : seconds < 172800 ? `${Number((seconds / 3600).toFixed(1))} h` : `${Number((seconds / 86400).toFixed(1))} d`;
+  seconds < 120
+    ? `${Number(seconds.toFixed(1))} s`
+    : seconds < 7200
+      ? seconds % 60
+        ? stopwatch(seconds)
+        : `${seconds / 60} min`
+      : seconds < 172800
+        ? `${Number((seconds / 3600).toFixed(1))} h`
+        : `${Number((seconds / 86400).toFixed(1))} d`;
 
 /** The time axis below a plot. */
 function timeAxis({ draw, soft, line }, x, from, to, left, right, bottom) {
@@ -102,7 +118,8 @@ function key(node, entries) {
   node.dataset.shown = wanted;
   node.replaceChildren(
     ...entries.map(([colour, words]) => {
-      const entry = element("span"), patch = element("i");
+      const entry = element("span"),
+        patch = element("i");
       patch.style.background = colour;
       entry.append(patch, words);
       return entry;

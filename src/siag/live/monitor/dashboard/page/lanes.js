@@ -22,9 +22,13 @@ function drawLanes() {
   const paint = begin(canvas);
   if (!paint) return;
   const { draw, width, height, soft, ink } = paint;
-  const columns = store.columns, named = each >= 12;
-  const left = named ? Math.min(150, Math.max(40, ...bands.map(([worker]) => draw.measureText(worker.name).width + 10)), width / 3) : 10;
-  const right = width - 10, bottom = height - 24;
+  const columns = store.columns,
+    named = each >= 12;
+  const left = named
+    ? Math.min(150, Math.max(40, ...bands.map(([worker]) => draw.measureText(worker.name).width + 10)), width / 3)
+    : 10;
+  const right = width - 10,
+    bottom = height - 24;
   lanesKey(paint);
   if (!columns.length || !bands.length) {
     draw.fillStyle = soft;
@@ -32,12 +36,15 @@ function drawLanes() {
     draw.fillText("Waiting for the first reports.", width / 2, height / 2);
     return;
   }
-  const from = columns[0].start, to = Math.max(columns.at(-1).end, from + 0.5);
+  const from = columns[0].start,
+    to = Math.max(columns.at(-1).end, from + 0.5);
   const x = (t) => left + ((right - left) * (t - from)) / (to - from);
   lanes.frame = { left, right, from, to, bands, each };
-  const range = lossRange(columns), inset = named ? 2 : each > 3 ? 0.5 : 0;
+  const range = lossRange(columns),
+    inset = named ? 2 : each > 3 ? 0.5 : 0;
   bands.forEach((band, k) => {
-    const top = k * each, chosen = band.some((worker) => worker.row === store.chosen);
+    const top = k * each,
+      chosen = band.some((worker) => worker.row === store.chosen);
     if (named) {
       draw.fillStyle = chosen ? ink : soft;
       draw.textAlign = "right";
@@ -62,8 +69,10 @@ function drawLanes() {
 
 /** What some workers did in a column: how much they reported, and over it which part of them stalled or was refused. */
 function cell(paint, column, band, x, y, width, height, range) {
-  const { draw } = paint, marks = { e: 0, l: 0, a: 0, s: 0, r: 0 };
-  let working = 0, sum = 0;
+  const { draw } = paint,
+    marks = { e: 0, l: 0, a: 0, s: 0, r: 0 };
+  let working = 0,
+    sum = 0;
   for (const worker of band) {
     const letter = column.lane[worker.row];
     if (letter in STATES) marks[letter]++;
@@ -73,7 +82,8 @@ function cell(paint, column, band, x, y, width, height, range) {
     }
   }
   if (working) {
-    const colour = { lane: paint.blue, age: paint.purple, loss: paint.orange }[lanes.colour], level = sum / working;
+    const colour = { lane: paint.blue, age: paint.purple, loss: paint.orange }[lanes.colour],
+      level = sum / working;
     draw.fillStyle = faded(colour, (level > 0 ? 0.12 + 0.88 * level : 0.05) * (working / band.length));
     draw.fillRect(x, y, width, height);
   } else if (marks.a) {
@@ -81,7 +91,10 @@ function cell(paint, column, band, x, y, width, height, range) {
     draw.fillStyle = faded(paint.grey, 0.4);
     draw.fillRect(x, y + (height - thin) / 2, width, thin);
   }
-  for (const [mark, colour] of [["s", paint.amber], ["r", paint.bad]]) {
+  for (const [mark, colour] of [
+    ["s", paint.amber],
+    ["r", paint.bad],
+  ]) {
     if (!marks[mark]) continue;
     draw.fillStyle = faded(colour, Math.max(0.3, marks[mark] / band.length));
     draw.fillRect(x, y, width, height);
@@ -93,7 +106,9 @@ function levelOf(column, worker, range) {
   if (lanes.colour === "age") return (VALUE[column.age[worker.row]] ?? 0) / 48;
   if (lanes.colour === "loss") {
     const loss = column.losses?.[worker.row];
-    return loss === null || loss === undefined || !range ? 0 : Math.min(Math.max((range.of(loss) - range.low) / range.room, 0.04), 1);
+    return loss === null || loss === undefined || !range
+      ? 0
+      : Math.min(Math.max((range.of(loss) - range.low) / range.room, 0.04), 1);
   }
   const letter = column.lane[worker.row];
   return letter in STATES ? 0 : (VALUE[letter] ?? 0) / 9;
@@ -118,14 +133,32 @@ function shortened(draw, text, room) {
 
 function lanesKey(paint) {
   const words = {
-    lane: [[faded(paint.blue, 0.2), "few reports"], [paint.blue, "as many as the busiest"]],
-    age: [[faded(paint.purple, 0.15), "fresh gradient"], [paint.purple, "old gradient"]],
-    loss: [[faded(paint.orange, 0.15), "low loss"], [paint.orange, "high loss"]],
+    lane: [
+      [faded(paint.blue, 0.2), "few reports"],
+      [paint.blue, "as many as the busiest"],
+    ],
+    age: [
+      [faded(paint.purple, 0.15), "fresh gradient"],
+      [paint.purple, "old gradient"],
+    ],
+    loss: [
+      [faded(paint.orange, 0.15), "low loss"],
+      [paint.orange, "high loss"],
+    ],
   }[lanes.colour];
-  key(byId("lanes-key"), [...words, [paint.amber, "stalled"], [paint.bad, "refused"], [faded(paint.grey, 0.5), "away"], ["transparent", "blank: not there yet, or left"]]);
+  key(byId("lanes-key"), [
+    ...words,
+    [paint.amber, "stalled"],
+    [paint.bad, "refused"],
+    [faded(paint.grey, 0.5), "away"],
+    ["transparent", "blank: not there yet, or left"],
+  ]);
   if (lanes.at === null) {
     const some = lanes.frame?.bands.some((band) => band.length > 1);
-    say(byId("lanes-said"), `In the order of the table below.${some ? ` A lane here is ${lanes.frame.bands[0].length} workers.` : ""}`);
+    say(
+      byId("lanes-said"),
+      `In the order of the table below.${some ? ` A lane here is ${lanes.frame.bands[0].length} workers.` : ""}`,
+    );
   }
 }
 
@@ -135,8 +168,14 @@ function lookAtLane(band, time) {
   if (!found || !band) return;
   const words = band.slice(0, 3).map((worker) => {
     const letter = found.lane[worker.row];
-    const age = VALUE[found.age[worker.row]], loss = found.losses?.[worker.row];
-    const did = letter in STATES ? STATES[letter] : letter === "0" ? "no report" : `about ${count(Math.round(found.most / 2 ** (9 - VALUE[letter])))} reports`;
+    const age = VALUE[found.age[worker.row]],
+      loss = found.losses?.[worker.row];
+    const did =
+      letter in STATES
+        ? STATES[letter]
+        : letter === "0"
+          ? "no report"
+          : `about ${count(Math.round(found.most / 2 ** (9 - VALUE[letter])))} reports`;
     const old = age === undefined ? "" : `, age ${figure(2 ** (age / 4) - 1, 2)}`;
     return `${worker.name}: ${did}${old}${loss === null || loss === undefined ? "" : `, loss ${figure(loss)}`}`;
   });
@@ -149,7 +188,8 @@ function setUpLanes(redraw) {
     lanes.colour = event.target.value;
     redraw();
   });
-  const canvas = byId("lanes"), place = { lane: 0, column: Infinity };
+  const canvas = byId("lanes"),
+    place = { lane: 0, column: Infinity };
   const live = (on) => byId("lanes-said").setAttribute("aria-live", on ? "polite" : "off");
   pointing(
     canvas,
@@ -165,7 +205,10 @@ function setUpLanes(redraw) {
       const frame = lanes.frame;
       if (!frame) return;
       place.lane = Math.min(Math.max(place.lane + rows, 0), frame.bands.length - 1);
-      place.column = Math.min(Math.max(Math.min(place.column, store.columns.length - 1) + columns, 0), store.columns.length - 1);
+      place.column = Math.min(
+        Math.max(Math.min(place.column, store.columns.length - 1) + columns, 0),
+        store.columns.length - 1,
+      );
       lanes.at = 0;
       live(true);
       const column = store.columns[place.column];

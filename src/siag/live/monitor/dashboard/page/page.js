@@ -1,4 +1,4 @@
-// The page itself: figures, warnings, events, the stream that feeds it, its theme, and the slider of a run that is over.
+// The page itself: figures, warnings, events, the stream that feeds it, its theme, and the slider of a run that is over
 
 const THEMES = ["auto", "light", "dark"];
 const AGAIN = 2000; // milliseconds after which a stream that was refused is opened again
@@ -28,22 +28,48 @@ function redraw() {
 }
 
 function drawFigures() {
-  const now = store.now ?? {}, states = now.states ?? {};
+  const now = store.now ?? {},
+    states = now.states ?? {};
   const here = (states.working ?? 0) + (states.stalled ?? 0);
-  const others = Object.entries(states).filter(([state]) => state !== "working").map(([state, number]) => `${number} ${state}`);
-  const left = now.target && now.rate > 0 && now.version < now.target && !store.ended ? `${duration((now.target - now.version) / now.rate)} left` : "";
+  const others = Object.entries(states)
+    .filter(([state]) => state !== "working")
+    .map(([state, number]) => `${number} ${state}`);
+  const left =
+    now.target && now.rate > 0 && now.version < now.target && !store.ended
+      ? `${duration((now.target - now.version) / now.rate)} left`
+      : "";
   const shown = [
-    ["Iteration", count(now.version), now.target ? `of ${count(now.target)}${left ? `, ${left}` : ""}` : "", now.target ? now.version / now.target : null],
+    [
+      "Iteration",
+      count(now.version),
+      now.target ? `of ${count(now.target)}${left ? `, ${left}` : ""}` : "",
+      now.target ? now.version / now.target : null,
+    ],
     ["Updates", `${figure(now.rate)} /s`],
-    ["Workers", store.now ? count(here) : "–", store.now ? [`here, of ${count(now.workers)}`, ...others].join(", ") : ""],
+    [
+      "Workers",
+      store.now ? count(here) : "–",
+      store.now ? [`here, of ${count(now.workers)}`, ...others].join(", ") : "",
+    ],
     ["Reports", count(now.reports), now.refused ? `${count(now.refused)} refused` : ""],
     ...(now.progressive !== null || now.loss === null ? [["Loss", figure(now.progressive, 4), "of new samples"]] : []),
     ...(now.loss !== null && now.loss !== undefined ? [["Loss", figure(now.loss, 4), "of the model"]] : []),
     ...Object.entries(now.metrics ?? {}).map(([name, value]) => [name, figure(value, 4)]),
     ["Age of gradients", figure(now.age), "steps, mean"],
-    ...[["Step η", now.step], ["Gradients ‖g‖", now.norm]].filter(([, value]) => value !== null || !store.slider).map(([name, value]) => [name, figure(value)]),
-    ...(store.slider ? [] : [["Model ‖w‖", figure(now.length), store.about.d ? `d = ${count(Number(store.about.d))}` : ""]]),
-    ["Running", duration(now.seconds ?? NaN), now.saved === null || now.saved === undefined ? "" : `saved ${duration(now.saved)} ago`],
+    ...[
+      ["Step η", now.step],
+      ["Gradients ‖g‖", now.norm],
+    ]
+      .filter(([, value]) => value !== null || !store.slider)
+      .map(([name, value]) => [name, figure(value)]),
+    ...(store.slider
+      ? []
+      : [["Model ‖w‖", figure(now.length), store.about.d ? `d = ${count(Number(store.about.d))}` : ""]]),
+    [
+      "Running",
+      duration(now.seconds ?? NaN),
+      now.saved === null || now.saved === undefined ? "" : `saved ${duration(now.saved)} ago`,
+    ],
   ];
   const list = byId("figures");
   while (list.children.length > shown.length) list.lastChild.remove();
@@ -57,12 +83,17 @@ function drawFigures() {
     if (part) moreNode.lastChild.firstChild.style.width = `${100 * Math.min(part, 1)}%`;
   });
   const about = store.about;
-  say(byId("what"), about.method ? `${about.method.split("(")[0]} · ${about.problem ?? ""} · ${about.activity ?? ""}` : "");
+  say(
+    byId("what"),
+    about.method ? `${about.method.split("(")[0]} · ${about.problem ?? ""} · ${about.activity ?? ""}` : "",
+  );
   drawStatus(now);
 }
 
 function tileOf() {
-  const tile = element("div"), more = element("dd", "more"), bar = element("div", "bar");
+  const tile = element("div"),
+    more = element("dd", "more"),
+    bar = element("div", "bar");
   bar.append(element("i"));
   more.append(element("span"), bar);
   tile.append(element("dt"), element("dd"), more);
@@ -85,28 +116,37 @@ function drawStatus(now) {
 
 function drawAlerts() {
   const wanted = [...store.problems.map((text) => ["bad", text]), ...store.warnings.map((text) => ["", text])];
-  const box = byId("alerts"), shown = JSON.stringify(wanted);
+  const box = byId("alerts"),
+    shown = JSON.stringify(wanted);
   if (box.dataset.shown === shown) return;
   box.dataset.shown = shown;
-  box.replaceChildren(...wanted.map(([kind, text]) => {
-    const [what, remedy] = remedyOf(text), made = element("p", `alert ${kind}`);
-    made.append(element("b", "", `${kind ? "Problem" : "Warning"}: ${what}`));
-    if (remedy) made.append(`What to do: ${remedy}`);
-    return made;
-  }));
+  box.replaceChildren(
+    ...wanted.map(([kind, text]) => {
+      const [what, remedy] = remedyOf(text),
+        made = element("p", `alert ${kind}`);
+      made.append(element("b", "", `${kind ? "Problem" : "Warning"}: ${what}`));
+      if (remedy) made.append(`What to do: ${remedy}`);
+      return made;
+    }),
+  );
 }
 
 function drawEvents() {
-  const list = byId("events"), newest = `${store.run} ${store.events[0]?.number ?? -1}`;
+  const list = byId("events"),
+    newest = `${store.run} ${store.events[0]?.number ?? -1}`;
   if (list.dataset.newest === newest) return;
   list.dataset.newest = newest;
-  list.replaceChildren(...store.events.map(({ seconds, wrong, text }) => {
-    const item = element("li", /^(problem|diverged)/.test(text) ? "bad" : wrong ? "warn" : "");
-    item.append(element("span", "", stopwatch(seconds ?? 0)), element("span", "", text));
-    return item;
-  }));
+  list.replaceChildren(
+    ...store.events.map(({ seconds, wrong, text }) => {
+      const item = element("li", /^(problem|diverged)/.test(text) ? "bad" : wrong ? "warn" : "");
+      item.append(element("span", "", stopwatch(seconds ?? 0)), element("span", "", text));
+      return item;
+    }),
+  );
   const about = byId("about");
-  about.replaceChildren(...Object.entries(store.about).flatMap(([name, value]) => [element("dt", "", name), element("dd", "", value)]));
+  about.replaceChildren(
+    ...Object.entries(store.about).flatMap(([name, value]) => [element("dt", "", name), element("dd", "", value)]),
+  );
 }
 
 // The stream
@@ -219,7 +259,9 @@ function setUp() {
   });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => setTheme(theme));
   for (const kind of ["npy", "json"]) {
-    byId(kind).addEventListener("click", () => Object.assign(element("a"), { href: `model.${kind}`, download: `w.${kind}` }).click());
+    byId(kind).addEventListener("click", () =>
+      Object.assign(element("a"), { href: `model.${kind}`, download: `w.${kind}` }).click(),
+    );
   }
   byId("slider").addEventListener("input", (event) => {
     play(false);

@@ -8,7 +8,8 @@ function sharesOf() {
   const share = reportShares();
   const all = workers().map((worker) => ({ worker, reports: share(worker), counts: worker.share ?? NaN }));
   all.sort((a, b) => b.reports - a.reports || a.worker.row - b.worker.row);
-  const pieces = all.length > SINGLE ? TENTHS.length : all.length, groups = [];
+  const pieces = all.length > SINGLE ? TENTHS.length : all.length,
+    groups = [];
   for (let k = 0; k < pieces; k++) {
     const part = all.slice(Math.round((k * all.length) / pieces), Math.round(((k + 1) * all.length) / pieces));
     groups.push({
@@ -34,7 +35,10 @@ function drawShares() {
     draw.fillText("Waiting for the first reports.", width / 2, height / 2);
     return;
   }
-  const bar = 30, above = 24, below = height - 24 - bar, gap = 1.5;
+  const bar = 30,
+    above = 24,
+    below = height - 24 - bar,
+    gap = 1.5;
   draw.fillStyle = ink;
   draw.textAlign = "left";
   draw.fillText("who reports: share of all reports", 0, 10);
@@ -42,7 +46,8 @@ function drawShares() {
   const counted = groups.reduce((sum, each) => sum + each.counts, 0) || 1;
   let [upper, lower] = [0, 0];
   groups.forEach((group, k) => {
-    const a = (width * group.reports) / total, b = (width * group.counts) / counted;
+    const a = (width * group.reports) / total,
+      b = (width * group.counts) / counted;
     const colour = between(paint.orange, paint.blue, groups.length > 1 ? k / (groups.length - 1) : 1);
     const chosen = group.workers.some((worker) => worker.row === store.chosen);
     const dim = store.chosen !== null && !chosen;
@@ -79,14 +84,22 @@ function sharesInWords(all) {
   if (!known.length) return "Nobody has reported yet.";
   if (all.length === 1) return "There is one worker.";
   const size = all.length < 20 ? 1 : Math.round(all.length / 10);
-  const top = all.slice(0, size), sum = (name) => top.reduce((total, each) => total + (each[name] || 0), 0);
-  const who = size === 1 ? `The busiest worker (${top[0].worker.name})` : `The busiest tenth of the workers (${size} of ${all.length})`;
+  const top = all.slice(0, size),
+    sum = (name) => top.reduce((total, each) => total + (each[name] || 0), 0);
+  const who =
+    size === 1
+      ? `The busiest worker (${top[0].worker.name})`
+      : `The busiest tenth of the workers (${size} of ${all.length})`;
   const sends = `${who} sends ${percent(sum("reports"))} of all reports`;
   if (store.now && !store.now.alike) {
-    return `${sends}, and counts for as much: with this method, who reports more often counts more. SIAG counts all workers the same.`;
+    const why = "with this method, who reports more often counts more. SIAG counts all workers the same.";
+    return `${sends}, and counts for as much: ${why}`;
   }
   if (all.every((each) => Number.isNaN(each.counts))) return `${sends}.`;
   const gone = all.filter((each) => each.counts === 0).length;
-  const rest = gone ? ` ${gone === 1 ? "One worker has" : `${gone} workers have`} left and count${gone === 1 ? "s" : ""} no more.` : "";
-  return `${sends}, and counts for ${percent(sum("counts"))} of the model: a new report replaces the last one of its worker.${rest}`;
+  const rest = gone
+    ? ` ${gone === 1 ? "One worker has" : `${gone} workers have`} left and count${gone === 1 ? "s" : ""} no more.`
+    : "";
+  const why = "a new report replaces the last one of its worker.";
+  return `${sends}, and counts for ${percent(sum("counts"))} of the model: ${why}${rest}`;
 }

@@ -10,8 +10,19 @@ const store = {};
 
 function forgetAll() {
   Object.assign(store, {
-    run: null, about: {}, now: null, warnings: [], problems: [], events: [], workers: [], columns: [],
-    ended: false, model: false, slider: null, moment: null, chosen: store.chosen ?? null,
+    run: null,
+    about: {},
+    now: null,
+    warnings: [],
+    problems: [],
+    events: [],
+    workers: [],
+    columns: [],
+    ended: false,
+    model: false,
+    slider: null,
+    moment: null,
+    chosen: store.chosen ?? null,
   });
 }
 forgetAll();

@@ -19,8 +19,11 @@ const names = new Intl.Collator("en", { numeric: true });
 
 /** All workers that are to be shown, in order. */
 function sortedWorkers() {
-  const share = reportShares(), wanted = byId("filter").value.trim().toLowerCase();
-  const found = workers().filter((worker) => !wanted || `${worker.name} ${worker.state}`.toLowerCase().includes(wanted));
+  const share = reportShares(),
+    wanted = byId("filter").value.trim().toLowerCase();
+  const found = workers().filter(
+    (worker) => !wanted || `${worker.name} ${worker.state}`.toLowerCase().includes(wanted),
+  );
   for (const worker of found) worker.part = share(worker);
   const sign = table.down ? -1 : 1;
   return found.sort((a, b) => {
@@ -33,13 +36,19 @@ function sortedWorkers() {
 }
 
 function drawTable() {
-  const all = sortedWorkers(), pages = Math.max(1, Math.ceil(all.length / PAGE));
+  const all = sortedWorkers(),
+    pages = Math.max(1, Math.ceil(all.length / PAGE));
   table.page = Math.min(table.page, pages - 1);
-  const first = table.page * PAGE, part = all.slice(first, first + PAGE), body = byId("workers").tBodies[0];
+  const first = table.page * PAGE,
+    part = all.slice(first, first + PAGE),
+    body = byId("workers").tBodies[0];
   const rows = part.map((worker) => rowOf(worker));
   if (rows.length !== body.rows.length || rows.some((row, k) => row !== body.rows[k])) replaceRows(body, rows);
   byId("pager").hidden = pages < 2;
-  const shown = store.now && store.now.workers > store.workers.length && store.workers.length >= 2000 ? `, the first of ${count(store.now.workers)}` : "";
+  const shown =
+    store.now && store.now.workers > store.workers.length && store.workers.length >= 2000
+      ? `, the first of ${count(store.now.workers)}`
+      : "";
   say(byId("which"), `${first + 1} to ${first + part.length} of ${count(all.length)}${shown}`);
   byId("before").disabled = table.page === 0;
   byId("after").disabled = table.page >= pages - 1;
@@ -49,7 +58,8 @@ function drawTable() {
 function replaceRows(body, rows) {
   const active = document.activeElement;
   body.replaceChildren(...rows);
-  if (active instanceof HTMLElement && active !== document.activeElement && body.contains(active)) active.focus({ preventScroll: true });
+  if (active instanceof HTMLElement && active !== document.activeElement && body.contains(active))
+    active.focus({ preventScroll: true });
 }
 
 function rowOf(worker) {
@@ -64,7 +74,8 @@ function rowOf(worker) {
     row.append(head, ...HEADS.slice(1).map(() => element("td")));
     table.rows.set(worker.row, row);
   }
-  const chosen = worker.row === store.chosen, button = row.cells[0].firstChild;
+  const chosen = worker.row === store.chosen,
+    button = row.cells[0].firstChild;
   row.classList.toggle("chosen", chosen);
   say(button, worker.name);
   button.setAttribute("aria-pressed", String(chosen));
@@ -79,7 +90,8 @@ function rowOf(worker) {
 
 function markSorted() {
   [...byId("workers").tHead.rows[0].cells].forEach((cell, k) => {
-    const [name, words] = HEADS[k], on = name === table.by;
+    const [name, words] = HEADS[k],
+      on = name === table.by;
     if (on) cell.setAttribute("aria-sort", table.down ? "descending" : "ascending");
     else cell.removeAttribute("aria-sort");
     say(cell.firstChild, on ? `${words} ${table.down ? "↓" : "↑"}` : words);
@@ -89,7 +101,8 @@ function markSorted() {
 function setUpTable(redraw) {
   const head = byId("workers").tHead.rows[0];
   for (const [name, words] of HEADS) {
-    const cell = element("th"), button = element("button", "", words);
+    const cell = element("th"),
+      button = element("button", "", words);
     cell.scope = "col";
     button.type = "button";
     button.addEventListener("click", () => {
@@ -108,7 +121,10 @@ function setUpTable(redraw) {
     table.page = 0;
     redraw();
   });
-  for (const [id, way] of [["before", -1], ["after", 1]]) {
+  for (const [id, way] of [
+    ["before", -1],
+    ["after", 1],
+  ]) {
     byId(id).addEventListener("click", () => {
       table.page += way;
       redraw();

@@ -26,10 +26,15 @@ function figure(value, digits = 3) {
   return String(Number(value.toPrecision(digits)));
 }
 
-const count = (value) => (value === null || value === undefined ? "–" : value < 1e7 ? whole.format(value) : figure(value));
+const count = (value) =>
+  value === null || value === undefined ? "–" : value < 1e7 ? whole.format(value) : figure(value);
 
 const percent = (value) =>
-  !Number.isFinite(value) ? "–" : value >= 0.0995 ? `${Math.round(100 * value)} %` : `${Number((100 * value).toPrecision(2))} %`;
+  !Number.isFinite(value)
+    ? "–"
+    : value >= 0.0995
+      ? `${Math.round(100 * value)} %`
+      : `${Number((100 * value).toPrecision(2))} %`;
 
 /** 0.3 s, 42 s, 3 min 07 s, 2 h 05 min, 3 d 04 h. */
 function duration(seconds) {
@@ -45,7 +50,8 @@ function duration(seconds) {
 
 /** The same, as a clock shows it: 0:42, 12:07, 2:05:00. */
 function stopwatch(seconds) {
-  const rounded = Math.floor(seconds), pad = (value) => String(value).padStart(2, "0");
+  const rounded = Math.floor(seconds),
+    pad = (value) => String(value).padStart(2, "0");
   const [hours, minutes] = [Math.floor(rounded / 3600), Math.floor((rounded % 3600) / 60)];
   return hours ? `${hours}:${pad(minutes)}:${pad(rounded % 60)}` : `${minutes}:${pad(rounded % 60)}`;
 }

@@ -40,7 +40,7 @@ pygments_style, pygments_dark_style = "a11y-light", "a11y-dark"
 
 myst_enable_extensions = ["attrs_inline", "attrs_block", "colon_fence"]
 myst_heading_anchors = 3
-smartquotes = False
+smartquotes_action = "De"  # dashes and dots; quotes stay as in code
 
 napoleon_numpy_docstring = False
 napoleon_use_ivar = True
@@ -128,6 +128,11 @@ def escape(app: Any, what: str, name: str, thing: object, options: object, lines
             lines[k] = re.sub(r"(`[^`]*`)|\|", lambda found: found[1] or r"\|", line)
 
 
+def name_aliases(app: Any, what: str, name: str, thing: object, options: object, given: str, returned: str) -> Any:
+    """Within a union Sphinx writes TypeAliasForwardRef('Floats') for Floats."""
+    return tuple(re.sub(r"TypeAliasForwardRef\('(\w+)'\)", r"\1", each) if each else each for each in (given, returned))
+
+
 def complete(app: Any, env: Any) -> None:
     """Every public name must be somewhere in the reference."""
     known = env.get_domain("py").objects
@@ -147,6 +152,7 @@ def setup(app: Any) -> None:
         unwrap(set(app.public_names.values()))
     app.add_role("name", XRefRole(innernodeclass=nodes.literal))
     app.connect("autodoc-process-docstring", escape)
+    app.connect("autodoc-process-signature", name_aliases)
     app.connect("source-read", link_the_root)
     app.connect("missing-reference", resolve)
     app.connect("env-check-consistency", complete)

@@ -40,16 +40,20 @@ pygments_style, pygments_dark_style = "a11y-light", "a11y-dark"
 
 myst_enable_extensions = ["attrs_inline", "attrs_block", "colon_fence"]
 myst_heading_anchors = 3
-suppress_warnings = ["myst.strikethrough"]
+smartquotes_action = "De"  # dashes and dots; quotes stay as in code
 
 napoleon_numpy_docstring = False
 napoleon_use_ivar = True
+napoleon_custom_sections = ["Reference"]
 autosummary_generate = False
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
 autodoc_typehints_format = "short"
 autodoc_preserve_defaults = True
-autodoc_default_options = {"show-inheritance": False}
+autodoc_type_aliases = {
+    name: name for name in ("Floats", "Integers", "Rng", "Record", "Gradient", "AnyPath", "Progress")
+}
+python_maximum_signature_line_length = 100
 # What adapters and streams stand on is not installed here: their docstrings are read without it.
 autodoc_mock_imports = [
     *("torch", "jax", "flax", "sklearn", "river", "scipy", "pandas", "mlflow", "tensorboard"),
@@ -96,6 +100,8 @@ def resolve(app: Any, env: Any, node: Any, contnode: Any) -> Any:
     if node.get("refdomain") != "py" and node["reftype"] != "name":
         return None
     names, target = app.public_names, node["reftarget"].partition("(")[0]
+    if "." not in target and not target[:1].isupper():  # rather the name of a parameter
+        return contnode
     short = [full for full in set(names.values()) if full.endswith(f".{target}")] if target[:1].isupper() else []
     objects = env.get_domain("py").objects
     for full in (names.get(target), names.get(f"siag.{target}"), *(short if len(short) == 1 else ())):
@@ -122,6 +128,11 @@ def escape(app: Any, what: str, name: str, thing: object, options: object, lines
             lines[k] = re.sub(r"(`[^`]*`)|\|", lambda found: found[1] or r"\|", line)
 
 
+def name_aliases(app: Any, what: str, name: str, thing: object, options: object, given: str, returned: str) -> Any:
+    """Within a union Sphinx writes TypeAliasForwardRef('Floats') for Floats."""
+    return tuple(re.sub(r"TypeAliasForwardRef\('(\w+)'\)", r"\1", each) if each else each for each in (given, returned))
+
+
 def complete(app: Any, env: Any) -> None:
     """Every public name must be somewhere in the reference."""
     known = env.get_domain("py").objects
@@ -141,6 +152,7 @@ def setup(app: Any) -> None:
         unwrap(set(app.public_names.values()))
     app.add_role("name", XRefRole(innernodeclass=nodes.literal))
     app.connect("autodoc-process-docstring", escape)
+    app.connect("autodoc-process-signature", name_aliases)
     app.connect("source-read", link_the_root)
     app.connect("missing-reference", resolve)
     app.connect("env-check-consistency", complete)

@@ -225,6 +225,16 @@ def test_every_file_and_heading_a_document_points_to_exists(name):
         assert not heading or heading in headings(there), heading
 
 
+def test_a_link_of_the_site_that_leads_nowhere_is_found(tmp_path):
+    faults = runpy.run_path(str(ROOT / "docs" / "links.py"))["faults"]
+    (tmp_path / "there.html").write_text('<h1 id="a">A</h1>')
+    good = '<a href="there.html#a"></a><a href="https://example.org/"></a><a href="#b" id="b"></a>'
+    (tmp_path / "here.html").write_text(good)
+    assert faults(tmp_path) == []
+    (tmp_path / "here.html").write_text(f'{good}<a href="there.html#c"></a><img src="gone.png"><a href="ftp:x"></a>')
+    assert [fault.split()[1] for fault in faults(tmp_path)] == ["there.html#c", "gone.png", "ftp:x"]
+
+
 @pytest.mark.parametrize("name", PAGES)
 def test_lines_of_documents_have_at_most_120_characters(name):
     lines = (ROOT / name).read_text().splitlines()

@@ -23,7 +23,7 @@ def main() -> None:
 
 def _complete() -> Any:
     """The module of the command line, once it has all its commands."""
-    from siag.cli import app, compare, export, live  # noqa: F401  # a command is there once its module is imported
+    from siag.cli import app, compare, demo, export, live  # noqa: F401  # a command is there once its module is imported
 
     return app
 

@@ -27,6 +27,7 @@ FILE = click.Path(path_type=Path)
 EXAMPLES = """\b
 Examples:
   siag reproduce                      the paper's figures and claims, as one report
+  siag demo                           eight unequal workers on this machine, for 15 s
   siag run experiment.toml --out out  one experiment from a file
   siag compare                        methods on the paper's problem, on one footing
   siag theory --n 20 --T 15           Theorem 1's constants, and the steps to use

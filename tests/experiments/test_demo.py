@@ -1,0 +1,47 @@
+"""The demonstration: what it shows is so, and the command says it."""
+
+import json
+
+import numpy as np
+import pytest
+
+from refusals import refused
+from siag.experiments.demo import WORKERS, demo
+from terminals import typed
+
+
+def test_the_demonstration_ends_by_itself_with_every_worker_heard_and_siag_nearer_to_the_fair_optimum():
+    result = demo(seconds=3.0, progress=False)
+    assert len(result.reports) == WORKERS
+    assert min(result.reports) > 0
+    assert max(result.reports) > 4 * min(result.reports)
+    assert result.siag < 0.5 * result.start
+    assert np.isfinite([result.sgd, result.sgd_to_its_own, result.seconds]).all()
+
+
+def test_a_demonstration_of_no_time_is_refused():
+    with refused("seconds"):
+        demo(seconds=0.0)
+
+
+@pytest.fixture
+def command(monkeypatch, capsys):
+    """Run `siag` with these words in this process."""
+    return lambda *words: typed(monkeypatch, capsys, *words)
+
+
+def test_the_command_refuses_no_time_in_one_line(command):
+    ended = command("demo", "--seconds", "0")
+    assert ended.returncode == 2
+    assert ended.stderr.startswith("siag: seconds")
+
+
+def test_the_command_prints_a_table_or_one_document(command, monkeypatch):
+    import siag.experiments.demo as module
+
+    shown = module.Demonstration((80, 20), 1.0, siag=0.1, sgd=0.5, sgd_to_its_own=0.05, start=2.0)
+    monkeypatch.setattr(module, "demo", lambda *_: shown)
+    assert json.loads(command("demo", "--json").stdout)["reports"] == [80, 20]
+    text = command("demo").stdout
+    for words in ("80.0%", "50.0%", "found by itself           0.100", "same reports    0.500"):
+        assert words in text

@@ -80,7 +80,7 @@ $(ADAPTERS)/.ready: pyproject.toml constraints.txt tests/adapters/constraints.tx
 	touch $@
 
 docs: $(DOCS)/.ready  ## the site, out/docs/index.html; warnings are errors, and links within it are checked
-	$(DOCS)/bin/sphinx-build --fail-on-warning --keep-going --nitpicky --quiet -d $(OUT)/docs-cache docs $(OUT)/docs
+	$(DOCS)/bin/sphinx-build --fail-on-warning --keep-going --nitpicky --fresh-env --quiet -d $(OUT)/docs-cache docs $(OUT)/docs
 	$(DOCS)/bin/python docs/links.py $(OUT)/docs
 	@echo "Written: $(OUT)/docs/index.html"
 

@@ -14,6 +14,7 @@ from sphinx.ext.autodoc.mock import mock
 from sphinx.ext.napoleon import GoogleDocstring
 from sphinx.roles import XRefRole
 from sphinx.util import logging
+from sphinx.util.inspect import TypeAliasForwardRef
 from sphinx.util.nodes import make_refnode
 
 import siag
@@ -128,11 +129,6 @@ def escape(app: Any, what: str, name: str, thing: object, options: object, lines
             lines[k] = re.sub(r"(`[^`]*`)|\|", lambda found: found[1] or r"\|", line)
 
 
-def name_aliases(app: Any, what: str, name: str, thing: object, options: object, given: str, returned: str) -> Any:
-    """Within a union Sphinx writes TypeAliasForwardRef('Floats') for Floats."""
-    return tuple(re.sub(r"TypeAliasForwardRef\('(\w+)'\)", r"\1", each) if each else each for each in (given, returned))
-
-
 def complete(app: Any, env: Any) -> None:
     """Every public name must be somewhere in the reference."""
     known = env.get_domain("py").objects
@@ -145,6 +141,8 @@ def setup(app: Any) -> None:
     """Called by Sphinx."""
     # Or "What is recorded of w: the loss" would have a type before its colon.
     GoogleDocstring._parse_attribute_docstring = GoogleDocstring._consume_to_end
+    # Or a union of it with others would be TypeAliasForwardRef('Floats') | None.
+    TypeAliasForwardRef.__repr__ = lambda self: self.name
     make_all(DOCS / "made")
     write_commands(DOCS / "made" / "commands.md")
     with mock(autodoc_mock_imports):
@@ -152,7 +150,6 @@ def setup(app: Any) -> None:
         unwrap(set(app.public_names.values()))
     app.add_role("name", XRefRole(innernodeclass=nodes.literal))
     app.connect("autodoc-process-docstring", escape)
-    app.connect("autodoc-process-signature", name_aliases)
     app.connect("source-read", link_the_root)
     app.connect("missing-reference", resolve)
     app.connect("env-check-consistency", complete)

@@ -4,22 +4,24 @@ import re
 import runpy
 from pathlib import Path
 
+from pages import programs
+
 ROOT = Path(__file__).parent.parent.parent
 
 
 def run_block(name, capsys):
-    (block,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / name).read_text(), flags=re.S)
-    exec(compile(block, name, "exec"), {"__name__": "__main__"})
+    (program,) = programs(name)
+    exec(compile(program.source, name, "exec"), {"__name__": "__main__"})
     return capsys.readouterr().out
 
 
 def test_the_program_of_the_river_page_prints_what_it_says(capsys):
-    assert run_block("river.md", capsys) == "['north', 'south'] 9\n"
+    assert run_block("docs/howto/river.md", capsys) == "['north', 'south'] 9\n"
 
 
 def test_the_program_of_the_tracking_page_runs(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    run_block("tracking.md", capsys)
+    run_block("docs/howto/tracking.md", capsys)
     assert {"w.npy", "run.npz"} <= {path.name for path in Path("runs/first").iterdir()}
 
 

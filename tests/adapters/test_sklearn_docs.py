@@ -6,13 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from pages import blocks
+
 ROOT = Path(__file__).parent.parent.parent
 
 
 def test_the_page_runs_and_shows_what_it_says(tmp_path, capsys):
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "howto" / "sklearn.md").read_text(), flags=re.S)
     program = tmp_path / "program.py"
-    program.write_text("\n".join(blocks))
+    program.write_text("\n".join(blocks("docs/howto/sklearn.md")))
     runpy.run_path(str(program))
     equal, by_rows, stream, search = capsys.readouterr().out.splitlines()
     first, second = map(float, re.findall(r"-?\d+\.\d*", equal))

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from services import RedisServer
 
+from pages import blocks
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -18,7 +20,7 @@ def output_of(*words, folder):
 
 
 def test_the_program_on_parquet_finds_the_mean_of_the_slopes(tmp_path):
-    (program,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "howto" / "streams.md").read_text(), flags=re.S)
+    (program,) = blocks("docs/howto/streams.md")
     (tmp_path / "program.py").write_text(program)
     found = output_of("program.py", folder=tmp_path)
     slope, intercept = map(float, re.findall(r"-?[\d.]+", found))

@@ -26,8 +26,8 @@ class Method(ABC):
     """The rule by which n workers and a server minimise F.
 
     To add one: subclass this as a frozen dataclass of its hyper-parameters, let `init` return a `NamedTuple` with a
-    field `w`, and give `receive` and `advance` a meaning for it. Nothing else of the package changes; CONTRIBUTING.md
-    shows it whole.
+    field `w`, and give `receive` and `advance` a meaning for it. Nothing else of the package changes. A whole one
+    is in docs/tutorials/own_method.md.
 
     What workers remember is a `NamedTuple`, too: arrays with a row for every worker, filled with zeros where that will
     do, since a live worker holds them all and uses its own row alone. Where it has its gradients from is a part of it,

@@ -25,8 +25,8 @@ class Problem(ABC):
     """min F(w) over w in R^d, with F = (1/n) Σ F_i and F_i(w) = E f_i(w; ξ_i): worker i sees only samples of its own.
 
     To bring your own: subclass this, let `oracle` return a `NamedTuple` of arrays, and give `sample` a meaning for it
-    (and `exact`, if ∇F_i can be computed, and `hessian`, if ∇²F_i can). CONTRIBUTING.md shows it whole. `FromFunction`
-    makes one from a function that Numba need not understand.
+    (and `exact`, if ∇F_i can be computed, and `hessian`, if ∇²F_i can). A whole one is in
+    docs/tutorials/own_problem.md. `FromFunction` makes one from a function that Numba need not understand.
     """
 
     no_exact: ClassVar[str] = ""  # what a user does to have exact gradients, where it is not to write a meaning

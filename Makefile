@@ -8,12 +8,13 @@ PIP := $(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-c
 PEERS := benchmarks/.venv/.ready
 ADAPTERS := .venv-adapters
 DOCS := .venv-docs
+DIST := .venv-dist
 OUT ?= out
 SEEDS ?= 1000
 SIDE_BY_SIDE := -n auto --dist loadfile --no-loadscope-reorder
 unexport PYTHONDONTWRITEBYTECODE  # Python compiles what is imported once, not in every process; so pip need not
 
-.PHONY: run test test-thorough test-adapters test-browser docs brokers chromium install bench torture clean lint types layers pytest
+.PHONY: run test test-thorough test-adapters test-browser docs brokers chromium install bench torture dist clean lint types layers pytest
 
 run: $(RUNNABLE)  ## reproduce the paper and write the report
 	$(BIN)/siag reproduce --out $(OUT)
@@ -63,6 +64,9 @@ test-thorough: install  ## what takes long; those on Ray, which mostly wait, run
 torture: install  ## the live system in virtual time under faults: SEEDS=10000 of them, or SEED=123 alone
 	$(BIN)/python -m tests.torture $(if $(SEED),--seed $(SEED),--seeds $(SEEDS))
 
+dist: $(DIST)/.ready  ## sdist and wheel, checked, the wheel tried in a clean environment; EVERY=1 for the large extras
+	$(DIST)/bin/python scripts/dist.py $(if $(EVERY),--every-extra)
+
 bench: install $(PEERS)  ## side by side with peers, which have an environment of their own
 	$(BIN)/python -m benchmarks
 
@@ -90,6 +94,11 @@ $(DOCS)/.ready: pyproject.toml constraints.txt docs/constraints.txt
 		-c constraints.txt -c docs/constraints.txt -e '.[docs]'
 	touch $@
 
+$(DIST)/.ready: Makefile
+	$(PYTHON) -m venv $(DIST)
+	$(DIST)/bin/python -m pip install --quiet --disable-pip-version-check build==1.6.1 twine==7.0.0
+	touch $@
+
 install: $(READY)
 
 $(RUNNABLE): pyproject.toml constraints.txt  # siag alone, which is all that make run needs
@@ -103,6 +112,6 @@ $(READY): $(RUNNABLE)  # with linters, Ray and what else tests need
 	touch $@
 
 clean:  ## remove what was made here, the environment included
-	rm -rf $(VENV) $(ADAPTERS) $(DOCS) benchmarks/.venv docs/made $(OUT) build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(ADAPTERS) $(DOCS) $(DIST) benchmarks/.venv docs/made $(OUT) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find src tests benchmarks examples -name __pycache__ -type d -exec rm -rf {} +
 	find src -name '*.egg-info' -type d -exec rm -rf {} +

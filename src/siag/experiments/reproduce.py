@@ -108,6 +108,7 @@ def _facts(scale: Scale, seconds: float) -> dict[str, str]:
 def left_out(scale: Scale) -> str:
     """What a quick report does not have, and how to get it."""
     return (
-        f"{', '.join(scale.leave_out)}, pictures as PNG; curves are means of {scale.repeats} runs instead of "
-        f"{PAPER.repeats}, n is at most {max(scale.sizes)} instead of {max(PAPER.sizes)}; siag reproduce has them all"
+        f"{', '.join(scale.leave_out)}, pictures as PNG; "
+        f"curves are means of {scale.repeats} runs instead of {PAPER.repeats}, "
+        f"n is at most {max(scale.sizes)} instead of {max(PAPER.sizes)}; siag reproduce has them all"
     )

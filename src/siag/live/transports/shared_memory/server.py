@@ -11,7 +11,7 @@ import types
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
-from multiprocessing import get_context
+from multiprocessing import get_all_start_methods, get_context
 from multiprocessing.connection import Connection
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from siag.foundations.dispatch import compiled
-from siag.foundations.errors import BadInput
+from siag.foundations.errors import BadInput, Unsuitable
 from siag.foundations.types import Floats, Integers
 from siag.live.by_value import ByValue, sendable
 from siag.live.protocol.outbox import Outbox
@@ -36,6 +36,10 @@ GRACE = 2.0  # seconds a process has to end by itself
 TOGETHER = 5.0  # seconds the first to report wait at most for the others' first reports
 MOST_WORKERS = 1000  # processes
 SCRIPT = "a script calls siag.train under if __name__ == '__main__': and defines what its workers need before that"
+NO_FORKSERVER = (
+    f"worker processes need Python's start method forkserver, which {sys.platform} does not have; use Linux (or WSL), "
+    "or rehearse with runtime=siag.Simulated()"
+)
 FILES, SPARE_FILES = 4, 50  # open files for each worker, and for all else
 
 
@@ -55,7 +59,9 @@ class SharedMemory(Runtime):
         self._preload = tuple(preload)
 
     def check_workers(self, workers: int) -> None:
-        """Refuse more processes, or more open files, than there can be."""
+        """Refuse more processes, or more open files, than there can be, and systems where there can be none."""
+        if "forkserver" not in get_all_start_methods():
+            raise Unsuitable(NO_FORKSERVER)
         if workers > MOST_WORKERS:
             raise BadInput("workers", workers, f"at most {MOST_WORKERS} on one machine", "use siag serve and siag work")
         if sys.platform != "win32":

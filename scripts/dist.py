@@ -25,6 +25,7 @@ UNWANTED = ("__pycache__", ".nbi", ".nbc", ".venv", "/tests/", "tests/test_", ".
 NOT_OF_THE_CORE = {"ray", "torch", "jax", "pandas", "pytest", "ruff", "mypy", "scikit-learn", "cryptography"}
 EXTRAS = {  # a module that each brings
     "tls": "cryptography",
+    "dashboard": "starlette",
     "pandas": "pandas",
     "redis": "redis",
     "mqtt": "paho.mqtt.client",

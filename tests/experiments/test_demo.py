@@ -10,8 +10,9 @@ from siag.experiments.demo import WORKERS, demo
 from terminals import typed
 
 
+@pytest.mark.thorough
 def test_the_demonstration_ends_by_itself_with_every_worker_heard_and_siag_nearer_to_the_fair_optimum():
-    result = demo(seconds=3.0, progress=False)
+    result = demo(seconds=8.0, progress=False, dashboard=0)
     assert len(result.reports) == WORKERS
     assert min(result.reports) > 0
     assert max(result.reports) > 4 * min(result.reports)
@@ -40,8 +41,12 @@ def test_the_command_prints_a_table_or_one_document(command, monkeypatch):
     import siag.experiments.demo as module
 
     shown = module.Demonstration((80, 20), 1.0, siag=0.1, sgd=0.5, sgd_to_its_own=0.05, start=2.0)
-    monkeypatch.setattr(module, "demo", lambda *_: shown)
+    asked = []
+    monkeypatch.setattr(module, "demo", lambda *_, **given: asked.append(given) or shown)
     assert json.loads(command("demo", "--json").stdout)["reports"] == [80, 20]
     text = command("demo").stdout
     for words in ("80.0%", "50.0%", "found by itself           0.100", "same reports    0.500"):
         assert words in text
+    command("demo", "--dashboard")
+    command("demo", "--dashboard", "7000")
+    assert [each["dashboard"] for each in asked] == [None, None, True, "7000"]

@@ -14,10 +14,17 @@ if TYPE_CHECKING:
     from siag.experiments.demo import Demonstration
 
 
-@siag.command(epilog="Example: siag demo --seconds 10")
+@siag.command(epilog="Example: siag demo --dashboard")
 @click.option("--seconds", type=float, default=15.0, show_default=True, help="How long to train.")
+@click.option(
+    "--dashboard",
+    is_flag=False,
+    flag_value="on",
+    metavar="[PORT]",
+    help="Show it on a page in the browser, too, at http://127.0.0.1:7461/ or another port.",
+)
 @AS_JSON
-def demo(seconds: float, as_json: bool) -> None:
+def demo(seconds: float, dashboard: str | None, as_json: bool) -> None:
     """Train with eight local workers of unequal speed and different data; say what came of it.
 
     The first worker reports up to a hundred times as often as the last. The model should count all of them the same;
@@ -31,7 +38,8 @@ def demo(seconds: float, as_json: bool) -> None:
             f"Eight workers of unequal speed, each with data of its own, train one model for {seconds:g} s …",
             flush=True,
         )
-    result = demonstrate(seconds, False if as_json else None)
+    page = True if dashboard == "on" else dashboard
+    result = demonstrate(seconds, False if as_json else None, dashboard=page)
     if as_json:
         print_json(asdict(result) | {"reports": list(result.reports)})
         return

@@ -41,7 +41,12 @@ class Demonstration:
     start: float
 
 
-def demo(seconds: float = 15.0, progress: Watcher | bool | None = None, seed: int = 1) -> Demonstration:
+def demo(
+    seconds: float = 15.0,
+    progress: Watcher | bool | None = None,
+    seed: int = 1,
+    dashboard: bool | int | str | None = None,
+) -> Demonstration:
     """Train with eight processes on this machine for some seconds; then give the same reports to asynchronous SGD.
 
     The k-th worker waits 2 · 100^{k/7} ms before each gradient, so the first reports up to a hundred times as often as
@@ -51,14 +56,22 @@ def demo(seconds: float = 15.0, progress: Watcher | bool | None = None, seed: in
         seconds: how long to train.
         progress: as of `siag.train`.
         seed: of the samples.
+        dashboard: as of `siag.train`.
     """
     check.real("seconds", seconds, above=0)
     problem = LeastSquares.random(n=WORKERS, d=D, p=P, noise=NOISE, seed=3)
     pauses = [FASTEST * (SLOWEST / FASTEST) ** (k / (WORKERS - 1)) for k in range(WORKERS)]
     with tempfile.TemporaryDirectory() as folder:
         trace = Path(folder) / "demo.trace"
-        until = Until(seconds=seconds)
-        run = train(problem=problem, pauses=pauses, until=until, seed=seed, trace=trace, progress=progress)
+        run = train(
+            problem=problem,
+            pauses=pauses,
+            until=Until(seconds=seconds),
+            seed=seed,
+            trace=trace,
+            progress=progress,
+            dashboard=dashboard,
+        )
         step = Harmonic(beta=2 / problem.constants().mu, gamma=100.0)
         other = replay(trace, problem, AsyncSGD(), step)
     reports = tuple(int(worker["reports"]) for worker in run.workers)

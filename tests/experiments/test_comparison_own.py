@@ -52,7 +52,7 @@ def mine(tmp_path, monkeypatch):
 def cli(*words):
     """The exit status and what the command prints; pictures are left out."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(files, "write_figure", lambda folder, name, figure: "data:,")
+        patch.setattr(files, "write_figure", lambda folder, name, figure, png: "data:,")
         result = CliRunner().invoke(
             group, ["compare", "--no-claims", "--iterations", "60", "--repeats", "2", *words], standalone_mode=False
         )

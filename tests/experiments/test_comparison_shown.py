@@ -137,7 +137,7 @@ def test_the_verdict_is_shown(tmp_path):
 def cli(*words):
     """What the command prints; its pictures, which `written` has drawn, are left out."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(files, "write_figure", lambda folder, name, figure: "data:,")
+        patch.setattr(files, "write_figure", lambda folder, name, figure, png: "data:,")
         result = CliRunner().invoke(group, ["compare", "--no-claims", "--iterations", "60", "--n", "4", *words])
     if isinstance(result.exception, siag.SiagError):
         raise result.exception

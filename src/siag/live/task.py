@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from siag.activity import Everyone
+from siag.foundations import check
 from siag.foundations.callback import callback_of
 from siag.foundations.dispatch import compiled, interpreted
 from siag.foundations.encodings import put
@@ -50,8 +51,7 @@ class Doubles:
 
     def __init__(self, shown: int, message: int) -> None:
         self._w, self.out = np.empty(shown), np.empty(message)
-        self.w = self._w.view()
-        self.w.setflags(write=False)  # as the w of workers is
+        self.w = check.read_only(self._w)  # as the w of workers is
 
     def read(self, w: Floats) -> None:
         """Take in what was read."""
@@ -140,9 +140,7 @@ def sample_given(oracle: Given, rng: Rng, i: int, w: Floats, out: Floats) -> Non
 @again.when(Given)
 def last_given(oracle: Given, rng: Rng, i: int, w: Floats, out: Floats) -> None:
     """gradient(w, sample) on the last sample, checked."""
-    w = w.view()
-    w.setflags(write=False)
-    write_checked(oracle.gradient(w, oracle.last()), out)
+    write_checked(oracle.gradient(check.read_only(w), oracle.last()), out)
 
 
 def check_stream(parameter: str, stream: Any) -> None:
@@ -326,8 +324,7 @@ class FromStream(Task):
     def _start_as(self, dtype: Any) -> Floats:
         """w_0, to be read only, in the numbers that the user's code computes with."""
         if self._start.dtype != dtype or self._start.flags.writeable:
-            self._start = self._w0.astype(dtype)
-            self._start.setflags(write=False)
+            self._start = check.read_only(self._w0.astype(dtype))
         return self._start
 
 
@@ -413,6 +410,4 @@ class Source:
 
 def _read_only(size: int) -> Floats:
     """Zeros that are read-only, as the w of workers is."""
-    w = np.zeros(size)
-    w.setflags(write=False)
-    return w
+    return check.read_only(np.zeros(size))

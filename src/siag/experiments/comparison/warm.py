@@ -19,6 +19,7 @@ import numpy as np
 
 from siag.experiments.claims import claims_of
 from siag.experiments.comparison.tuning import Trial
+from siag.foundations import check
 from siag.foundations.errors import SiagError
 from siag.foundations.parallel import cores
 
@@ -91,13 +92,8 @@ class _Pickler(pickle.Pickler):
     def reducer_override(self, value: Any) -> Any:
         """Have a read-only array made read-only again; leave all else as it is."""
         if isinstance(value, np.ndarray) and not value.flags.writeable:
-            return _read_only, (value.copy(),)
+            return check.read_only, (value.copy(),)
         return NotImplemented
-
-
-def _read_only(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    array.setflags(write=False)
-    return array
 
 
 def main(given: IO[bytes], answers: IO[bytes]) -> None:

@@ -26,7 +26,7 @@ class Announcer:
 
     def show(self, snapshot: Callable[[], Snapshot]) -> None:
         """Show how things stand, if anybody looks."""
-        if type(self._watcher).show is not Watcher.show:
+        if getattr(type(self._watcher), "show", None) is not Watcher.show:  # an instance may have its own
             self._watcher.show(snapshot())
 
     def event(self, text: str) -> None:

@@ -1,0 +1,33 @@
+"""What a run has to say: watchers that look are shown how things stand, and nothing is made for others."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from siag.live.announcer import Announcer
+from siag.live.monitor.watch import Quiet
+
+
+class Looks(Quiet):
+    def __init__(self):
+        self.seen = []
+
+    def show(self, snapshot):
+        self.seen.append(snapshot)
+
+
+def test_a_watcher_that_inherits_from_a_quiet_one_is_shown_snapshots():
+    watcher = Looks()
+    Announcer(watcher).show(lambda: "snapshot")
+    assert watcher.seen == ["snapshot"]
+
+
+def test_so_is_one_whose_method_is_its_own():
+    seen = []
+    Announcer(SimpleNamespace(show=seen.append)).show(lambda: "snapshot")
+    assert seen == ["snapshot"]
+
+
+@pytest.mark.parametrize("watcher", [None, Quiet()])
+def test_nothing_is_made_for_one_that_does_not_look(watcher):
+    Announcer(watcher).show(lambda: pytest.fail("it was made"))

@@ -4,6 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUNNABLE := $(VENV)/.ready-run
 READY := $(VENV)/.ready
+THOROUGH := $(VENV)/.ready-thorough
 PIP := $(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check
 PEERS := benchmarks/.venv/.ready
 ADAPTERS := .venv-adapters
@@ -56,7 +57,7 @@ layers: install
 pytest: install
 	$(BIN)/python -m pytest -m 'not ray and not thorough' $(SIDE_BY_SIDE)
 
-test-thorough: install  ## what takes long; those on Ray, which mostly wait, run beside the others, and are shown after them
+test-thorough: $(THOROUGH)  ## what takes long; those on Ray, which mostly wait, run beside the others, and are shown after them
 	@log=$$(mktemp); $(BIN)/python -m pytest -m ray tests/live tests/streams tests/test_documents.py > $$log 2>&1 & ray=$$!; \
 	$(BIN)/python -m pytest -m 'thorough and not ray' $(SIDE_BY_SIDE) tests; others=$$?; \
 	wait $$ray; ray=$$?; cat $$log; rm $$log; exit $$((others | ray))
@@ -67,7 +68,7 @@ torture: install  ## the live system in virtual time under faults: SEEDS=10000 o
 dist: $(DIST)/.ready  ## sdist and wheel, checked, the wheel tried in a clean environment; EVERY=1 for the large extras
 	$(DIST)/bin/python scripts/dist.py $(if $(EVERY),--every-extra)
 
-bench: install $(PEERS)  ## side by side with peers, which have an environment of their own
+bench: $(THOROUGH) $(PEERS)  ## side by side with peers, which have an environment of their own
 	$(BIN)/python -m benchmarks
 
 $(PEERS): benchmarks/peers/requirements.txt
@@ -101,14 +102,20 @@ $(DIST)/.ready: Makefile
 
 install: $(READY)
 
-$(RUNNABLE): pyproject.toml constraints.txt  # siag alone, which is all that make run needs
+$(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; v = sys.version_info; v >= (3, 11) or sys.exit(f"siag needs Python 3.11 or newer, this is {v[0]}.{v[1]}; try: make PYTHON=python3.11")'
 	$(PYTHON) -m venv $(VENV)
+
+$(RUNNABLE): pyproject.toml constraints.txt | $(VENV)/bin/python  # siag alone, which is all that make run needs
 	$(PIP) -c constraints.txt -e .
 	touch $@
 
-$(READY): $(RUNNABLE)  # with linters, Ray and what else tests need
+$(READY): pyproject.toml constraints.txt | $(VENV)/bin/python  # with linters and what else tests need
 	$(PIP) -c constraints.txt -e '.[dev]'
+	touch $(RUNNABLE) $@
+
+$(THOROUGH): $(READY)  # with Ray, Jupyter and scikit-learn
+	$(PIP) -c constraints.txt -e '.[thorough]'
 	touch $@
 
 clean:  ## remove what was made here, the environment included

@@ -32,14 +32,29 @@ LONGEST = [  # begun last, one of these would keep one core busy while the other
 ]
 
 
+@pytest.hookimpl(tryfirst=True)  # before others are deselected
 def pytest_collection_modifyitems(items):
     """The longest files first; those on Ray last: it leaves handlers and threads in a process for others to meet."""
+    _leave_few(items)
 
     def place(item):
         file = item.nodeid.partition("::")[0]
         return item.get_closest_marker("ray") is not None, LONGEST.index(file) if file in LONGEST else len(LONGEST)
 
     items.sort(key=place)
+
+
+def _leave_few(items):
+    """Of a test marked `few(k)`, k cases, spread evenly, stay as they are; the others become thorough ones."""
+    cases = {}
+    for item in items:
+        if item.get_closest_marker("few") is not None:
+            cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    for same in cases.values():
+        kept = same[0].get_closest_marker("few").args[0]
+        for place, item in enumerate(same):
+            if place * kept // len(same) == (place - 1) * kept // len(same):
+                item.add_marker(pytest.mark.thorough)
 
 
 def pytest_runtest_setup(item):

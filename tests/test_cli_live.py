@@ -160,6 +160,7 @@ def test_a_server_and_two_workers_in_three_terminals_killed_and_terminated(desk,
     assert "went on from version 20, 20 reports" in again.events
 
 
+@pytest.mark.thorough
 def test_sighup_lets_a_server_read_its_tokens_again(shell, port):
     pytest.importorskip("cryptography")
     assert shell("certs old --name centre --name village").status == 0
@@ -189,6 +190,7 @@ def test_sighup_lets_a_server_read_its_tokens_again(shell, port):
 # siag serve
 
 
+@pytest.mark.thorough
 def test_a_problem_is_replayed_from_the_trace_alone_bit_for_bit(shell, port):
     words = f"{POSED} --seed 4 --iterations 100 --trace run.trace.gz --out out --folder state --json --port {port}"
     posed = siag.problems.LeastSquares.random(n=2, d=3, p=2, noise=0.1)
@@ -207,6 +209,7 @@ def test_a_problem_is_replayed_from_the_trace_alone_bit_for_bit(shell, port):
     assert "seed is 4 there and 5 here" in shell.mistake(f"{POSED} --seed 5 --folder state --port 0")
 
 
+@pytest.mark.thorough
 def test_a_problem_of_ones_own_is_replayed_with_it(shell, port):
     posed = siag.problems.LeastSquares(np.eye(2), p=2, noise=0.1)
     workers = [Aside(come, port, problem=posed, seed=3, pause=0.01) for _ in range(2)]

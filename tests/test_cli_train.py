@@ -99,6 +99,7 @@ def test_processes_of_this_machine_and_a_signal_that_stops_them_in_order(desk):
     assert trained.err == []
 
 
+@pytest.mark.thorough
 def test_what_workers_print_into_a_pipe_is_not_lost_when_the_run_ends(desk, monkeypatch):
     monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
     data = ("--gradient", "job:prints", "--stream", "job:ones", "--dimension", 3, "--eta", 0.05)
@@ -392,6 +393,7 @@ def test_the_example_of_a_file_runs(shell):
     assert shell(f"train live.toml {INSTANT} --reports 40 --quiet").status == 0
 
 
+@pytest.mark.thorough
 def test_the_example_of_a_rehearsal_is_the_run_of_python_to_the_bit(shell):
     path = EXAMPLES / "rehearsal.toml"
     ended = shell(f"train {path} --iterations 300 --json")

@@ -46,6 +46,7 @@ def job():
     return document
 
 
+@pytest.mark.thorough
 def test_ray_accepts_the_machines():
     from ray.autoscaler._private.util import prepare_config, validate_config
 
@@ -56,6 +57,7 @@ def test_ray_accepts_the_machines():
     assert all(kind["max_workers"] >= kind["min_workers"] for kind in prepared["available_node_types"].values())
 
 
+@pytest.mark.thorough
 def test_the_local_machines_of_the_comment_are_accepted_too():
     from ray.autoscaler._private.util import prepare_config, validate_config
 
@@ -74,6 +76,7 @@ def options_of(command):
     return {option for each in cli.params if isinstance(each, click.Option) for option in each.opts}
 
 
+@pytest.mark.thorough
 def test_ray_start_has_the_options_that_are_used():
     commands = [*machines()["head_start_ray_commands"], *machines()["worker_start_ray_commands"]]
     given = {option for command in commands for option in re.findall(r"--[\w-]+", command)}
@@ -146,6 +149,7 @@ def commands():
         yield from (line for line in block.splitlines() if re.match(r"(ray|siag|kubectl|helm|pip|git|docker) ", line))
 
 
+@pytest.mark.thorough
 def test_the_pages_commands_of_ray_and_siag_exist_with_their_options():
     seen = set()
     for line in commands():
@@ -183,6 +187,7 @@ def test_the_script_has_the_options_that_it_is_given_everywhere():
         assert set(re.findall(r"--[a-z][\w-]*", use)) <= known, use
 
 
+@pytest.mark.thorough
 def test_the_script_trains_here(tmp_path):
     words = [sys.executable, SCRIPT, "--local", "--sites", "2", "--readings", "3000"]
     done = subprocess.run(words, capture_output=True, text=True, check=False, cwd=tmp_path)

@@ -77,6 +77,7 @@ def test_the_program_of_the_page_on_ray_runs_and_prints_what_it_shows(tmp_path):
     program.check(python("program.py", cwd=tmp_path))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", [name for name in PAGES if blocks(name, "pycon")])
 def test_a_page_shows_what_python_answers(name):
     session = "\n".join(blocks(name, "pycon"))

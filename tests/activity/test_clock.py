@@ -177,6 +177,7 @@ def test_times_have_the_law_and_the_mean_they_are_named_for(law, cdf):
     assert abs(drawn.mean() - law.mean) < 5 * drawn.std() / math.sqrt(len(drawn))
 
 
+@pytest.mark.thorough
 def test_a_worker_that_is_often_away_reports_in_proportion_to_the_time_it_is_there():
     """With short tasks the share of reports is on/(on + off); 5 standard errors, so below 1e-6 by chance."""
     clock = Clock(compute=Fixed(0.01), server=Tick(1.0), availability=OnOff(on=3.0, off=1.0))

@@ -30,6 +30,7 @@ def written(found, tmp_path_factory):
     return folder, found.write(folder)
 
 
+@pytest.mark.thorough
 def test_every_method_meets_every_activity_or_says_why_not(found):
     assert len(found.entries) == 10
     able = {entry.contender.name for entry in found.entries if entry.run is not None}

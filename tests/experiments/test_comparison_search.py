@@ -114,6 +114,7 @@ def test_contenders_are_found_by_name_or_class_or_given():
     assert not any("," in contender.name for contender in CONTENDERS)  # the command line separates names by commas
 
 
+@pytest.mark.thorough
 def test_a_method_that_fits_none_of_the_usual_activities_is_shown_under_its_own():
     found = compare(PROBLEM, ["sIAG", "Scaffnew", "incremental gradient"], iterations=60, repeats=2, claims=False)
     shown = {(entry.activity, entry.contender.name) for entry in found.entries if entry.run is not None}

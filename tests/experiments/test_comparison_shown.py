@@ -38,6 +38,7 @@ def test_the_defaults_are_the_papers_two_and_a_clock():
     assert activities_of(siag.problems.LeastSquares.random(n=1, d=2, p=1, noise=0.1))["clock"].slowness == (1.0,)
 
 
+@pytest.mark.thorough
 @settings(deadline=None, max_examples=10)
 @given(st.integers(0, 2**32), st.floats(0.0, 3.0))
 def test_the_estimate_of_the_bias_is_unbiased_and_its_error_bar_right(seed, shift):
@@ -96,6 +97,7 @@ def test_the_reports_claim_can_fail(siag_, sgd, holds):
     assert unbiased(Offset(*siag_), Offset(*sgd)).holds == holds
 
 
+@pytest.mark.thorough
 def test_the_reports_chapter_shows_what_fades_and_what_stays():
     chapter = methods(Scale(repeats=6, seed=3, methods=("sIAG", "SGD")), lambda: None)
     assert [claim.holds for claim in chapter.claims] == [True]

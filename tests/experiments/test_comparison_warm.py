@@ -27,6 +27,7 @@ class Opaque(siag.problems.LeastSquares):
         raise TypeError("no")
 
 
+@pytest.mark.thorough
 def test_what_cannot_be_sent_is_compiled_here():
     own = Opaque(PROBLEM.centers, PROBLEM.p, PROBLEM.noise)
     assert _delegate([Trial(CONTENDERS[0], own, Everyone(), 1)], 1) == 0
@@ -78,6 +79,7 @@ def move(state, eta):
 """
 
 
+@pytest.mark.thorough
 def test_other_processes_do_all_work_given_and_survive_what_fails():
     given, answers = io.BytesIO(), io.BytesIO()
     bad = Trial(CONTENDERS[0], PROBLEM, Recorded.of(Uniform(3), PROBLEM.n + 1, 5, seed=0), 1)

@@ -9,6 +9,7 @@ from siag.experiments.live import CHANCE, LINES, Noise, _goes_where_taken, _mean
 from siag.experiments.setting import STEP, draw
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("name", "method"), [(name, method) for name, method, _ in LINES])
 def test_a_replay_with_exact_gradients_ends_at_the_mean_of_all_replays(tmp_path, name, method):
     """The mean of 400 runs in 20 dimensions is this far off once in 1000 seeds."""

@@ -229,6 +229,7 @@ def command(*words):
     return subprocess.run([sys.executable, "-m", "siag", *map(str, words)], capture_output=True, text=True, check=False)
 
 
+@pytest.mark.thorough
 def test_from_the_shell_it_is_the_same_bit_for_bit(tmp_path):
     made = live(tmp_path / "run.trace.gz", LEAST_SQUARES)
     result = command("replay", tmp_path / "run.trace.gz", "--out", tmp_path / "out", "--json")
@@ -357,6 +358,7 @@ class Fallible:
         self.trace.close(self.server.version)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("server", SERVERS, ids=repr)
 @pytest.mark.parametrize(("method", "eta"), [(LAG, 0.1), (SCAFFOLD, 0.5)], ids=["LAG", "SCAFFOLD"])
 def test_what_workers_forget_is_forgotten_again_bit_for_bit(tmp_path, method, eta, server):

@@ -71,6 +71,7 @@ def test_normals_are_normal(ten_million):
     assert stats.kstest(ten_million[:2_000_000], "norm").pvalue > RARE
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("power", [1, 2, 3, 4, 5, 6, 7, 8])
 def test_moments_of_normals_are_those_of_the_normal_law(ten_million, power):
     mean, square = stats.norm.moment(power), stats.norm.moment(2 * power)

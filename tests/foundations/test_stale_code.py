@@ -245,6 +245,7 @@ def test_an_unchanged_module_runs_from_the_cache(story):
     assert story["again"] == story["first"]
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("what", "before", "after"),
     [

@@ -104,6 +104,13 @@ def endless(value=1.0):
         time.sleep(SPACING)
 
 
+def once_there(path, value=1.0):
+    """Samples without end, as soon as a file is there."""
+    while not os.path.exists(path):
+        time.sleep(SPACING)
+    yield from endless(value)
+
+
 def tallied(path, value=1.0):
     """Samples without end; how many were drawn is in a file, even if everybody is killed."""
     with open(path, "ab", buffering=0) as tally:

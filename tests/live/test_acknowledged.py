@@ -162,6 +162,7 @@ FAULTS = {
 }
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("faults", FAULTS.values(), ids=FAULTS)
 def test_each_entry_is_taken_once_in_virtual_time_whatever_crashes(tmp_path, faults, seed):

@@ -59,6 +59,7 @@ WAYS = [
 ]
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("durable", [False, True])
 @pytest.mark.parametrize(("first", "second"), WAYS)
 def test_another_way_to_choose_steps_begins_from_w_with_samples_not_used_yet(first, second, durable, tmp_path):
@@ -216,6 +217,7 @@ def test_what_was_logged_is_done_again_with_its_own_step(tmp_path):
     assert np.array_equal(siag.replay(tmp_path / "run.trace").w, run.w)
 
 
+@pytest.mark.thorough
 def test_a_durable_run_that_diverged_can_be_given_up_for_automatic_steps(tmp_path):
     given = {"problem": PROBLEM, "folder": tmp_path / "state", "durable": True, "runtime": siag.Simulated()}
     with pytest.warns(siag.DivergenceWarning, match="w left the range of numbers"):
@@ -297,6 +299,7 @@ def test_a_durable_run_that_begins_after_another_is_another_life(tmp_path):
     assert life(2) != first
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("method", [siag.methods.SIAG(wait=1.0), siag.methods.Averaged(siag.methods.SIAG(wait=0.5))])
 def test_where_the_first_step_was_waited_for_steps_are_counted_from_it(method, go_on, tmp_path):
     """The slow worker comes after dozens of the others' reports; η_0 belongs to the step after that."""

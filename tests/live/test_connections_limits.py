@@ -167,6 +167,7 @@ def bad_frame(chance):
     return bytes(raw), len(raw) > wire.HEADER.size
 
 
+@pytest.mark.thorough
 def test_ten_thousand_bad_frames_change_nothing():
     chance = random.Random(3)
     desk = Desk(begun([str(i) for i in range(8)], guard=Guard(strikes=10**9)))

@@ -256,6 +256,7 @@ TRAINING = """
 """
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("how", ["SIGKILL", "Ctrl-C", "exception"])
 def test_however_the_parent_ends_all_its_workers_are_gone_with_it(tmp_path, how):
     with Script(tmp_path, TRAINING) as script:
@@ -291,6 +292,7 @@ def test_a_script_without_its_guard_is_told_so_and_ends(tmp_path):
     assert errors.count("Traceback") == 1
 
 
+@pytest.mark.thorough
 def test_a_script_whose_gradient_is_in_a_module_needs_no_guard(tmp_path):
     text = "say(siag.train(jobs.pull, [[1.0]] * 2, np.zeros(2), step=siag.steps.Constant(0.1), until=2).t[-1])"
     with Script(tmp_path, text) as script:
@@ -328,6 +330,7 @@ def recovered(monkeypatch):
     return found
 
 
+@pytest.mark.thorough
 def test_a_run_killed_in_the_middle_goes_on_from_its_last_save(tmp_path, recovered):
     text = """
         from siag.storage import store

@@ -128,6 +128,7 @@ def squares(w, sample):
     return 0.5 * (x @ w - 3.0 * y) ** 2, (x @ w - 3.0 * y) * x
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("gradient", "step", "wanted"),
     [(logistic, 0.05, 0), (logistic, 5.0, 1), (squares, 0.01, 0), (squares, 0.3, 1), (squares, None, 0)],
@@ -171,6 +172,7 @@ SCALES = {
 }
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", SCALES)
 def test_columns_are_doubtful_for_a_gradient_of_ones_own_if_it_takes_them_as_they_are(name):
     given, taken, wanted = SCALES[name]
@@ -215,6 +217,7 @@ def test_a_loss_that_has_grown_tenfold_is_told_though_it_differs_much_from_sampl
     assert kinds(health) == [Kind.LOSS]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("step", "wanted"), [(0.01, 0), (1.0, 1), (3.0, 1)])
 def test_a_step_too_large_for_a_ready_made_loss_is_told_of_four_workers(step, wanted):
     rng = np.random.default_rng(0)
@@ -312,6 +315,7 @@ SOUND = {
 }
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", SOUND)
 def test_runs_that_go_well_have_no_warnings(name):
     chosen, times = SOUND[name]
@@ -411,6 +415,7 @@ def mean_of(streams, seed, **given):
     return siag.train(lambda w, x: w - x, streams, np.zeros(1), runtime=runtime, progress=False, **given)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("near", [0.0, 0.01])
 def test_a_worker_that_begins_at_its_own_optimum_is_no_reason_for_a_warning(near):
     """Its gradients become many times as long as the first while w goes where it should."""
@@ -467,6 +472,7 @@ def test_zeros_of_steps_that_are_too_large_are_not_taken_for_wrong_labels():
     assert kinds(health) == [Kind.LOSS]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("seed", "until"), [(0, 10_000), (1, 3000), (3, 3000)])
 def test_a_gradient_for_labels_0_and_1_on_labels_1_and_minus_1_is_told_though_many_are_zero(seed, until):
     rng = np.random.default_rng(0)

@@ -54,6 +54,7 @@ def over_tcp(**given):
 RUNTIMES = {"shared memory": None, "virtual time": siag.Simulated(seed=1), "another": Instant()}
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("where", [*RUNTIMES, "TCP"])
 def test_all_transports_make_what_rounding_by_hand_does(where):
     given = {"method": siag.methods.SIAG(resum=0), "step": siag.steps.Constant(ETA), "messages": "float32"}
@@ -67,6 +68,7 @@ def test_all_transports_make_what_rounding_by_hand_does(where):
     assert run.bytes[0, -1] == 2 * 4 * D * REPORTS
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("method", [siag.methods.SIAG(), siag.methods.LAG()], ids=str)
 def test_a_replay_is_the_run_to_the_bit(method, tmp_path):
     """LAG's workers remember, stay silent at times, and read a threshold beside w."""
@@ -93,6 +95,7 @@ def test_a_durable_run_goes_on_after_crashes_and_replays_to_the_bit(tmp_path):
         siag.train(**given | {"messages": "float64"}, folder=tmp_path / "state", durable=True)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("method", [siag.methods.SIAG(), siag.methods.SGD()], ids=str)
 def test_a_model_that_is_split_is_what_one_server_makes_of_the_same_reports(method, tmp_path):
     path = tmp_path / "run.trace"

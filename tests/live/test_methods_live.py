@@ -173,6 +173,7 @@ def test_silence_is_on_disk_before_it_is_acknowledged(tmp_path):
 # Memories
 
 
+@pytest.mark.thorough
 def test_a_run_of_workers_that_remember_goes_on_after_a_kill(tmp_path):
     """A worker is killed, then the run is ended and started again: whoever begins anew has sent nothing yet."""
     method, step, path, folder = LAG(), Constant(0.1), tmp_path / "run.trace", tmp_path / "state"
@@ -190,6 +191,7 @@ def test_a_run_of_workers_that_remember_goes_on_after_a_kill(tmp_path):
     assert again.error[0, -1] < 1e-3 * again.error[0, 0]
 
 
+@pytest.mark.thorough
 def test_scaffold_over_tcp_is_its_replay_bit_for_bit(tmp_path):
     path, listening, place = tmp_path / "run.trace", threading.Event(), []
 
@@ -220,6 +222,7 @@ def test_scaffold_over_tcp_is_its_replay_bit_for_bit(tmp_path):
     assert run.w.any()
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("method", [LAG(weight=0.01), EF21(k=1, momentum=0.5)], ids=repr)
 def test_a_worker_whose_connection_breaks_forgets_and_the_trace_knows(tmp_path, method):
     step = Constant(0.1)

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from jupyter_client.manager import start_new_kernel
 
 import siag
 from siag.foundations.errors import BadInput
@@ -41,6 +40,8 @@ class Kernel:
     """A real kernel of Jupyter, in a process of its own."""
 
     def __enter__(self):
+        from jupyter_client.manager import start_new_kernel
+
         self._manager, self._client = start_new_kernel(kernel_name="python3")
         return self
 

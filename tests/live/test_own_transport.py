@@ -38,6 +38,7 @@ def train(*streams, gradient=jobs.pull, names=("a", "b"), progress=False, **give
     return run
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "given",
     [{}, {"server": siag.activity.Tick(0.005)}, {"durable": True}],
@@ -46,7 +47,10 @@ def train(*streams, gradient=jobs.pull, names=("a", "b"), progress=False, **give
 def test_two_streams_count_the_same_however_unequal(tmp_path, given):
     """Constant samples: once both have reported, w tends to their mean, and to nothing else."""
     folder = {"folder": tmp_path / "state"} if "durable" in given else {}
-    run = train(partial(jobs.endless, 1.0), siag.streams.Paced([3.0] * 10**6, 0.02), until=400, **given, **folder)
+    there = tmp_path / "there"  # a process may take long to start
+    notes = jobs.Notes((jobs.reported("b"), jobs.touch(there)))
+    fast, slow = partial(jobs.once_there, there, 1.0), siag.streams.Paced([3.0] * 10**6, 0.02)
+    run = train(fast, slow, until=siag.Until(reports=400), progress=notes, **given, **folder)
     assert run.w[0] == pytest.approx([2.0, 2.0], abs=1e-3)
     assert run.about["ending"] == "reached"
     if folder:

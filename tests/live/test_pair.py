@@ -16,6 +16,7 @@ def whole(method, budget=None):
     return desk, Pair(desk, SAMPLES, budget).run()
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("method", [SIAG(), LAG(gradients="sample", weight=0.01)], ids=["SIAG", "LAG"])
 def test_wherever_the_connection_is_cut_each_sample_counts_at_most_once_and_the_worker_leaves(method):
     desk, pair = whole(method)

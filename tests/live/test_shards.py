@@ -26,6 +26,7 @@ from siag.steps import Constant, DelayAdaptive
 SLOW = Constant(0.005)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("method", "step", "server"),
     [

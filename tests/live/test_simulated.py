@@ -49,6 +49,7 @@ RUNTIMES = {
 }
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("runtime", RUNTIMES.values(), ids=RUNTIMES)
 @pytest.mark.parametrize(
     "method", [SIAG(), LAG(), FedBuff(steps=3, size=0.1)], ids=lambda method: type(method).__name__
@@ -71,6 +72,7 @@ def test_so_it_does_with_workers_that_come_and_go(there):
 # Replayed
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("server", [EveryArrivals(1), EveryArrivals(3), Tick(0.5)], ids=repr)
 @pytest.mark.parametrize("method", [SIAG(), SIAG(wait=1.0, rows="float32"), LAG()], ids=["SIAG", "float32", "LAG"])
 def test_its_trace_replays_to_the_bit(tmp_path, server, method):
@@ -163,6 +165,7 @@ FAULTS = {
 }
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("faults", FAULTS.values(), ids=FAULTS)
 @pytest.mark.parametrize("durable", [False, True], ids=["", "durable"])
 def test_with_faults_too_the_run_ends_as_asked_and_is_the_same_each_time(tmp_path, faults, durable):
@@ -180,6 +183,7 @@ def test_with_faults_too_the_run_ends_as_asked_and_is_the_same_each_time(tmp_pat
     assert not durable or first.t.tolist() == points(200, 200).tolist()  # whatever crashed
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("seed", [1, 4, 7])
 @pytest.mark.parametrize("method", [LAG(), SCAFFOLD(steps=2, size=0.1)], ids=lambda method: type(method).__name__)
 def test_what_workers_remember_is_lost_at_the_same_moments_in_a_replay(tmp_path, method, seed):

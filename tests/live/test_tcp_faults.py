@@ -104,6 +104,7 @@ def test_a_server_killed_at_random_instants_goes_on_each_time(durable, tmp_path)
             assert a.machine.task.sample + 1 >= a.machine.reports
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_saves_and_workers_keep_trying(number, tmp_path):
     given = {"workers": ["a"], "d": D, "folder": str(tmp_path / "state"), "durable": False}
@@ -121,6 +122,7 @@ def test_a_signal_saves_and_workers_keep_trying(number, tmp_path):
             a.more()
 
 
+@pytest.mark.thorough
 def test_a_server_that_was_stopped_for_a_while_goes_on(tmp_path):
     given = {"workers": ["a"], "d": D}
     with Nursery() as nursery:

@@ -95,6 +95,7 @@ def reported(served, row=0):
     return served.ask(lambda: served.server.members[row].reports)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("stream", ["waiting", "asleep"])
 @pytest.mark.parametrize("handler", ["usual", "ignored", "own"])
 def test_a_worker_that_waits_for_data_ends_when_the_server_is_done(tmp_path, stream, handler):

@@ -72,6 +72,7 @@ def test_around_siag_the_gradients_are_the_mean_of_the_table():
     np.testing.assert_allclose(run.w[0], expected, rtol=0, atol=1e-9)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", KINDS)
 def test_it_conforms(kind):
     # Neither is it gradient descent, nor can the means of past moves be rid of a worker's part in them, as w cannot.

@@ -19,6 +19,7 @@ RIDGE = Ridge.random(n=5, d=3, m=4, tilt=0.5, seed=1)  # the claims compile it f
 RNG = np.zeros(2, np.uint64)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("graph", ["ring", "complete", ((0, 1), (1, 2), (1, 3))])
 def test_it_conforms(graph):
     # Whom a worker asks is drawn from its own stream of random numbers: other numbers for it, other partners.
@@ -118,6 +119,7 @@ def test_a_worker_computes_at_its_own_model():
         assert np.allclose(out[:3], BOWL.gradient(i, state.models[i]))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "activity",
     [Sequential(), Everyone(), Clock(Exponential(1.0)), Clock(Exponential(1.0), server=Tick(7.0))],

@@ -30,6 +30,7 @@ METHODS = [SIAG(), SIAG(resum=1), SIAG(resum=0), SIAG(wait=1.0), SIAG(rows="floa
 METHODS += [SIAG(average=3), SIAG(average=2, rows="float32", resum=1)]
 
 
+@pytest.mark.thorough
 @settings(deadline=None, max_examples=40)
 @given(st.sampled_from(METHODS), st.lists(st.integers(-4, 3), min_size=1, max_size=40), st.integers(0, 2**32 - 1))
 def test_a_report_and_a_step_at_once_equal_both_in_turn(method, workers, seed):

@@ -25,6 +25,7 @@ def run(method, activity, compiled=True, iterations=300):
     return siag.simulate(PROBLEM, method, activity, step, iterations=iterations, seed=3, compiled=compiled)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "method", [AsyncSGD(), AsyncSGD(adaptive=True), AsyncSGD(gradients="exact")], ids=["plain", "adaptive", "exact"]
 )
@@ -32,6 +33,7 @@ def test_it_conforms(method):
     conform(method)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("adaptive", [False, True])
 def test_on_a_clock_compiled_and_plain_code_agree_bit_for_bit(adaptive):
     fast, slow = (run(AsyncSGD(adaptive=adaptive), CLOCK, compiled) for compiled in (True, False))

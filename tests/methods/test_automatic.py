@@ -158,6 +158,7 @@ class Twin:
         return self.mean
 
 
+@pytest.mark.few(8)
 @pytest.mark.parametrize("method", [Automatic(), Automatic(resum=1), Automatic(resum=0)], ids=["64", "1", "never"])
 @pytest.mark.parametrize(
     "activity",
@@ -323,6 +324,7 @@ def test_its_steps_are_nearly_as_good_as_chosen_ones(activity):
     assert automatic.error[:, -1].mean() < 2.5 * chosen.error[:, -1].mean()
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("n", [1, 2, 3])
 @pytest.mark.parametrize("d", [3, 10])
 def test_few_workers_with_single_samples_do_not_explode(n, d):
@@ -336,6 +338,7 @@ def test_few_workers_with_single_samples_do_not_explode(n, d):
     assert np.sum(np.array(peaks) > 10) <= 1
 
 
+@pytest.mark.thorough
 def test_the_first_example_of_the_readme_stays_near_where_it_starts():
     """Seen by w itself, which workers read and by which losses of new samples are measured."""
 

@@ -32,6 +32,7 @@ METHODS = [Averaged(SIAG()), Averaged(SIAG(wait=1.0), start=7, decay=3.0), Avera
 PROBLEM = siag.problems.LeastSquares.random(n=5, d=3, p=2, noise=0.1)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("method", METHODS, ids=repr)
 def test_it_conforms(method):
     # The mean of gradient descent's iterates is not its last one.

@@ -68,6 +68,7 @@ def test_it_does_what_the_papers_write(k, momentum, gradients):
     np.testing.assert_allclose(run.w[0], expected, rtol=0, atol=1e-9)
 
 
+@pytest.mark.thorough
 def test_it_conforms():
     conform(EF21(k=2, momentum=0.5), skip=["all_active_is_gradient_descent"])  # 2 of 3 coordinates are not all
 

@@ -29,6 +29,7 @@ def expected_weight(damp, a, b, age):
     return 1.0 if age <= b else 1.0 / (a * (age - b) + 1.0)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("damp", DAMPINGS)
 def test_it_conforms(damp):
     method = FedAsync(steps=3, size=0.1, pull=0.3, damp=damp)
@@ -79,6 +80,7 @@ def test_where_nothing_is_old_it_is_fedavg():
     assert np.allclose(*ends, rtol=1e-11)
 
 
+@pytest.mark.thorough
 def test_on_a_clock_compiled_and_plain_agree_bit_for_bit():
     method, clock = FedAsync(steps=3, size=0.1, pull=0.2, gradients="exact"), Clock(Exponential(1.0))
     fast, slow = (

@@ -120,6 +120,7 @@ def test_it_waits_for_the_workers_it_is_told_to():
     assert np.array_equal(state.w, np.full(D, 0.5))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("method", [SIAG(average=3), SIAG(average=3, rows="float32"), Averaged(Prox(SIAG(average=2)))])
 def test_compiled_and_plain_agree_bit_for_bit(method):
     problem = siag.problems.LeastSquares.random(n=5, d=3, p=2, noise=0.1)

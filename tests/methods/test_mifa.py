@@ -17,6 +17,7 @@ from siag.theory import local_fixed_point, quadratics
 BOWL = Bowl(np.random.default_rng(0).random((5, 3)), np.array([0.5, 1.0, 2.0]))
 
 
+@pytest.mark.thorough
 def test_it_conforms():
     conform(
         MIFA(steps=3, size=0.1, gradients="exact"), skip=["all_active_is_gradient_descent"]
@@ -73,6 +74,7 @@ def test_with_steps_that_fall_it_is_the_algorithm_of_its_paper():
     assert np.allclose(run.w[0], w, rtol=1e-12)
 
 
+@pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore::siag.DivergenceWarning")
 def test_on_a_clock_the_papers_step_diverges_and_one_by_the_age_of_updates_does_not():
     problem, slowness = Ridge.random(n=4, d=4, m=20, spread=1, tilt=0.5, regularization=0.1, seed=7), [1, 2, 3, 4]

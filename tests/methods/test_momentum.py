@@ -75,6 +75,7 @@ def ends(method, step, seed=4):
     return simulate(RIDGE, method, Recorded(TRACE), step, iterations=T, seed=seed).w[0]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("method", [Momentum(SIAG()), Momentum(FedAvg(steps=2, size=0.1), beta=0.5)], ids=repr)
 def test_it_conforms(method):
     machine_code = [] if isinstance(method.method, SIAG) else ["same_seed_same_run", "compiled_is_plain"]

@@ -67,8 +67,10 @@ def test_steps_that_follow_ages_go_with_it(variant):
     assert ((w - minimiser(PROBLEM, l1=0.3)) ** 2).sum() < 1e-18
 
 
+@pytest.mark.thorough
 def test_the_lasso_is_that_of_scikit_learn():
-    linear_model = pytest.importorskip("sklearn.linear_model")
+    from sklearn import linear_model
+
     points, targets = PROBLEM.features.reshape(-1, PROBLEM.d), PROBLEM.targets.reshape(-1)
     theirs = linear_model.Lasso(alpha=0.3, fit_intercept=False, tol=1e-12, max_iter=10**6).fit(points, targets).coef_
     ours = run(PIAG(l1=0.3)).w[0]

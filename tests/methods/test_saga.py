@@ -17,6 +17,7 @@ SAMPLES = Ridge.random(n=1, d=4, m=40, spread=0.0, regularization=0.1, noise=0.5
 VECTORS = st.lists(st.floats(-1e3, 1e3), min_size=3, max_size=3).map(np.array)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("method", [SAGA(), SAGA(wait=1.0), SAGA(resum=1)])
 def test_it_does_what_every_method_must(method):
     conform(method)
@@ -117,12 +118,14 @@ def test_by_sample_and_by_worker_have_the_same_optimum():
         np.testing.assert_allclose(run.w[0], whole.optimum, rtol=0, atol=1e-8)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("method", "solver", "share"), [(SAG(), "sag", 16), (SAGA(), "saga", 3)])
 def test_ridge_regression_agrees_with_scikit_learn(method, solver, share):
-    sklearn = pytest.importorskip("sklearn.linear_model")
+    from sklearn import linear_model
+
     x, y = SAMPLES.features[:, 0], SAMPLES.targets[:, 0]
     strength = SAMPLES.regularization * len(x)  # theirs is ‖Xw − y‖² + α ‖w‖²
-    theirs = sklearn.Ridge(
+    theirs = linear_model.Ridge(
         alpha=strength, solver=solver, fit_intercept=False, tol=1e-12, max_iter=10**5, random_state=0
     )
     step = Constant(1.0 / (share * SAMPLES.constants().L))
@@ -130,13 +133,15 @@ def test_ridge_regression_agrees_with_scikit_learn(method, solver, share):
     np.testing.assert_allclose(run.w[0], theirs.fit(x, y).coef_, rtol=0, atol=1e-7)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("method", "solver", "share"), [(SAG(), "sag", 16), (SAGA(), "saga", 3)])
 def test_logistic_regression_agrees_with_scikit_learn(method, solver, share):
-    sklearn = pytest.importorskip("sklearn.linear_model")
+    from sklearn import linear_model
+
     problem = LogisticRegression.random(n=1, d=4, m=60, regularization=0.1, seed=8).by_sample()
     x, y = problem.features[:, 0], problem.labels[:, 0]
     weight = 1.0 / (problem.regularization * len(x))  # theirs is ½ ‖w‖² + C Σ loss
-    theirs = sklearn.LogisticRegression(
+    theirs = linear_model.LogisticRegression(
         C=weight, solver=solver, fit_intercept=False, tol=1e-10, max_iter=10**5, random_state=0
     )
     step = Constant(1.0 / (share * problem.constants().L))

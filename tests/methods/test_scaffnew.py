@@ -196,6 +196,7 @@ def test_parameters_of_no_meaning_are_refused(wrong):
         Scaffnew(**({"p": 0.5, "size": 0.1} | wrong))
 
 
+@pytest.mark.thorough
 def test_with_certain_communication_it_conforms_in_everything():
     # nobody can leave rounds that need everybody
     conform(Scaffnew(p=1.0, size=0.1), skip=["departures_are_obeyed"])

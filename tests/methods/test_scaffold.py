@@ -105,6 +105,7 @@ def test_it_follows_algorithm_1_on_any_activity(gradients, option, trace, steps,
     np.testing.assert_allclose(run.w[0], algorithm_1(NOISY, method, trace, eta, seed), rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.few(1)
 @options
 @quick
 @given(trace=traces, steps=st.integers(1, 4))
@@ -161,6 +162,7 @@ def test_without_a_worker_that_has_left_for_good_it_finds_the_optimum_of_the_oth
     assert ((federation.state.w - DRIFTING.optimum) ** 2).sum() > 1e-3
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("eta", [0.1, 1.0])
 @options
 def test_unequal_speeds_do_not_bias_it_when_reports_are_old(option, eta):
@@ -227,6 +229,7 @@ def test_a_proximal_step_behind_local_steps_is_refused():
         Prox(SCAFFOLD(steps=1, size=0.1), l1=0.1)
 
 
+@pytest.mark.thorough
 @options
 def test_one_local_step_conforms_in_everything(option):
     conform(SCAFFOLD(steps=1, size=1.0, gradients="exact", option=option))

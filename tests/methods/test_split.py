@@ -91,6 +91,7 @@ EVENTS = st.lists(
 )
 
 
+@pytest.mark.few(8)
 @pytest.mark.parametrize("method", SPLIT, ids=repr)
 @settings(max_examples=30)
 @given(events=EVENTS, d=st.integers(N + 1, 40), shards=st.integers(1, 3), seed=st.integers(0, 2**32 - 1))

@@ -47,6 +47,7 @@ def test_it_does_what_the_paper_writes(problem, fall):
     np.testing.assert_allclose(run.w[0], expected, rtol=0, atol=1e-9)
 
 
+@pytest.mark.thorough
 def test_it_conforms():
     conform(STORM(a=0.3, fall=7.0))
 

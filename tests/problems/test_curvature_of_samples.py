@@ -34,6 +34,7 @@ def test_it_is_that_of_one_sample_so_it_has_no_noise(problem):
         assert found > 0.0
 
 
+@pytest.mark.thorough
 def test_the_exact_sampler_draws_it_from_the_law_of_the_literal_one():
     """Both have the law of ‖w − v‖² χ²_p, of mean p and variance 2p: here within 5 standard errors."""
     p, count = 2, 2000

@@ -45,6 +45,7 @@ def simulate(problem, method=None, activity=None, step=None, **more):
     return siag.simulate(problem, method or SIAG(), activity or Uniform(3), step or Harmonic(1.0, 10.0), **given)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("method", "activity", "step"),
     [(SIAG(), Uniform(3), Harmonic(1.0, 10.0)), (FedAvg(steps=3, size=0.1), Clock(Exponential(1.0)), Constant(0.5))],

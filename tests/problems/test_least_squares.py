@@ -77,6 +77,7 @@ def test_the_noise_is_the_papers_formula(problem, seed):
             assert noise == pytest.approx(expected, rel=1e-12)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("apart", "noise"), [(0.0, 0.0), (0.0, 3.0), (0.3, 0.1), (1.0, 0.5), (4.0, 2.0)])
 def test_no_smaller_noise_constant_would_do(apart, noise):
     problem = LeastSquares(np.array([[1.0 - apart, 0.0], [1.0 + apart, 0.0]]), p=3, noise=noise)

@@ -86,6 +86,7 @@ def test_assumption_2_holds_with_the_constant_given(problem, seed):
             assert noise <= (sigma2 + 1e-12 * problem.smoothness[i] ** 2) * (1 + e @ e) * (1 + 1e-9)
 
 
+@pytest.mark.thorough
 def test_no_smaller_noise_constant_would_do():
     problem = Ridge.random(n=1, d=1, m=9, regularization=0.1, seed=3)
     near = problem.optimum + np.linspace(-50, 50, 100_001)[:, None]

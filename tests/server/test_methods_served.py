@@ -26,6 +26,7 @@ def served(method, step=None, **options):
     return server
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("method", "message", "read"),
     [

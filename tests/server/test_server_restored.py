@@ -48,6 +48,7 @@ STEERED = [siag.methods.Automatic(), siag.methods.Automatic(resum=1, rows="float
 METHODS += [siag.methods.SIAG(average=3)]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("method", METHODS + STEERED, ids=lambda method: repr(method)[:20])
 @quick
 @given(

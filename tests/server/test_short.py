@@ -27,6 +27,7 @@ def served(method, messages):
     return server
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("method", METHODS, ids=str)
 @settings(max_examples=20, deadline=None)
 @given(rows=st.lists(st.integers(0, N - 1), min_size=1, max_size=12), seed=st.integers(0, 1000), whole=st.booleans())

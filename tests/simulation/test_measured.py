@@ -143,6 +143,7 @@ def test_in_the_table_of_a_sweep_what_was_not_measured_of_a_run_is_nan():
     assert table["stationarity"][~known].tolist() == table["error"][~known].tolist()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("activity", [Cyclic(), Clock(Exponential(1.0))], ids=["schedule", "clock"])
 def test_of_a_large_model_few_results_are_kept_at_a_time(activity):
     """The same as of results that are all kept, for a metric of the user's own."""

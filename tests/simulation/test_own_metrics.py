@@ -20,6 +20,7 @@ def by_worker(w):
     return [float(np.linalg.norm(PROBLEM.gradient(i, w))) for i in range(PROBLEM.n)]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("activity", [Uniform(3), Clock(Exponential(1.0))])
 @pytest.mark.parametrize("compiled", [True, False])
 def test_a_metric_is_measured_at_the_recorded_points(activity, compiled):

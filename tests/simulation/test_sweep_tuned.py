@@ -58,6 +58,7 @@ def test_the_step_found_is_in_the_table():
     assert result.labels[0]["step"] == "Tuned"
 
 
+@pytest.mark.thorough
 def test_a_step_is_found_beside_others_and_not_for_methods_that_find_theirs():
     constant = siag.steps.Constant(0.01)
     result = siag.sweep(PROBLEM, [SIAG(), Automatic()], Uniform(3), [siag.Tuned(), constant], **SIZE)

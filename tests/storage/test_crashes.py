@@ -156,6 +156,7 @@ def torture(kind, seed, disk=SimulatedDisk):
         life.begin()
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("kind", [StoreOnADisk, TraceOnADisk])
 def test_whatever_happens_what_was_acknowledged_is_found_and_nothing_that_never_was(kind):
     for seed in range(SEEDS):

@@ -13,6 +13,7 @@ from refusals import refused
 from siag.foundations.errors import BadFile, BadInput
 
 
+@pytest.mark.few(1)
 @both
 @quick
 @given(histories(), st.integers(0, 40), st.booleans())

@@ -98,6 +98,7 @@ def propagate(trace, rule, wait=0, average=1):
     return before, between
 
 
+@pytest.mark.few(10)
 @pytest.mark.parametrize("name", TRACES)
 @pytest.mark.parametrize(
     ("method", "rule", "wait"),
@@ -121,6 +122,7 @@ def test_the_exact_curve_is_that_of_the_whole_second_moments(name, method, rule,
     np.testing.assert_allclose(curve.bias, bias, rtol=1e-8, atol=1e-13)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", TRACES)
 @pytest.mark.parametrize("wait", [0, 1])
 def test_the_left_sides_of_the_lemmas_are_those_of_the_whole_second_moments(name, wait):

@@ -86,6 +86,7 @@ def test_the_law_on_ridge_holds_for_rows_that_average(average):
     assert law.constant < 0.9 * sharp_law(RIDGE, pattern, step).constant
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("step", [Constant(0.004), Harmonic(3.0 / MU, 100.0)])
 def test_the_law_of_the_mean_of_iterates_is_its_exact_error_to_two_percent(step):
     """Exact from w* on; the start fades as 1/t² only, since the mean does not forget it."""
@@ -189,6 +190,7 @@ def test_the_best_step_is_as_good_as_any_of_a_thousand():
     assert best.error <= 1.001 * best_of_grid(SQUARES, activity, 400, betas, gammas)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("method", [SIAG(), SGD()], ids=repr)
 def test_the_best_step_beats_a_grid_on_ridge(method):
     ill = Ridge.random(n=4, d=3, m=6, condition=100.0, spread=0.5, regularization=1e-6, seed=1)

@@ -25,6 +25,7 @@ def test_the_mean_of_many_runs_agrees_everywhere():
     assert np.abs(z).max() < 4.0
 
 
+@pytest.mark.thorough
 def test_it_matters():
     plain, rolled = (
         exact_error(PROBLEM, method, Uniform(3), STEP, **RUN).error[-1]

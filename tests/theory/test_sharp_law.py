@@ -49,6 +49,7 @@ def bursts(n, on, day, iterations):
     return Recorded([[i for i in range(n) if (t - i * day // n) % day < on] for t in range(iterations)])
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("average", [2, 8, 64])
 @pytest.mark.parametrize(
     "activity", [Uniform(15), Nonuniform(10, 20), Bernoulli(0.3), Sequential(), Cyclic(), bursts(20, 5, 50, LONG)]
@@ -136,6 +137,7 @@ def scaled(activity, n, draws=5):
     return np.mean([exact(drawn(n, seed), activity, 20_000, seed=seed).error[-1] for seed in range(draws)])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("activity", [Uniform(15), Nonuniform(10, 20)])
 def test_speedup_is_linear_when_workers_report_often_enough(activity):
     sizes = (20, 40, 80, 160)

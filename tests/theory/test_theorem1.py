@@ -71,6 +71,7 @@ def setting(T, beta=0.5, n=4):
     return problem, found, siag.activity.Recorded([range(n), *sets[1:]]), iterations
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("T", [0, 2, 3])
 def test_exact_error_recursion_and_bound_lie_above_one_another(T):
     # Assumption 3 holds from the first iteration on, as the recursion supposes; the run is four times γ long.

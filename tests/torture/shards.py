@@ -213,7 +213,8 @@ class ShardedTorture(Torture):
     def _check_w(self, server: ParameterServer) -> None:
         """All of w, as the servers have it."""
         w, expected = server.w, self.shadow.models[server.version]
-        require(w.tobytes() == expected.tobytes(), f"w of version {server.version} is {w}, and should be {expected}")
+        if w.tobytes() != expected.tobytes():
+            raise Broken(f"w of version {server.version} is {w}, and should be {expected}")
         if self.connections is not None and self.connections.pending:
             self.perform(self.connections.flush(self.now))
 

@@ -112,7 +112,8 @@ class Torture:
         self._again(options.disk_trouble, self._trouble_disk)
         world.at(options.quiet, self._calm)
         while not self.done:
-            require(world.now < options.quiet + PATIENCE, f"the run does not end: {self._whereabouts()}")
+            if world.now >= options.quiet + PATIENCE:
+                raise Broken(f"the run does not end: {self._whereabouts()}")
             self.event()
 
     def event(self) -> None:

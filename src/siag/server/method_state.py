@@ -48,11 +48,8 @@ def shown_by(method: Method, state: Record) -> Floats:
 
 def arrays_of(state: Record) -> dict[str, np.ndarray[Any, Any]]:
     """A method's arrays by name, each once."""
-    found: dict[str, np.ndarray[Any, Any]] = {}
-    for name, value in arrays_within(state):
-        if not any(value is other for other in found.values()):
-            found[name] = value
-    return found
+    found = {id(array): (name, array) for name, array in reversed([*arrays_within(state)])}
+    return dict(reversed(found.values()))
 
 
 def arrays_within(record: Record, place: str = "") -> Iterator[tuple[str, np.ndarray[Any, Any]]]:

@@ -71,12 +71,12 @@ class Ray(Runtime):
 
     def train(self, spec: Spec) -> Run:
         """Run it on the cluster."""
+        dataset = spec.streams if _is_dataset(spec.streams) else None
+        spec = self.checked(replace(self._check_places(spec), streams=self._streams(spec.streams)))
         if find_spec("ray") is None:
             raise Missing("ray", "install it with pip install 'siag[ray]'")
         from siag.live.ray.driver import run_on_cluster
 
-        dataset = spec.streams if _is_dataset(spec.streams) else None
-        spec = self.checked(replace(self._check_places(spec), streams=self._streams(spec.streams)))
         self.prepare(spec)
         return run_on_cluster(self, spec, dataset)
 
@@ -122,7 +122,7 @@ class Ray(Runtime):
 
         Functions may come from anywhere, but a method's or a problem's meaning is registered by its module.
         """
-        from ray import cloudpickle
+        import cloudpickle
 
         if isinstance(value, Rows | Part):  # Ray has its own way to send a Dataset
             return

@@ -102,7 +102,6 @@ def test_a_departed_worker_is_left_out_once_and_may_come_back():
     assert not state.table.gone[1]
 
 
-@pytest.mark.thorough
 def test_it_conforms():
     conform(ACED(threshold=30))
 

@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 
 from drawn import Drawn, some_reports
-from plain import simulate
+from plain import conform, simulate
 from refusals import refused
 from siag.activity import Recorded
-from siag.checks import conform
 from siag.foundations.errors import Unsuitable
 from siag.methods import SGD, SIAG, Adagrad, Adam, Averaged, FedAvg, Momentum, Prox, Yogi, advance, receive
 from siag.problems import Ridge
@@ -17,7 +16,6 @@ N, D, T = 5, 3, 60
 RIDGE = Ridge.random(n=N, d=D, m=6, tilt=0.5, regularization=0.1, seed=2)
 TRACE = some_reports(N, T, seed=1)
 KINDS = [Adam, Yogi, Adagrad]
-MACHINE_CODE = ["same_seed_same_run", "compiled_is_plain"]  # one of the three is enough: they differ by a number
 
 
 def algorithm_2(kind, deltas, eta, b1, b2, tau):
@@ -72,12 +70,10 @@ def test_around_siag_the_gradients_are_the_mean_of_the_table():
     np.testing.assert_allclose(run.w[0], expected, rtol=0, atol=1e-9)
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize("kind", KINDS)
 def test_it_conforms(kind):
     # Neither is it gradient descent, nor can the means of past moves be rid of a worker's part in them, as w cannot.
-    skip = ["all_active_is_gradient_descent", "departures_are_obeyed", *([] if kind is Adam else MACHINE_CODE)]
-    conform(kind(SIAG()), skip=skip)
+    conform(kind(SIAG()), skip=["all_active_is_gradient_descent", "departures_are_obeyed"])
 
 
 def test_where_the_method_rests_nothing_changes():

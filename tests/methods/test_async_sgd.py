@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import siag
+from plain import conform
 from siag.activity import Clock, EveryArrivals, Exponential, Uniform
 from siag.activity.agenda import STEP
-from siag.checks import conform
 from siag.foundations.errors import BadInput
 from siag.methods import advance, receive
 from siag.methods.async_sgd import AsyncSGD
@@ -25,7 +25,6 @@ def run(method, activity, compiled=True, iterations=300):
     return siag.simulate(PROBLEM, method, activity, step, iterations=iterations, seed=3, compiled=compiled)
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize(
     "method", [AsyncSGD(), AsyncSGD(adaptive=True), AsyncSGD(gradients="exact")], ids=["plain", "adaptive", "exact"]
 )

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import siag
-from plain import as_python, simulate
+from plain import as_python, conform, simulate
 from siag.activity import (
     Bernoulli,
     Clock,
@@ -22,7 +22,6 @@ from siag.activity import (
 from siag.activity.agenda import FADE, FORGET, STEP
 from siag.activity.trace import COLUMNS, FORMAT
 from siag.activity.unfold import unfold
-from siag.checks import conform
 from siag.foundations.rng import SAMPLES, blank, fresh, key, rewind
 from siag.methods import SIAG, Automatic, Prox, advance, answer, compute, cost, fade, forget, receive, shown
 from siag.problems import LeastSquares, LogisticRegression, Ridge, sample

@@ -6,9 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import siag
-from plain import simulate
+from plain import conform, simulate
 from refusals import refused
-from siag.checks import conform
 from siag.foundations.errors import BadInput, Unsuitable
 from siag.methods import (
     ADPSGD,
@@ -32,7 +31,6 @@ METHODS = [Averaged(SIAG()), Averaged(SIAG(wait=1.0), start=7, decay=3.0), Avera
 PROBLEM = siag.problems.LeastSquares.random(n=5, d=3, p=2, noise=0.1)
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize("method", METHODS, ids=repr)
 def test_it_conforms(method):
     # The mean of gradient descent's iterates is not its last one.

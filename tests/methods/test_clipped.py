@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 
 from drawn import Drawn, some_reports
-from plain import simulate
+from plain import conform, simulate
 from refusals import refused
 from siag.activity import Recorded
-from siag.checks import conform
 from siag.foundations.errors import Unsuitable
 from siag.methods import (
     ADPSGD,
@@ -65,7 +64,6 @@ def test_around_siag_with_momentum_the_rows_are_clipped():
     np.testing.assert_allclose(run.w[0], w, rtol=0, atol=1e-9)
 
 
-@pytest.mark.thorough
 def test_with_a_large_threshold_it_conforms_in_all_respects():
     conform(Clipped(SIAG(), norm=1e6))
 

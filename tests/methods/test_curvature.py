@@ -28,7 +28,6 @@ if not hessian.knows(Sides):
             out[j, j] = oracle.curvature[j]
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize("method", [CurvatureIAG(), CurvatureIAG(wait=0.0)])
 def test_it_does_what_every_method_must(method):
     conform(method)

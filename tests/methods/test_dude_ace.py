@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import siag
+from plain import conform
 from siag.activity import Clock, EveryArrivals, Exponential
-from siag.checks import conform
 from siag.foundations.errors import BadInput
 from siag.methods.ace import ACE
 from siag.methods.dude import DuDe
@@ -19,7 +19,6 @@ def run(method, every):
     return siag.simulate(PROBLEM, method, clock, step, iterations=2000, repeats=2, seed=5)
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize("method", [DuDe(), ACE(), DuDe(gradients="exact"), ACE(rows="float32")], ids=repr)
 def test_they_conform(method):
     conform(method, skip=["all_active_is_gradient_descent"] if method.rows == "float32" else [])  # rows are rounded

@@ -7,10 +7,9 @@ from hypothesis import strategies as st
 
 import siag
 from drawn import Drawn, some_reports
-from plain import as_python, simulate
+from plain import as_python, conform, simulate
 from refusals import refused
 from siag.activity import Clock, EveryArrivals, Everyone, Exponential, Recorded
-from siag.checks import conform
 from siag.foundations.errors import Unsuitable
 from siag.foundations.rng import blank
 from siag.methods import EF21, IAG, advance, compute, fade, forget, receive, shown
@@ -68,14 +67,12 @@ def test_it_does_what_the_papers_write(k, momentum, gradients):
     np.testing.assert_allclose(run.w[0], expected, rtol=0, atol=1e-9)
 
 
-@pytest.mark.thorough
 def test_it_conforms():
     conform(EF21(k=2, momentum=0.5), skip=["all_active_is_gradient_descent"])  # 2 of 3 coordinates are not all
 
 
 def test_if_all_coordinates_are_sent_it_conforms_in_everything_and_is_iag():
-    machine_code = ["same_seed_same_run", "compiled_is_plain"]
-    conform(EF21(k=3), skip=machine_code)
+    conform(EF21(k=3))
     both = [
         simulate(RIDGE, method, Recorded(TRACE), Constant(0.1), iterations=T).w[0]
         for method in (EF21(k=D, gradients="exact"), IAG())

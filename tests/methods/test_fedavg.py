@@ -13,7 +13,6 @@ from siag.steps import Constant
 BOWL = Bowl(np.random.default_rng(0).random((5, 3)), np.array([0.5, 1.0, 2.0]))
 
 
-@pytest.mark.thorough
 def test_it_conforms():
     conform(FedAvg(steps=3, size=0.1), skip=["all_active_is_gradient_descent"])  # more than one step is not
 

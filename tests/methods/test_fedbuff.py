@@ -19,7 +19,6 @@ RIDGE = Ridge.random(n=5, d=3, m=4, tilt=0.5, seed=1)  # the claims compile it f
 CLOCK = Clock(Exponential(1.0), slowness=[1, 2, 3, 4, 5], server=EveryArrivals(2))
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize("damp", [True, False])
 def test_it_conforms(damp):
     conform(FedBuff(steps=3, size=0.1, damp=damp), skip=["all_active_is_gradient_descent"])  # more than one step is not

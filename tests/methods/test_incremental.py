@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 import siag
-from plain import simulate
-from siag.checks import conform
+from plain import conform, simulate
 from siag.methods.incremental import Incremental
 from siag.problems import LeastSquares, Problem, Ridge, sample
 from siag.steps import Constant, Harmonic

@@ -59,7 +59,6 @@ def twin(problem, rounds, eta, xi, depth, smoothness=None):
     return np.array(w), sent
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize("method", BOTH, ids=["worker", "server"])
 def test_it_conforms(method):
     conform(method, skip=["all_active_is_gradient_descent"])  # who is silent is remembered with an old gradient

@@ -17,7 +17,6 @@ from siag.theory import local_fixed_point, quadratics
 BOWL = Bowl(np.random.default_rng(0).random((5, 3)), np.array([0.5, 1.0, 2.0]))
 
 
-@pytest.mark.thorough
 def test_it_conforms():
     conform(
         MIFA(steps=3, size=0.1, gradients="exact"), skip=["all_active_is_gradient_descent"]

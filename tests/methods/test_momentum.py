@@ -5,10 +5,9 @@ import pytest
 
 import siag
 from drawn import Drawn, some_reports
-from plain import simulate
+from plain import conform, simulate
 from refusals import refused
 from siag.activity import Recorded
-from siag.checks import conform
 from siag.foundations.errors import Unsuitable
 from siag.methods import (
     ADPSGD,
@@ -75,11 +74,9 @@ def ends(method, step, seed=4):
     return simulate(RIDGE, method, Recorded(TRACE), step, iterations=T, seed=seed).w[0]
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize("method", [Momentum(SIAG()), Momentum(FedAvg(steps=2, size=0.1), beta=0.5)], ids=repr)
 def test_it_conforms(method):
-    machine_code = [] if isinstance(method.method, SIAG) else ["same_seed_same_run", "compiled_is_plain"]
-    conform(method, skip=["all_active_is_gradient_descent", *machine_code])  # which is without momentum
+    conform(method, skip=["all_active_is_gradient_descent"])  # which is without momentum
 
 
 def test_around_fedavg_it_is_fedavgm():

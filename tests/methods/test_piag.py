@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import siag
-from siag.checks import conform
+from plain import conform
 from siag.experiments.claims.aggregated import minimiser
 from siag.methods import IAG
 from siag.methods.piag import PIAG

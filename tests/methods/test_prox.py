@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import siag
-from siag.checks import conform
+from plain import conform
 from siag.foundations.errors import BadInput, Unsuitable
 from siag.methods import IAG, SGD, SIAG, AsyncSGD, Method, advance, fade, ready, receive, shown
 from siag.methods.averaged import Averaged

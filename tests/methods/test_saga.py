@@ -6,8 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import siag
-from plain import simulate
-from siag.checks import conform
+from plain import conform, simulate
 from siag.methods import SAG, advance, fade, ready, receive
 from siag.methods.saga import SAGA
 from siag.problems import LogisticRegression, Ridge
@@ -17,7 +16,6 @@ SAMPLES = Ridge.random(n=1, d=4, m=40, spread=0.0, regularization=0.1, noise=0.5
 VECTORS = st.lists(st.floats(-1e3, 1e3), min_size=3, max_size=3).map(np.array)
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize("method", [SAGA(), SAGA(wait=1.0), SAGA(resum=1)])
 def test_it_does_what_every_method_must(method):
     conform(method)

@@ -6,9 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import siag
-from plain import simulate
+from plain import conform, simulate
 from siag.activity import Bernoulli, Clock, EveryArrivals, Everyone, Exponential, Sequential, WaitForAll
-from siag.checks import conform
 from siag.foundations.errors import BadInput, Unsuitable
 from siag.foundations.rng import SAMPLES, blank, fresh, key, rewind
 from siag.methods import advance, compute, forget, ready, receive, shown
@@ -196,7 +195,6 @@ def test_parameters_of_no_meaning_are_refused(wrong):
         Scaffnew(**({"p": 0.5, "size": 0.1} | wrong))
 
 
-@pytest.mark.thorough
 def test_with_certain_communication_it_conforms_in_everything():
     # nobody can leave rounds that need everybody
     conform(Scaffnew(p=1.0, size=0.1), skip=["departures_are_obeyed"])

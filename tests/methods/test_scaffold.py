@@ -6,9 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import siag
-from plain import simulate
+from plain import conform, simulate
 from siag.activity import Bernoulli, Clock, EveryArrivals, Everyone, Exponential, Recorded, WaitForAll
-from siag.checks import conform
 from siag.foundations.errors import BadInput, Unsuitable
 from siag.foundations.rng import SAMPLES, blank, key, rewind
 from siag.methods import advance, compute, fade, forget, ready, receive, shown
@@ -229,7 +228,6 @@ def test_a_proximal_step_behind_local_steps_is_refused():
         Prox(SCAFFOLD(steps=1, size=0.1), l1=0.1)
 
 
-@pytest.mark.thorough
 @options
 def test_one_local_step_conforms_in_everything(option):
     conform(SCAFFOLD(steps=1, size=1.0, gradients="exact", option=option))

@@ -5,10 +5,9 @@ import pytest
 
 import siag
 from drawn import Drawn, some_reports
-from plain import as_python, simulate
+from plain import as_python, conform, simulate
 from refusals import refused
 from siag.activity import Clock, Everyone, Exponential, Recorded
-from siag.checks import conform
 from siag.foundations.rng import SAMPLES, fresh
 from siag.live.task import FromStream
 from siag.methods import SIAG, STORM, compute, cost, forget
@@ -47,7 +46,6 @@ def test_it_does_what_the_paper_writes(problem, fall):
     np.testing.assert_allclose(run.w[0], expected, rtol=0, atol=1e-9)
 
 
-@pytest.mark.thorough
 def test_it_conforms():
     conform(STORM(a=0.3, fall=7.0))
 

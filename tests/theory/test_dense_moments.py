@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import siag
+from plain import as_python
 
 N, D, P, NOISE = 3, 2, 2, 0.4
 PROBLEM = siag.problems.LeastSquares.random(n=N, d=D, p=P, noise=NOISE, seed=6)
@@ -20,12 +21,13 @@ ITERATIONS = 60
 SIZE = 1 + D * (1 + 2 * N)
 ONE, W = 0, slice(1, 1 + D)
 
-TRACES = {
-    "gaps": siag.activity.Recorded.of(siag.activity.Nonuniform(2, 5), N, ITERATIONS, seed=2),
-    "cyclic": siag.activity.Recorded.of(siag.activity.Cyclic(), N, ITERATIONS),
-    "everyone": siag.activity.Recorded.of(siag.activity.Everyone(), N, ITERATIONS),
-    "with silence": siag.activity.Recorded([[2], [0, 1], [], [], [0], [1, 2]] * (ITERATIONS // 6)),
-}
+with as_python():
+    TRACES = {
+        "gaps": siag.activity.Recorded.of(siag.activity.Nonuniform(2, 5), N, ITERATIONS, seed=2),
+        "cyclic": siag.activity.Recorded.of(siag.activity.Cyclic(), N, ITERATIONS),
+        "everyone": siag.activity.Recorded.of(siag.activity.Everyone(), N, ITERATIONS),
+        "with silence": siag.activity.Recorded([[2], [0, 1], [], [], [0], [1, 2]] * (ITERATIONS // 6)),
+    }
 
 
 def g(i):

@@ -6,11 +6,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import siag
+from plain import as_python
 from siag.problems import LeastSquares, LogisticRegression, Ridge
 from siag.theory import local_fixed_point, quadratics
 
 PROBLEM = Ridge.random(n=6, d=3, m=10, tilt=0.5, regularization=0.1, seed=2)
-A, B = quadratics(PROBLEM)
+with as_python():
+    A, B = quadratics(PROBLEM)
 SIZE = 0.5 / np.linalg.eigvalsh(A).max()
 
 

@@ -6,9 +6,11 @@ import os
 import platform
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 
 from siag.experiments.agreement import LAWS, agreement
+from siag.experiments.ahead import made_ahead
 from siag.experiments.bound import bound
 from siag.experiments.choosing import DIFFERENCES, SPEEDS, choosing
 from siag.experiments.comparison.chapter import methods
@@ -45,11 +47,11 @@ def reproduce(
     """
     folder = writable_folder("out", out)
     began = time.perf_counter()
-    parts = [part for part in _parts(scale) if part[0] not in scale.leave_out]
-    total, done = sum(ticks for _, _, ticks in parts), 0
+    wanted = [part for part in parts(scale) if part[0] not in scale.leave_out]
+    total, done = sum(ticks for _, _, ticks in wanted), 0
     chapters = []
-    with styled():
-        for name, make, ticks in parts:
+    with styled(), nullcontext() if scale.leave_out else made_ahead():
+        for name, make, ticks in wanted:
             tick = Ticker(progress or (lambda _, __: None), name, done, total)
             chapters.append(make(scale, tick))
             if found is not None:
@@ -73,7 +75,7 @@ class Ticker:
         self._progress(self._done / self._total, self._name)
 
 
-def _parts(scale: Scale) -> list[tuple[str, Callable[[Scale, Tick], Chapter], int]]:
+def parts(scale: Scale) -> list[tuple[str, Callable[[Scale, Tick], Chapter], int]]:
     """The chapters in order, each with what to call it while it is being made and how many pieces of work it is."""
     sizes = len(scale.sizes)
     return [

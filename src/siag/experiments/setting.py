@@ -35,6 +35,7 @@ class Scale:
     gammas: float = 10.0  # how many γ the theorem is followed for
     live: int = 10_000  # reports of each run with real processes
     methods: tuple[str, ...] = ("sIAG", "MIFA", "SGD", "AD-PSGD", "FedAvg", "SCAFFOLD", "IAG")  # to be compared
+    contest: int = 5000  # iterations of each of them
     choosing: int = 4000  # reports of an asynchronous server, where methods are compared as workers differ
     crowds: tuple[int, ...] = (8, 32)  # n, there
     leave_out: tuple[str, ...] = ()  # chapters, by the names that the progress bar has for them

@@ -145,7 +145,8 @@ def test_nan_in_the_data_of_ones_own_problem_is_not_blamed_on_the_step_alone():
     centers = np.zeros((3, 2))
     centers[2, 1] = np.nan
     activity = siag.activity.Recorded([[0], [1], [2], [0]])
-    with pytest.warns(siag.DivergenceWarning, match=r"at iteration 2 .* a gradient of Torn\(.* may be NaN; mend it, or"):
+    words = r"at iteration 2 .* a gradient of Torn\(.* may be NaN; mend it, or use a smaller step"
+    with pytest.warns(siag.DivergenceWarning, match=words):
         siag.simulate(
             Torn(centers, np.ones(2)),
             siag.methods.SIAG(),

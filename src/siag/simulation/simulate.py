@@ -284,8 +284,8 @@ class Job:
         """What a divergence comes from and what to do, where it is not the step."""
         if is_own(type(self.problem)) or not np.isnan(state.w).any():
             return why_diverged(oracle)
-        what = f"w was in range one iteration before and is NaN now, so a gradient of {shorten(self.problem)} may be NaN"
-        return f"{what}; mend it, or use a smaller step"
+        what = "w was in range one iteration before and is NaN now"
+        return f"{what}, so a gradient of {shorten(self.problem)} may be NaN; mend it, or use a smaller step"
 
     def _track(self, t: Integers) -> Track:
         """Room for what is recorded at these times."""

@@ -210,6 +210,24 @@ def test_entries_that_were_trimmed_before_they_were_read_are_counted_and_told(se
     assert said == [f"{stream.where}: 150 entries were trimmed before they were read; they are lost"]
 
 
+def test_entries_that_were_trimmed_are_told_once(server, client):
+    fill(client, 300)
+    stream, said = orders(server), []
+    with heard_by(said.append):
+        assert read(stream, 100) == list(range(100))
+        client.xtrim("orders", maxlen=50, approximate=False)
+        assert read(stream.after(100), 50) == list(range(250, 300))
+        fill(client, 120, first=300)  # more than are fetched at a time
+        assert read(stream.after(150), 120) == list(range(300, 420))
+        client.xtrim("orders", maxlen=0, approximate=False)  # all of them were read
+        fill(client, 5, first=420)
+        assert read(stream.after(270), 5) == list(range(420, 425))
+        fill(client, 10, first=425)
+        client.xtrim("orders", maxlen=3, approximate=False)
+        assert read(stream.after(275), 3) == [432, 433, 434]
+    assert [text.split(": ")[1].split()[0] for text in said] == ["150", "7"]
+
+
 def test_entries_that_were_taken_away_while_they_were_pending_are_told(server, client):
     fill(client, 20)
     stream, said = orders(server), []

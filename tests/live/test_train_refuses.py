@@ -49,6 +49,10 @@ BAD = {
     "no end": ({"until": 0}, r"^until = 0: must be a number of iterations"),
     "names": ({"names": ["a", "b"]}, r"^names = .*must be 1 different texts"),
     "waiting": ({"server": siag.activity.WaitForAll()}, r"^server = WaitForAll.*a live server waits for nobody"),
+    "a buffer": (
+        {"method": siag.methods.FedBuff(steps=2, size=0.1), "server": siag.activity.EveryArrivals(2)},
+        r"^FedBuff's buffer of 2 .*use EveryArrivals\(k\) with a k from 1 to 1, or Rennala",
+    ),
     "guard": ({"guard": "strict"}, r"^guard = 'strict': must be a siag.server.Guard"),
     "departed": ({"departed": 0}, r"^departed = 0: must be a siag.server.Departed"),
     "loss": ({"loss": 1.0}, r"^loss = 1.0: must be a function loss\(w\)"),

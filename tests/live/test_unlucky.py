@@ -8,6 +8,7 @@ import pytest
 import siag
 from siag.losses import Logistic, Squared
 from siag.steps import Constant
+from siag.streams import Batched
 
 N = 400
 
@@ -67,6 +68,17 @@ def with_nan(part):
     return x, y
 
 
+def many():
+    """10⁵ samples at each of two workers, NaN in one of them, in batches."""
+    return [Batched(part, 100) for part in (with_nan(line([1.0, 2.0, 3.0], 1, 10**5)), line([3.0, 2.0, 1.0], 2, 10**5))]
+
+
+def squared_of_batch(w, sample):
+    x, y = sample
+    miss = x @ w[:3] + w[3] - y
+    return 0.5 * float(miss @ miss) / len(y), np.append(x.T @ miss, miss.sum()) / len(y)
+
+
 def go(gradient, streams, w0=None, slowness=1.0, reports=3000, **given):
     clock = siag.Simulated(times=siag.activity.Exponential(1.0), slowness=slowness, seed=1)
     w0 = np.zeros(4) if w0 is None else w0
@@ -113,6 +125,7 @@ RIGHT = {  # the call, and whether w is right
         lambda w: near(w[:2], 2.0, 0.3),
     ),
     "NaN in a sample": (lambda: go(squared, [with_nan(A), B]), lambda w: near(w, BEST)),
+    "NaN in one sample of 10⁵": (lambda: go(squared_of_batch, many()), lambda w: near(w, [2.0, 2.0, 2.0, 0.0])),
     "a start at 10⁶": (lambda: go(squared, [A, B], w0=np.full(4, 1e6)), lambda w: near(w, BEST, 0.3)),
     "rates 1 : 30": (lambda: go(squared, [A, B], slowness=[1.0, 30.0], reports=8_000), lambda w: near(w, BEST, 0.3)),
 }
@@ -136,6 +149,10 @@ WARNED = {  # the call, and what is said
     "one class only": (
         lambda: go(Logistic(), [(A[0], np.ones(N)), (B[0], np.ones(N))]),
         "all labels are of one class, 1.0: the model can learn nothing but that; add samples of another class",
+    ),
+    "NaN in one sample of 10⁵": (
+        lambda: go(Squared(), many()),
+        "worker 0 failed after .* reports: y = nan: must be a finite number; leave such samples out, or fill in",
     ),
     "columns for rows": (
         lambda: go(lambda w, column: w - column[:4], [A[0].T, B[0].T]),

@@ -192,7 +192,10 @@ def test_nothing_is_asked_of_a_function_that_has_failed():
 def test_a_gradient_that_is_no_number_is_a_divergence_whose_cause_is_told(number, compiled):
     problem = FromFunction(at_call(2, lambda i, w: np.array([0.0, number])), n=N, d=D, optimum=OPTIMUM)
     activity = Recorded([[0], [1], [2], [1], [1], [0]])
-    words = r"diverged, .* at iteration 3 .*; the gradient of worker 1, call 2, has NaN or infinity; use a smaller step"
+    words = (
+        r"diverged, .* at iteration 3 .*; the gradient of worker 1, call 2, has NaN or infinity at a w whose largest "
+        r"number is 0\.\d+; mend it, or use a smaller step if that w is far off already$"
+    )
     with pytest.warns(siag.DivergenceWarning, match=words):
         run = simulate(problem, activity=activity, iterations=6, compiled=compiled)
     assert run.diverged.tolist() == [3]

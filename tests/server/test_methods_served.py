@@ -80,6 +80,15 @@ def test_what_has_no_server_is_refused_in_a_line(method, remedy):
     assert "\n" not in str(refusal.value)
 
 
+@pytest.mark.parametrize("around", [lambda method: method, Averaged], ids=["alone", "averaged"])
+def test_a_buffer_that_all_workers_together_do_not_fill_is_refused(around):
+    method = around(siag.methods.FedBuff(steps=2, size=0.1))
+    served(method, server=EveryArrivals(N))
+    served(method, server=Tick(0.1))
+    with pytest.raises(Unsuitable, match=f"buffer of {N + 1} .* from 1 to {N}"):
+        served(method, server=EveryArrivals(N + 1))
+
+
 class Hiding(SGD):
     """Shows workers a copy, which would never change."""
 

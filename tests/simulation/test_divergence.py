@@ -133,3 +133,46 @@ def test_the_warning_of_a_live_run_points_at_the_caller_too():
     with pytest.warns(siag.DivergenceWarning) as caught:
         siag.train(problem=PROBLEM, step=siag.steps.Constant(1e9), until=300, runtime=clock, progress=False)
     assert {warning.filename for warning in caught} == {__file__}
+
+
+class Torn(Bowl):
+    """A problem of one's own, and a number is missing in its data."""
+
+    optimum = property(lambda self: np.zeros(self.d))
+
+
+def test_nan_in_the_data_of_ones_own_problem_is_not_blamed_on_the_step_alone():
+    centers = np.zeros((3, 2))
+    centers[2, 1] = np.nan
+    activity = siag.activity.Recorded([[0], [1], [2], [0]])
+    words = r"at iteration 2 .* a gradient of Torn\(.* may be NaN; mend it, or use a smaller step"
+    with pytest.warns(siag.DivergenceWarning, match=words):
+        siag.simulate(
+            Torn(centers, np.ones(2)),
+            siag.methods.SIAG(),
+            activity,
+            siag.steps.Constant(0.1),
+            iterations=4,
+            compiled=False,
+        )
+
+
+def test_the_cause_that_is_told_is_that_of_the_repeat_that_is_told():
+    def gradient(i, w, rng):
+        wrong.append(rng.random() < 0.02)
+        return w * (np.nan if wrong[-1] else 1.0)
+
+    wrong = []
+    problem = siag.problems.FromFunction(gradient, n=1, d=2, optimum=np.zeros(2), start=np.ones(2))
+    with pytest.warns(siag.DivergenceWarning) as caught:
+        run = siag.simulate(
+            problem,
+            siag.methods.SIAG(),
+            siag.activity.Everyone(),
+            siag.steps.Constant(0.1),
+            iterations=500,
+            repeats=5,
+            compiled=False,
+        )
+    assert np.argmin(run.diverged) > 0  # not that of the first repeat
+    assert f"call {run.diverged.min() + 1}, has NaN" in str(caught[0].message)

@@ -246,12 +246,31 @@ def test_what_holds_no_data_has_none(tmp_path):
     assert isinstance(repeated_within(read_again(Batched([1], 2), 0, 0)), Stream)
 
 
-@pytest.mark.parametrize("wrap", [lambda X: X, list, lambda X: (X, np.ones(len(X))), lambda X: [(x, 1.0) for x in X]])
-def test_samples_that_are_read_again_cannot_be_written_to_and_the_data_can(wrap):
+@pytest.mark.parametrize(
+    ("wrap", "part"),
+    [
+        (lambda X: X, lambda sample: sample),
+        (list, lambda sample: sample),
+        (lambda X: (X, np.ones(len(X))), lambda sample: sample[0]),
+        (lambda X: [(x, 1.0) for x in X], lambda sample: sample[0]),
+        (lambda X: [{"x": x, "y": 1.0} for x in X], lambda sample: sample["x"]),
+        (lambda X: [[x, 1.0] for x in X], lambda sample: sample[0]),
+        (lambda X: [({"views": [x]}, 1.0) for x in X], lambda sample: sample[0]["views"][0]),
+    ],
+)
+def test_samples_that_are_read_again_cannot_be_written_to_and_the_data_can(wrap, part):
     X = np.ones((3, 2))
     for sample in Repeated(wrap(X), passes=2):
-        x = sample[0] if isinstance(sample, tuple) else sample
+        x = part(sample)
         with pytest.raises(ValueError, match="read-only"):
             x -= 1.0
     X -= 1.0
     assert not X.any()
+
+
+def test_what_a_gradient_puts_into_a_sample_is_not_read_again():
+    data = [{"x": 1.0}, [1.0, 2.0]]
+    for sample in Repeated(data, shuffle=False, passes=2):
+        assert sample in data
+        sample.clear()
+    assert data == [{"x": 1.0}, [1.0, 2.0]]

@@ -71,11 +71,12 @@ def _claims(sides: Sides, scale: Scale) -> list[Claim]:
     error, settled = sides.exact.error, sides.exact.t >= sides.theorem.T
     between = (error <= sides.recursion) & (sides.recursion <= sides.bound)
     above = error <= sides.bound
+    times = "" if scale.gammas == 1 else f"{scale.gammas:g} "
     return [
         Claim(
             "Theorem 1: E_t ≤ δ₁σ²/(n(γ+t)) + γ²E₀/(γ+t)²",
             "Theorem 1",
-            f"bound above the exact error at every t up to {scale.gammas:g} γ, with the theorem's own β and γ",
+            f"bound above the exact error at every t up to {times}γ, with the theorem's own β and γ",
             f"above at {above.sum()} of {len(error)} points; {sides.bound[-1] / error[-1]:,.0f} times it at the end",
             bool(above.all()),
         ),

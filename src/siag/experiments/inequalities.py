@@ -16,7 +16,7 @@ N = 20
 STATEMENTS = (
     ("Lemma 1", "E‖g/n‖² ≤ 2σ²/n + C_L max E"),
     ("Lemma 2", "E⟨w − w*, g/n⟩ ≥ (μ/4)E − […]"),
-    ("Lemma 3", "E‖wᵗ − w^τᵢ‖² ≤ T²η²(2σ²/n + C_L max E), all i"),
+    ("Lemma 3", "E‖w(t) − w(τᵢ)‖² ≤ T²η²(2σ²/n + C_L max E), all i"),
 )
 
 
@@ -59,7 +59,7 @@ def _scaled(result: Lemmas, mu: float) -> Inequality:
 
 def _draw(result: Lemmas, second: Inequality) -> Figure:
     picture, axes = figure(3, width=10.5, height=3.8, same_scale=False)
-    labels = ("E‖g/n‖²", "E⟨w − w*, g/n⟩ / (μE)", "maxᵢ E‖wᵗ − w^τᵢ‖²")
+    labels = ("E‖g/n‖²", "E⟨w − w*, g/n⟩ / (μE)", "maxᵢ E‖w(t) − w(τᵢ)‖²")
     for ax, part, label in zip(axes, (result.first, second, result.third), labels, strict=True):
         ax.plot(result.t, part.left, color=BLUE, label="left side, exact")
         ax.plot(result.t, part.right, color=ORANGE, linestyle=(0, (5, 2)), label="right side")

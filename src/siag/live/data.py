@@ -67,16 +67,19 @@ def doubts_about(gradient: object, streams: Sequence[Any], d: int) -> list[str]:
 
 
 def one_class(loss: object, labels: Sequence[Any], where: str = "") -> list[str]:
-    """A doubt if a loss of classes is given labels of one class alone, or any gradient one label, by all workers.
+    """A doubt if a loss of classes is given labels of one class alone, or another of `siag.losses` one label, by all.
+
+    Of a gradient of one's own nobody knows that the second part of a pair is a label: it may be a weight.
 
     Args:
         loss: the gradient.
         labels: those of each worker.
         where: which labels these are, if not all.
     """
+    classes_of = isinstance(loss, Logistic | Softmax)
     try:
         arrays = [np.ravel(each) for each in labels]
-        if not isinstance(loss, Logistic | Softmax) and sum(map(len, arrays)) < KNOWN:
+        if not isinstance(loss, Loss) or (not classes_of and sum(map(len, arrays)) < KNOWN):
             return []
         if isinstance(loss, Logistic) and not all(
             np.isin(each.astype(np.float64), (-1, 0, 1)).all() for each in arrays
@@ -88,7 +91,6 @@ def one_class(loss: object, labels: Sequence[Any], where: str = "") -> list[str]
     except (TypeError, ValueError):  # no labels of this loss, which will say so
         return []
     label = arrays[0][:1].tolist()[0]
-    classes_of = isinstance(loss, Logistic | Softmax)
     what = f"all labels{where} are {'of one class' if classes_of else 'the same'}, {label!r}"
     remedy = f"{'add samples of another class, or ' * classes_of}check what is given as labels"
     return [f"{what}: the model can learn nothing but that; {remedy}"]

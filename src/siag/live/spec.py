@@ -221,6 +221,8 @@ class Spec:
         w0 = self._start()
         names = self._names(serving)
         check_method(method, self.problem, w0, len(names))
+        if isinstance(self.server, EveryArrivals):
+            method.gather(self.server.k, len(names))
         check_messages(self.messages, method, int(w0.size))
         doubts = () if self.streams is None else doubts_about(self.gradient, self.streams, int(w0.size))
         ready = isinstance(self.gradient, Loss)

@@ -30,7 +30,8 @@ class ACED(ACE):
     the bit.
 
     Ages count from the first step: until then, while clients are waited for, all updates are of w^0. If all are left
-    out, w stays. A row that is dropped or back costs O(d), as any report does.
+    out, w stays. A row that is dropped or back costs O(d), as any report does. How far the rule was checked against
+    the paper is said in docs/reference/methods.md.
 
     Args:
         threshold: τ_algo, in iterations of the server.

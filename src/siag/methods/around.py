@@ -61,6 +61,10 @@ class Around(Method):
         """As many as the method waits for."""
         return self.method.quorum(n)
 
+    def gather(self, k: int, n: int) -> None:
+        """Refuse what the method refuses."""
+        self.method.gather(k, n)
+
     def serve(self) -> None:
         """Refuse what the method refuses."""
         self.method.serve()

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from siag.activity import Activity, Clock, EveryArrivals
 from siag.foundations import check
 from siag.foundations.errors import Unsuitable
 from siag.foundations.types import Floats, Record
 from siag.methods.local import check_local, local, local_of, tuned_local
 from siag.methods.method import Method
 from siag.methods.weighted import EVEN, ROOT, weighted
-from siag.problems import Problem
 from siag.steps import Step
 
 
@@ -56,13 +54,11 @@ class FedBuff(Method):
         """The size of the local steps is chosen."""
         return tuned_local(self, eta, gamma)
 
-    def suit(self, problem: Problem, activity: Activity) -> None:
-        """Refuse a buffer that all workers together do not fill, too."""
-        super().suit(problem, activity)
-        server, n = activity.server if isinstance(activity, Clock) else None, problem.n
-        if isinstance(server, EveryArrivals) and server.k > n:
+    def gather(self, k: int, n: int) -> None:
+        """Refuse a buffer that all workers together do not fill."""
+        if k > n:
             raise Unsuitable(
-                f"FedBuff's buffer of {server.k} updates is larger than the number of workers; use EveryArrivals(k) "
+                f"FedBuff's buffer of {k} updates is larger than the number of workers; use EveryArrivals(k) "
                 f"with a k from 1 to {n}, or Rennala, whose batch may be of any size"
             )
 

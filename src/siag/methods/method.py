@@ -12,7 +12,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from siag.activity import Activity
+from siag.activity import Activity, Clock, EveryArrivals
 from siag.foundations.dispatch import delegated_verb, optional_verb, verb
 from siag.foundations.errors import Unsuitable
 from siag.foundations.types import Floats, Integers, Record, Rng
@@ -121,6 +121,9 @@ class Method(ABC):
             remedy = f"give it ages={self.ages!r}" if self.ages else "use SIAG or AsyncSGD with it, or another step"
             raise Unsuitable(f"{step!r} looks at ages that {type(self).__name__} does not have; {remedy}")
 
+    def gather(self, k: int, n: int) -> None:  # noqa: B027  # most take any k
+        """Raise `Unsuitable`, with the range, where it cannot be that the server steps after k reports of n workers."""
+
     def serve(self) -> None:  # noqa: B027  # most have nothing to refuse
         """Raise `Unsuitable`, naming what would work, if a live server cannot run the method."""
 
@@ -133,6 +136,8 @@ class Method(ABC):
                 f"{type(self).__name__} needs exact gradients, which {type(problem).__name__} does not offer; "
                 f"use {remedy}, or {problem.no_exact or f'give `exact` a meaning for {oracle.__name__}'}"
             )
+        if isinstance(activity, Clock) and isinstance(activity.server, EveryArrivals):
+            self.gather(activity.server.k, problem.n)
 
 
 @verb

@@ -169,7 +169,7 @@ class FromFunction(Problem):
         """The address of the functions."""
         notes, calls = np.zeros(3, np.int64), np.zeros(self.n, np.int64)
         kind = Sampled if self._exact is None else Differentiated
-        return kind(Callback(Asked(self, calls), self.d, notes).address, notes, calls)
+        return kind(Callback(Asked(self, calls), self.d, notes).address, notes, calls, np.zeros(1))
 
 
 def _takes_rng(name: str, function: Any) -> bool:
@@ -252,6 +252,7 @@ class Sampled(NamedTuple):
     address: int
     notes: Integers  # (3,) whether a call has failed; 1 + the worker and the call of the first gradient with NaN or ∞
     calls: Integers  # (n,) of each worker
+    far: Floats  # (1,) the largest number of w, at that first gradient
 
 
 class Differentiated(NamedTuple):
@@ -260,6 +261,7 @@ class Differentiated(NamedTuple):
     address: int
     notes: Integers
     calls: Integers
+    far: Floats
 
 
 @part
@@ -274,6 +276,8 @@ def ask(oracle: Record, what: int, i: int, a: np.uint64, b: np.uint64, w: Floats
         elif how == INFINITE and notes[WORKER] == 0:
             notes[WORKER] = i + 1
             notes[CALL] = oracle.calls[i]
+            for j in range(w.size):
+                oracle.far[0] = max(oracle.far[0], abs(w[j]))
     if notes[FAILED] == 1:
         for j in range(w.size):
             out[j] = np.nan
@@ -300,8 +304,10 @@ def exact_called(oracle: Differentiated, i: int, w: Floats, out: Floats) -> None
 
 
 def why_diverged(oracle: Record) -> str:
-    """What a function has to do with a divergence, in words."""
+    """What a function has to do with a divergence, and what to do, in words."""
     if not isinstance(oracle, Sampled | Differentiated) or oracle.notes[WORKER] == 0:
         return ""
     i, k = int(oracle.notes[WORKER]) - 1, int(oracle.notes[CALL])
-    return f"the gradient of worker {i}, call {k}, has NaN or infinity"
+    where = f"at a w whose largest number is {float(oracle.far[0]):.3g}"
+    remedy = "mend it, or use a smaller step if that w is far off already"
+    return f"the gradient of worker {i}, call {k}, has NaN or infinity {where}; {remedy}"

@@ -154,9 +154,10 @@ def check_labels(labels: Floats) -> None:
 def noise_constant(x: Floats, slope: Floats) -> float:
     """A c with E‖∇f_i(w* + e; ξ) − ∇F_i(w* + e)‖² ≤ c (1 + ‖e‖²) for all e, one point at a time.
 
-    With N the noise at w* its root is at most √N + l‖e‖, l² = λ_max(E[‖x‖²xxᵀ])/16, since slopes change by a quarter of
-    what margins do; and the noise is at most E‖x‖², since slopes are at most 1. c is the largest that the smaller of
-    the two, over 1 + ‖e‖², can be.
+    With N the noise at w* its root is at most √N + l‖e‖, since slopes change by at most a quarter of what margins do;
+    and at most l_0, since slopes are between 0 and 1 but for their signs y. c is the largest that the smaller of the
+    two squares, over 1 + ‖e‖², can be. For l and l_0 factors a between 0 and q are q/2 + b, |b| ≤ q/2, so that the
+    noise of az has a root of at most q/2 (√(E‖z − Ez‖²) + √(E‖z‖²)).
 
     Args:
         x: (m, d) a worker's points.
@@ -164,14 +165,21 @@ def noise_constant(x: Floats, slope: Floats) -> float:
     """
     gradients, squares = slope[:, None] * x, (x**2).sum(axis=1)
     least = float((gradients**2).sum(axis=1).mean() - (gradients.mean(axis=0) ** 2).sum())
-    bend2 = float(np.linalg.eigvalsh((squares[:, None] * x).T @ x / len(x))[-1]) / 16.0
-    root, most = math.sqrt(max(least, 0.0)), float(squares.mean())
+    fourth, second = (squares[:, None] * x).T @ x / len(x), x.T @ x / len(x)
+    bend2 = _half_centred(*(np.linalg.eigvalsh(each)[-1] for each in (fourth - second @ second, fourth))) / 16.0
+    centre = (np.sign(slope)[:, None] * x).mean(axis=0)
+    root, most = math.sqrt(max(least, 0.0)), _half_centred(squares.mean() - centre @ centre, squares.mean())
     if bend2 == 0.0 or most <= 0.0:
         return most
     if root > 0.0 and (root + bend2 / root) ** 2 <= most:  # at ‖e‖ = l/√N, where the first is largest
         return least + bend2
     reach = (math.sqrt(most) - root) / math.sqrt(bend2)  # where both are the same
     return most / (1.0 + reach * reach)
+
+
+def _half_centred(variance: float, square: float) -> float:
+    """((√E‖z − Ez‖² + √E‖z‖²)/2)²."""
+    return (math.sqrt(max(variance, 0.0)) + math.sqrt(max(square, 0.0))) ** 2 / 4.0
 
 
 @compiled

@@ -10,6 +10,6 @@ SLIPS = (
     "τᵢ(t) is undefined before worker i first reports; Assumption 3 can hold only afterwards.",
     "In the proof of Theorem 1, (22) has (γ + t)³ where (Eup) and (add2) have (γ + t)². The stated γ is then too small "
     "for 4 < μβ < 30/7; a third term 2.02 C_L β² ρ̄/(μβ − 4) in its maximum mends it and changes nothing above.",
-    "In the proof of Lemma 2, wᵗ − w^τ̄ is minus the sum of (η_s/n) gˢ; the bound holds for both signs.",
+    "In the proof of Lemma 2, w(t) − w(τ̄) is minus the sum of (η_s/n) gˢ; the bound holds for both signs.",
     "Assumption 1 (ii) is stated for ∇fᵢ and used for ∇Fᵢ; L is that of ∇Fᵢ here.",
 )

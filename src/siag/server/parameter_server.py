@@ -115,7 +115,10 @@ class ParameterServer:
         self.fading: dict[int, int] = {}  # the rows of departed workers that fade, and how often each was faded
         self.gone: set[int] = set()  # the rows of departed workers of which nothing is left
         self._book: tuple[Floats, Integers, Bounds] = self.ledger, self.roster.ages, self.guard.bounds
-        self._k = server.k if isinstance(server, EveryArrivals) else sys.maxsize
+        self._k = sys.maxsize
+        if isinstance(server, EveryArrivals):
+            method.gather(server.k, self.n)
+            self._k = server.k
         self._quorum = method.quorum(self.n)
         self._limit = limit_of(w0)
         self.looks = steps_between_looks(self.d)  # versions between two looks at whether w is still finite

@@ -15,7 +15,7 @@ from siag.activity import Activity, Timed, checked_sizes, unfold, waited
 from siag.activity.agenda import STEP, Events
 from siag.foundations import check
 from siag.foundations.callback import callback_of
-from siag.foundations.dispatch import plainly
+from siag.foundations.dispatch import is_own, plainly
 from siag.foundations.errors import DivergenceWarning, shorten, warn
 from siag.foundations.memory import check_fits, size
 from siag.foundations.overflow import LIMIT
@@ -140,7 +140,7 @@ class Outcome(NamedTuple):
     track: Track
     w: Floats  # (d,) the result
     diverged: int  # at which iteration, or −1
-    cause: str  # of that, if it is known
+    cause: str  # of that, if it is known, and what to do
     measured: dict[str, Floats]  # (points,) of F and ‖∇F‖², as far as they were measured
 
 
@@ -149,8 +149,9 @@ def assemble(job: Job, t: Integers, results: Sequence[Outcome]) -> Run:
     own = [evaluated(job.evaluate, each.track.kept) | each.measured for each in results]
     metrics = {name: np.stack([found[name] for found in own]) for name in own[0]}
     tracks = [each.track for each in results]
-    judge, causes = job.judge, [each.cause for each in results if each.cause]
-    about = job.about() | {"repeats": len(results)} | ({"cause": causes[0]} if causes else {})
+    first = min((each for each in results if each.diverged >= 0), key=lambda each: each.diverged, default=None)
+    judge, cause = job.judge, {} if first is None or not first.cause else {"cause": first.cause}
+    about = job.about() | {"repeats": len(results)} | cause
     return Run(
         t,
         metrics[judge] if judge else np.stack([track.error for track in tracks]),
@@ -276,8 +277,15 @@ class Job:
             track.counts[:, track.tally[CURSOR] :] = track.tally[DRAWN:, None]
         elif error[-1] > EXPLODED * (track.limit / LIMIT + abs(error[0])):
             diverged = self.iterations - 1  # not beyond the limit yet, but nobody would call this a result
-        cause = why_diverged(oracle) if diverged >= 0 else ""
+        cause = self._cause(oracle, state) if diverged >= 0 else ""
         return Outcome(track, np.array(answer(state)), int(diverged), cause, found)
+
+    def _cause(self, oracle: Record, state: Record) -> str:
+        """What a divergence comes from and what to do, where it is not the step."""
+        if is_own(type(self.problem)) or not np.isnan(state.w).any():
+            return why_diverged(oracle)
+        what = "w was in range one iteration before and is NaN now"
+        return f"{what}, so a gradient of {shorten(self.problem)} may be NaN; mend it, or use a smaller step"
 
     def _track(self, t: Integers) -> Track:
         """Room for what is recorded at these times."""
@@ -379,5 +387,5 @@ def _warn(run: Run, job: Job) -> None:
     aged = job.step.rule(job.problem.n) is not None
     used = repr(job.step) if aged else f"step {float(job.step.sizes(np.array([t]))[0]):.4g}"
     where = f"the first (repeat {first}) at iteration {t} with {used}"
-    cause = f"{run.about['cause']}; " if "cause" in run.about else ""
-    warn(f"{len(wrong)} of {run.repeats} repeats diverged, {where}; {cause}use a smaller step", DivergenceWarning)
+    remedy = run.about.get("cause", "use a smaller step")
+    warn(f"{len(wrong)} of {run.repeats} repeats diverged, {where}; {remedy}", DivergenceWarning)

@@ -34,23 +34,35 @@ if not reader then return redis.error_reply('GONE its record was deleted') end
 if reader ~= ARGV[3] then return redis.error_reply('TAKEN by another') end
 """
 
+# Entries that were trimmed before they were read are removed and not read. Some versions of Redis count them as read
+# once the group has read past them, others never do: ":lost" has how many were told and are not counted.
 READ = (
     CHECK
     + """
-local lost = 0
-if ARGV[4] == '>' then
-  local function field(list, name)
-    for k = 1, #list, 2 do if list[k] == name then return list[k + 1] end end
-  end
+local function field(list, name)
+  for k = 1, #list, 2 do if list[k] == name then return list[k + 1] end end
+end
+local function missed()
   local stream = redis.call('XINFO', 'STREAM', KEYS[1])
-  local added, length, read = field(stream, 'entries-added'), field(stream, 'length'), false
+  local added, length = field(stream, 'entries-added'), field(stream, 'length')
   for _, group in ipairs(redis.call('XINFO', 'GROUPS', KEYS[1])) do
-    if field(group, 'name') == ARGV[1] then read = field(group, 'entries-read') end
+    local read = field(group, 'entries-read')
+    if added and read and field(group, 'name') == ARGV[1] then return added - length - read end
   end
-  if added and read then lost = added - length - read end
+end
+local told, new, before = tonumber(redis.call('HGET', KEYS[2], ':lost') or 0), 0, nil
+if ARGV[4] == '>' then before = missed() end
+if before and before > told then
+  new, told = before - told, before
+  redis.call('HSET', KEYS[2], ':lost', told)
 end
 local found = redis.call('XREADGROUP', 'GROUP', ARGV[1], ARGV[2], 'COUNT', ARGV[5], 'STREAMS', KEYS[1], ARGV[4])
-return {lost, found and found[1][2] or {}}
+local entries = found and found[1][2] or {}
+if told > 0 and before and #entries > 0 then
+  local after = missed()
+  if after and after < before - #entries then redis.call('HDEL', KEYS[2], ':lost') end
+end
+return {new, entries}
 """
 )
 
@@ -159,7 +171,6 @@ class RedisReader:
         except ValueError as error:
             raise BadInput("url", hidden(stream.url), f"a URL of Redis ({error})") from None
         self._seen: bytes | None = b"0"  # the last entry that was given before and is read again; `None`: new ones
-        self._lost = 0  # entries that were trimmed, as was told
 
     def place(self, samples: int) -> int:
         """How many samples were acknowledged."""
@@ -173,10 +184,8 @@ class RedisReader:
     def fetch(self) -> Sequence[Entry]:
         """Those given before to this consumer and not acknowledged, then new ones."""
         lost, found = self._call(READ, b">" if self._seen is None else self._seen, COUNT)
-        if lost > self._lost:
-            trimmed = f"{lost - self._lost:,} entries were trimmed before they were read"
-            say(f"{self._stream.where}: {trimmed}; they are lost")
-        self._lost = max(0, lost) if not found else 0
+        if lost:
+            say(f"{self._stream.where}: {lost:,} entries were trimmed before they were read; they are lost")
         if self._seen is not None:
             self._seen = found[-1][0] if found else None
             if not found:

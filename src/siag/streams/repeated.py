@@ -22,6 +22,7 @@ from siag.streams.paced import Paced
 from siag.streams.stream import Stop, Stream, acceptor, made, opened
 
 WINDOW, MEMORY = 50_000, 64 << 20  # samples of a file that are in memory to be mixed, and bytes of them, at most
+HOLDERS = np.ndarray, tuple, list, dict  # of numbers that a gradient could change
 
 
 @dataclass(eq=False)
@@ -34,7 +35,8 @@ class Repeated(Stream[Any]):
     The order of a pass follows from the seed, the worker and the number of the pass. Of a file up to 50 000
     samples, or 64 MB of them, are in memory at a time, and one of them at random is the next. Other data without
     numbers for their samples, such as a torch `DataLoader` or another `Stream`, are read in the order they have.
-    Arrays are given read-only: a gradient that writes to its sample fails, instead of changing the data.
+    Arrays are given read-only, those within tuples, lists and dicts, too: a gradient that writes to its sample fails,
+    instead of changing the data.
 
     Args:
         data: a list, an array, a DataFrame, a pair of arrays, a dataset, or anything a `for` loop can go through twice.
@@ -151,19 +153,22 @@ def mixed(samples: Iterable[Any], rng: np.random.Generator, window: int = WINDOW
 
 
 def read_only(sample: Any) -> Any:
-    """A sample that will be read again: of its arrays views that cannot be written to, else later passes read other.
+    """A sample that will be read again: its arrays as views that cannot be written to, else later passes read other.
+
+    Those within tuples, lists and dicts, too, which are copied where they can be changed.
 
     Example:
-        >>> x, y = read_only((np.zeros(2), 1.0))
-        >>> x.flags.writeable, y
+        >>> sample = read_only({"x": np.zeros(2), "y": 1.0})
+        >>> sample["x"].flags.writeable, sample["y"]
         (False, 1.0)
     """
-    if type(sample) is tuple:
-        return tuple([read_only(part) if isinstance(part, np.ndarray) else part for part in sample])
-    if isinstance(sample, np.ndarray):
-        sample = sample.view()
-        sample.setflags(write=False)
-    return sample
+    kind = type(sample)
+    if kind is tuple or kind is list:
+        holds = any(issubclass(part, HOLDERS) for part in set(map(type, sample)))
+        return kind(map(read_only, sample) if holds else sample)
+    if kind is dict:
+        return {name: read_only(part) for name, part in sample.items()}
+    return check.read_only(sample) if isinstance(sample, np.ndarray) else sample
 
 
 def _size(sample: Any) -> int:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from siag.experiments.comparison.contenders import EXACT, FAMILIES, FRESH, TABLE, VARIATES
-from siag.experiments.comparison.result import AXES, Comparison, best_first, cell
+from siag.experiments.comparison.result import AXES, WORDS, Comparison, best_first, cell
 from siag.report import BLUE, INK, ORANGE, PURPLE, Chapter, figure, styled
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 COLORS = {TABLE: BLUE, FRESH: ORANGE, VARIATES: PURPLE, EXACT: INK, "": INK}
 MARKERS = ("o", "s", "D", "^", "v", "P")
-NAMES = 3  # of curves that end together
+NAMES = 2  # of curves that end together
 UNTIMED = [axis for axis in AXES if axis != "time"]
 LABELS = {"iterations": "iterations", "samples": "gradients computed", "bytes": "bytes sent", "time": "time"}
 
@@ -113,7 +113,7 @@ def draw_curves(comparison: Comparison) -> Figure:
     from matplotlib.figure import Figure
 
     activities, floor = comparison.activities, _floor(comparison)
-    picture = Figure(figsize=(15.0, 4.4 * len(activities)), layout="constrained")
+    picture = Figure(figsize=(12.0, 3.8 * len(activities)), layout="constrained")
     clocked = any(entry.timed for entry in comparison.entries)
     axes = AXES if clocked else UNTIMED
     panels = picture.subplots(len(activities), len(axes), sharey="row", squeeze=False)
@@ -224,9 +224,10 @@ def html_table(comparison: Comparison, activity: str) -> str:
     """The table of one activity."""
     rows = [comparison.row(entry) for entry in comparison.entries if entry.activity == activity]
     shown = comparison.shown
-    head = "".join(f"<th>{escape(heading)}</th>" for heading in shown.values())
+    kinds = {name: f" class='{name}'" if name in WORDS else "" for name in shown}
+    head = "".join(f"<th{kinds[name]}>{escape(heading)}</th>" for name, heading in shown.items())
     body = "".join(
-        "<tr>" + "".join(f"<td>{escape(cell(name, row))}</td>" for name in shown) + "</tr>"
+        "<tr>" + "".join(f"<td{kinds[name]}>{escape(cell(name, row))}</td>" for name in shown) + "</tr>"
         for row in best_first(rows, comparison.axis)
     )
     said = [*comparison.unplaced(activity), *(f"{row['method']}: {row['remark']}" for row in rows if row["remark"])]

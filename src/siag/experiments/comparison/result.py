@@ -49,7 +49,6 @@ HEADINGS = {
 
 SHOWN = {
     "method": "method",
-    "claims": "claims",
     "iterations": "= iterations",
     "samples": "= samples",
     "bytes": "= bytes",
@@ -59,7 +58,9 @@ SHOWN = {
     "uploads": "uploads",
     "server": "server, bytes",
     "worker": "worker, bytes",
+    "claims": "claims",
 }
+WORDS = ("method", "claims")  # columns that are no numbers
 LEGEND = (
     "Errors at the {axis} that all methods had, for which steps were found, and at what all had of the others. An "
     "exact gradient is no sample, and time is counted on clocks only, where K local steps take K times as long."
@@ -192,8 +193,8 @@ class Comparison:
     @property
     def shown(self) -> dict[str, str]:
         """The columns people read, with their headings; that of claims only if any were put to the test."""
-        own = {name: name for name in self.metrics}
-        return {name: heading for name, heading in SHOWN.items() if name != "claims" or self.claims} | own
+        shown = {name: heading for name, heading in SHOWN.items() if name != "claims" or self.claims}
+        return shown | {name: name for name in self.metrics}
 
     @property
     def metrics(self) -> list[str]:
@@ -256,8 +257,9 @@ class Comparison:
         parts = [f"Problem: {self.problem!r}.", self.rule, self.legend]
         for activity in self.activities:
             rows = [self.row(entry) for entry in self.entries if entry.activity == activity]
-            shown, left = self.shown, 2 if self.claims else 1
-            lines = ["| " + " | ".join(shown.values()) + " |", "|" + "---|" * left + "---:|" * (len(shown) - left)]
+            shown = self.shown
+            sides = ("---" if name in WORDS else "---:" for name in shown)
+            lines = ["| " + " | ".join(shown.values()) + " |", "|" + "|".join(sides) + "|"]
             lines += [
                 "| " + " | ".join(cell(name, row) for name in shown) + " |" for row in best_first(rows, self.axis)
             ]

@@ -101,10 +101,10 @@ $(DIST)/.ready: Makefile
 
 install: $(READY)
 
-$(RUNNABLE): pyproject.toml constraints.txt  # siag alone, which is all that make run needs
+$(RUNNABLE): pyproject.toml constraints.txt  # siag and its page in the browser: all that README shows
 	$(PYTHON) -c 'import sys; v = sys.version_info; v >= (3, 11) or sys.exit(f"siag needs Python 3.11 or newer, this is {v[0]}.{v[1]}; try: make PYTHON=python3.11")'
 	$(PYTHON) -m venv $(VENV)
-	$(PIP) -c constraints.txt -e .
+	$(PIP) -c constraints.txt -e '.[dashboard]'
 	touch $@
 
 $(READY): $(RUNNABLE)  # with linters, Ray and what else tests need

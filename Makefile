@@ -106,8 +106,8 @@ $(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; v = sys.version_info; v >= (3, 11) or sys.exit(f"siag needs Python 3.11 or newer, this is {v[0]}.{v[1]}; try: make PYTHON=python3.11")'
 	$(PYTHON) -m venv $(VENV)
 
-$(RUNNABLE): pyproject.toml constraints.txt | $(VENV)/bin/python  # siag alone, which is all that make run needs
-	$(PIP) -c constraints.txt -e .
+$(RUNNABLE): pyproject.toml constraints.txt | $(VENV)/bin/python  # siag and its page in the browser: all that README shows
+	$(PIP) -c constraints.txt -e '.[dashboard]'
 	touch $@
 
 $(READY): pyproject.toml constraints.txt | $(VENV)/bin/python  # with linters and what else tests need

@@ -67,6 +67,19 @@ def test_nothing_but_data_and_a_loss_need_be_given(shell):
     keys = 'streams = ["north.csv", "south.csv"]\nlabel = "late"\nloss = "Logistic"\nuntil = { epochs = 3 }\n'
     Path("run.toml").write_text(keys)
     assert shell(f"train run.toml --json {INSTANT}").result["w"] == ended.result["w"]
+    assert [worker["name"] for worker in ended.result["by_worker"]] == ["north", "south"]
+
+
+def test_workers_are_named_after_their_files_if_these_differ_and_nobody_has_named_them(shell):
+    Path("more").mkdir()
+    Path("more/north.csv").write_text(Path("north.csv").read_text())
+
+    def names(words):
+        ended = shell(f"train {words} --label late --loss logistic --json --iterations 9 {INSTANT}")
+        return [worker["name"] for worker in ended.result["by_worker"]]
+
+    assert names(f"{NORTH} --stream more/north.csv") == ["0", "1"]
+    assert names(f"{NORTH} {SOUTH} --name a --name b") == ["a", "b"]
 
 
 def test_it_is_the_run_of_python(shell):

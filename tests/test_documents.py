@@ -306,4 +306,4 @@ def test_every_command_and_option_a_page_shows_exists(name):
         elif first == "python":
             assert (ROOT / rest[0]).exists(), line
         else:
-            assert first in ("pip", ".", "ray", "export", "helm", "kubectl", "git", "docker"), line
+            assert first in ("pip", "python3", ".", "ray", "export", "helm", "kubectl", "git", "docker"), line

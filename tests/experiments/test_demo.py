@@ -1,6 +1,7 @@
 """The demonstration: what it shows is so, and the command says it."""
 
 import json
+import sys
 
 import numpy as np
 import pytest
@@ -42,11 +43,19 @@ def test_the_command_prints_a_table_or_one_document(command, monkeypatch):
 
     shown = module.Demonstration((80, 20), 1.0, siag=0.1, sgd=0.5, sgd_to_its_own=0.05, start=2.0)
     asked = []
-    monkeypatch.setattr(module, "demo", lambda *_, **given: asked.append(given) or shown)
+    monkeypatch.setattr(module, "demo", lambda seconds, _, **given: asked.append((seconds, given)) or shown)
     assert json.loads(command("demo", "--json").stdout)["reports"] == [80, 20]
     text = command("demo").stdout
     for words in ("80.0%", "50.0%", "found by itself           0.100", "same reports    0.500"):
         assert words in text
     command("demo", "--dashboard")
-    command("demo", "--dashboard", "7000")
-    assert [each["dashboard"] for each in asked] == [None, None, True, "7000"]
+    command("demo", "--dashboard", "7000", "--seconds", "5")
+    assert [each["dashboard"] for _, each in asked] == [None, None, True, "7000"]
+    assert [seconds for seconds, _ in asked] == [15.0, 15.0, 60.0, 5.0]
+
+
+def test_a_page_without_its_libraries_is_refused_before_anything_is_said(command, monkeypatch):
+    monkeypatch.setitem(sys.modules, "starlette", None)
+    ended = command("demo", "--dashboard")
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert ended.stderr == "siag: starlette is missing; install it with pip install 'siag[dashboard]'\n"

@@ -5,6 +5,7 @@ import base64
 import hashlib
 import io
 import json
+import math
 import re
 import socket
 import sys
@@ -20,9 +21,11 @@ import siag
 from siag.foundations.errors import BadInput, Missing
 from siag.live.certificates import make_certificates
 from siag.live.monitor.dashboard import app as pages_module
+from siag.live.monitor.dashboard import server as server_module
 from siag.live.monitor.dashboard.app import BROWSERS, Pages, page
 from siag.live.monitor.dashboard.board import Board
 from siag.live.monitor.dashboard.guard import Guard
+from siag.live.monitor.dashboard.history import MOST, SPAN
 from siag.live.monitor.dashboard.place import Dashboard
 from siag.live.monitor.dashboard.server import CONNECTIONS, Served
 from siag.live.monitor.watching import watchers_of
@@ -75,7 +78,7 @@ def test_the_page_runs_nothing_but_its_own_script():
 
 
 @pytest.mark.parametrize(
-    "path", ["/etc/passwd", "/../pyproject.toml", "/page.js", "/static/", "/%2e%2e/", "/stream/x", "//"]
+    "path", ["/etc/passwd", "/../pyproject.toml", "/page.js", "/static/", "/%2e%2e/", "/stream/x", "/stream/", "//"]
 )
 def test_only_the_pages_own_paths_are_there(path):
     assert asked(app_of(), path)[0] == 404
@@ -307,3 +310,18 @@ def test_beyond_this_machine_it_takes_a_token_and_tls():
         assert httpx.get(f"{here}?token={token}", follow_redirects=True).status_code == 200
     finally:
         made.close()
+
+
+# In virtual time
+
+
+def test_a_rehearsal_says_where_its_page_is_and_looks_as_often_as_the_page_has_columns(monkeypatch, capsys):
+    shown, show = [], Board.show
+    monkeypatch.setattr(Board, "show", lambda self, snapshot: shown.append(snapshot) or show(self, snapshot))
+    monkeypatch.setattr(server_module, "STALE", math.inf)
+    problem = siag.problems.LeastSquares.random(n=2, d=3, p=2, noise=0.1)
+    siag.train(problem=problem, until=2000, runtime=siag.Simulated(seed=1), dashboard=0)
+    seconds = shown[-1].seconds
+    assert seconds > 4 * MOST * SPAN
+    assert len(shown) < 1.5 * MOST + MOST / 2 * math.log2(seconds / SPAN / MOST)  # half of them anew when it doubles
+    assert re.fullmatch(r"siag: dashboard at http://127\.0\.0\.1:\d+/\n", capsys.readouterr().err)

@@ -33,6 +33,17 @@ def test_what_is_no_place_is_refused(wanted):
         dashboard_of(wanted)
 
 
+@pytest.mark.parametrize("wanted", ["99999", "127.0.0.1:65536"])
+def test_a_port_that_is_too_large_is_told_its_range(wanted):
+    with pytest.raises(BadInput, match="a port from 0 to 65535"):
+        dashboard_of(wanted)
+
+
+def test_a_host_that_is_no_address_is_refused_as_that_of_the_dashboard():
+    with pytest.raises(BadInput, match=r"dashboard = 'no\.such\.host\.invalid'.*a name that resolves"):
+        Dashboard(host="no.such.host.invalid").check_reach("no.such.host.invalid")
+
+
 def test_a_file_after_the_option_is_told_apart():
     with pytest.raises(BadInput, match="write the name of a file before --dashboard"):
         dashboard_of("run.toml")

@@ -9,13 +9,14 @@ import click
 
 from siag.cli.app import AS_JSON, on_interrupt, siag
 from siag.cli.printing import print_json
+from siag.foundations.extras import needed
 
 if TYPE_CHECKING:
     from siag.experiments.demo import Demonstration
 
 
 @siag.command(epilog="Example: siag demo --dashboard")
-@click.option("--seconds", type=float, default=15.0, show_default=True, help="How long to train.")
+@click.option("--seconds", type=float, help="How long to train.  [default: 15, or 60 with --dashboard]")
 @click.option(
     "--dashboard",
     is_flag=False,
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     help="Show it on a page in the browser, too, at http://127.0.0.1:7461/ or another port.",
 )
 @AS_JSON
-def demo(seconds: float, dashboard: str | None, as_json: bool) -> None:
+def demo(seconds: float | None, dashboard: str | None, as_json: bool) -> None:
     """Train with eight local workers of unequal speed and different data; say what came of it.
 
     The first worker reports up to a hundred times as often as the last. The model should count all of them the same;
@@ -33,6 +34,11 @@ def demo(seconds: float, dashboard: str | None, as_json: bool) -> None:
     from siag.experiments.demo import demo as demonstrate
 
     on_interrupt("nothing was left behind")
+    if dashboard is not None:
+        needed("starlette", "dashboard")
+        needed("uvicorn", "dashboard")
+    if seconds is None:
+        seconds = 15.0 if dashboard is None else 60.0  # time to open the page, and to look at it
     if not as_json:
         print(
             f"Eight workers of unequal speed, each with data of its own, train one model for {seconds:g} s …",

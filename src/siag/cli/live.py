@@ -214,7 +214,7 @@ def _look_at(trace: Path, method: Any, run: Run | None, where: str, insecure: bo
     if place is None:
         return
     served = Served(place.trusting(None, None, insecure), recorded(trace, method, run))
-    tell(f"dashboard at {served.address}; Ctrl-C ends it")
+    tell(f"dashboard at {served.address} until Ctrl-C")
     try:
         served.wait()
     except KeyboardInterrupt:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from siag.simulation import Run
 
 LINE = 118  # letters
+WORKERS = 20  # of a live run that are printed
 
 
 def tell(*lines: str) -> None:
@@ -73,12 +74,15 @@ def document(result: Run) -> dict[str, Any]:
 
 
 def print_run(result: Run) -> None:
-    """What there is to say of a run, and about ten points of its curve."""
+    """What there is to say of a run, its workers if it was live, and about ten points of its curve."""
     import rich
     from rich.table import Table
 
     for name, value in result.about.items():
-        print(f"{name:<11} {value}")
+        if name != "by_worker":
+            print(f"{name:<11} {value}")
+    if result.workers:
+        _print_workers(result.workers)
     columns = _columns(result)
     grid = Table(*columns)
     last = len(result.t) - 1
@@ -87,6 +91,22 @@ def print_run(result: Run) -> None:
     rich.print(grid)
     if not result.measure:
         print("No loss was recorded.")
+
+
+def _print_workers(workers: list[dict[str, Any]]) -> None:
+    """How often each of the first workers has reported, and how well its data are predicted."""
+    import rich
+    from rich.markup import escape
+    from rich.table import Table
+
+    grid = Table("worker", "state", "reports", "mean age", "loss", "refused")
+    for worker in workers[:WORKERS]:
+        age, loss = ("–" if worker[name] is None else f"{worker[name]:.4g}" for name in ("mean_age", "loss"))
+        name, state = escape(worker["name"]), worker["state"]
+        grid.add_row(name, state, f"{worker['reports']:,}", age, loss, f"{worker['refused']:,}")
+    rich.print(grid)
+    if len(workers) > WORKERS:
+        print(f"… and {len(workers) - WORKERS:,} more workers; --json and run.npz of --out have all")
 
 
 def _shown(curve: Any, k: int) -> str:

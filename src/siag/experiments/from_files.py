@@ -83,7 +83,8 @@ def with_files(fields: dict[str, Any]) -> dict[str, Any]:
     """Fields of `Spec` in which files have become streams, and a loss by name the gradient on them.
 
     If all streams are files, w has as many parameters as the loss needs for their features, the classes of a Softmax
-    are the labels found in their first rows, and the loss that is shown is the mean over the files on these rows.
+    are the labels found in their first rows, and the loss that is shown is the mean over the files on these rows. Their
+    workers have the names of the files, without folder and ending, if these differ.
     """
     fields = dict(fields)
     told = {name: fields.pop(name) for name in KEYS if name in fields}
@@ -97,6 +98,9 @@ def with_files(fields: dict[str, Any]) -> dict[str, Any]:
         for k, stream in zip(files, labelled(paths, label, wait=wait), strict=True):
             streams[k] = stream if wait else Repeated(stream)
         fields["streams"] = streams
+        stems = [path.stem for path in paths]
+        if len(set(stems)) == len(streams) and fields.get("names") is None:
+            fields["names"] = stems
     if isinstance(fields.get("loss"), Named):
         if fields.get("gradient") is not None:
             remedy = "leave out the gradient, or give the loss as module:attribute"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from siag.live.monitor.watch import Quiet, Watcher, tell_problem
+from siag.live.monitor.watch import Quiet, Watcher, looks, tell_problem
 from siag.live.reasons import Problem, Trouble
 from siag.server.status import Snapshot
 
@@ -24,9 +24,9 @@ class Announcer:
         """What is wrong now."""
         return tuple(self._wrong.values())
 
-    def show(self, snapshot: Callable[[], Snapshot]) -> None:
-        """Show how things stand, if anybody looks."""
-        if getattr(type(self._watcher), "show", None) is not Watcher.show:  # an instance may have its own
+    def show(self, snapshot: Callable[[], Snapshot], seconds: float | None = None) -> None:
+        """Show how things stand, if anybody looks, and wants to after so many seconds of the run; `None`: at its end."""
+        if looks(self._watcher, seconds):
             self._watcher.show(snapshot())
 
     def event(self, text: str) -> None:

@@ -212,13 +212,13 @@ def check_open(
     parameter: str, host: str, insecure: bool, why: str = ", since anybody may ask there", instead: str = ""
 ) -> None:
     """Refuse to show something to other machines, where anybody may look at it, unless told to."""
-    if not insecure and not is_loopback(host):
+    if not insecure and not is_loopback(host, parameter):
         remedy = f"give {instead}insecure if you trust everyone who can reach it"
         raise BadInput(parameter, host, f"a loopback address such as 127.0.0.1{why}", remedy)
 
 
-def is_loopback(host: str) -> bool:
-    """Whether a host is this machine, and cannot be another."""
+def is_loopback(host: str, parameter: str = "host") -> bool:
+    """Whether a host is this machine, and cannot be another; `parameter` is what the user calls it."""
     if host.lower() == "localhost":
         return True
     if not host:
@@ -227,5 +227,5 @@ def is_loopback(host: str) -> bool:
         found = [str(entry[4][0]) for entry in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)]
         addresses = [ipaddress.ip_address(text) for text in found]
     except (OSError, ValueError):  # ValueError: what no resolver takes, such as a label of 64 letters
-        raise BadInput("host", host, "an address of this machine or a name that resolves to one") from None
+        raise BadInput(parameter, host, "an address of this machine or a name that resolves to one") from None
     return bool(addresses) and all((getattr(each, "ipv4_mapped", None) or each).is_loopback for each in addresses)

@@ -196,7 +196,7 @@ class Session:
         self._keep_time(now)
         if now - self._shown >= SHOW:
             self._shown = now
-            self._announcer.show(lambda: self.snapshot(now))
+            self._announcer.show(lambda: self.snapshot(now), self.server.seconds(now))
         if self.diverged_at < 0:
             self.curve.refresh(self.server, now)
             self._announcer.tell(Trouble.LOSS, self.curve.trouble)

@@ -3,7 +3,8 @@
 A watcher is handed snapshots and remarks while training goes on. One that has a method `begin(about)` is told first
 what is run, in words; one that has `model(read)` is given what copies w: called from any thread, it returns a future
 of it. One that has `result(run)` is given what came of it, after `close`; and one that has `problem(text)` is told
-there, instead of by `event`, what goes wrong.
+there, instead of by `event`, what goes wrong. One that has `wants(seconds)` is asked first whether it is to be shown a
+snapshot after so many seconds of the run: in virtual time a quarter of a second passes thousands of times a second.
 
 Training must not suffer from it: a terminal that went away or a reader that closed its pipe silences the watcher and
 raises nothing.
@@ -72,6 +73,10 @@ class Several(Watcher):
     def __init__(self, watchers: Iterable[Watcher]) -> None:
         self.watchers = tuple(watchers)
 
+    def wants(self, seconds: float) -> bool:
+        """Whether any of them wants to be shown a snapshot."""
+        return any(looks(watcher, seconds) for watcher in self.watchers)
+
     def show(self, snapshot: Snapshot) -> None:
         """Show it to all."""
         for watcher in self.watchers:
@@ -107,6 +112,14 @@ class Several(Watcher):
         with ExitStack() as stack:
             for watcher in reversed(self.watchers):
                 stack.callback(watcher.close)
+
+
+def looks(watcher: Watcher, seconds: float | None = None) -> bool:
+    """Whether a watcher is to be shown how things stand after so many seconds of the run; `None`: at its end."""
+    if getattr(type(watcher), "show", None) is Watcher.show:  # an instance may have its own
+        return False
+    wants = getattr(watcher, "wants", None)
+    return wants is None or seconds is None or bool(wants(seconds))
 
 
 def tell_begin(watcher: Watcher, about: Mapping[str, Any]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from siag.live.monitor.dashboard.place import Wanted, dashboard_of
-from siag.live.monitor.watch import Progress, Several, Watcher, tell_problem, watcher_of
+from siag.live.monitor.watch import Problems, Progress, Quiet, Several, Watcher, tell_problem, watcher_of
 
 
 def watchers_of(progress: Progress, wanted: Wanted) -> Watcher:
@@ -14,6 +14,6 @@ def watchers_of(progress: Progress, wanted: Wanted) -> Watcher:
     from siag.live.monitor.dashboard.server import Served
 
     served = Served(dashboard)
-    if progress is not False:
-        tell_problem(watcher, f"dashboard at {served.address}")  # also where remarks are not shown
+    if progress is not False:  # also where remarks are not shown
+        tell_problem(Problems() if type(watcher) is Quiet else watcher, f"dashboard at {served.address}")
     return Several([watcher, served])

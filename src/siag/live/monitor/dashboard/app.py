@@ -78,7 +78,9 @@ class Pages:
 
         paths = {"/": self._page, "/stream": self._stream, "/at": self._at}
         models = {f"/model.{kind}": _Model(self, kind) for kind in ("npy", "json")}
-        return Starlette(routes=[Route(path, _Asgi(answer)) for path, answer in (paths | models).items()])
+        made = Starlette(routes=[Route(path, _Asgi(answer)) for path, answer in (paths | models).items()])
+        made.router.redirect_slashes = False  # "/stream/" is another path
+        return made
 
     async def _page(self, scope: Scope, receive: Receive, send: Send) -> None:
         body, policy = page()

@@ -55,6 +55,10 @@ class Board:
         self.about = {name: value for name, value in about.items() if name != "w0"}
         self._news += 1
 
+    def due(self, seconds: float) -> bool:
+        """Whether a snapshot after so many seconds ends a column."""
+        return self._history.due(seconds)
+
     def show(self, snapshot: Snapshot) -> None:
         """How things stand."""
         self.latest = snapshot

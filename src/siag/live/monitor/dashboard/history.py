@@ -90,8 +90,12 @@ class History:
                 self._end = seconds
                 return
             self._reports = np.zeros_like(self._reports)
-        if seconds - self._end >= self._span:
+        if self.due(seconds):
             self.close(snapshot)
+
+    def due(self, seconds: float) -> bool:
+        """Whether a look after so many seconds ends a column."""
+        return seconds - self._end >= self._span
 
     def close(self, snapshot: Snapshot) -> None:
         """End a column here, if any time has passed."""

@@ -60,7 +60,7 @@ class Dashboard:
     @property
     def beyond(self) -> bool:
         """Whether other machines can reach it."""
-        return not is_loopback(self.host)
+        return not is_loopback(self.host, "dashboard")
 
     def check_reach(self, host: str) -> None:
         """Refuse to be reached from other machines in plain text, unless told to."""
@@ -97,7 +97,9 @@ def dashboard_of(wanted: Wanted) -> Dashboard | None:
             raise BadInput("dashboard", wanted, "a port from 0 to 65535", "0 takes any that is free")
         return Dashboard(port=wanted)
     found = ADDRESS.fullmatch(wanted) if isinstance(wanted, str) else None
-    if found is None or int(found["port"]) > 65535:
+    if found is not None and int(found["port"]) > 65535:
+        raise BadInput("dashboard", wanted, "a port from 0 to 65535", "0 takes any that is free")
+    if found is None:
         remedy = "write the name of a file before --dashboard" if isinstance(wanted, str) else ""
         raise BadInput("dashboard", wanted, ALLOWED, remedy)
     return Dashboard(host=found["six"] or found["host"] or Dashboard.host, port=int(found["port"]))

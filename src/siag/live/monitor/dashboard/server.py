@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import secrets
 import socket
 import threading
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -23,6 +25,7 @@ from siag.live.security import read_token, server_context
 from siag.server.status import Snapshot
 
 CONNECTIONS = 2 * BROWSERS + 16  # at a time; more are closed at once
+STALE = 0.2  # seconds after which browsers should be told more, which is when they may be
 BUFFER = 1 << 16  # bytes on their way to a browser, after which it counts as slow
 
 
@@ -49,6 +52,7 @@ class Served(Watcher):
         if place.beyond or place.token is not None:
             token = None if place.token is None else read_token(Path(place.token))
             token = token or secrets.token_urlsafe(24)
+        self._shown = -math.inf
         self._socket = listening(place)
         host, port = self._socket.getsockname()[:2]
         try:
@@ -85,8 +89,13 @@ class Served(Watcher):
         """How to copy w."""
         self.board.read_model = read
 
+    def wants(self, seconds: float) -> bool:
+        """Whether a column of time ends here, or what browsers have is stale."""
+        return self.board.due(seconds) or time.monotonic() - self._shown >= STALE
+
     def show(self, snapshot: Snapshot) -> None:
         """Keep it."""
+        self._shown = time.monotonic()
         self.board.show(snapshot)
 
     def event(self, text: str) -> None:

@@ -16,6 +16,7 @@ from siag.foundations.errors import BadInput, Missing
 from siag.foundations.rng import CLOCK, fresh
 from siag.foundations.types import Integers
 from siag.live.interrupt import interruptible
+from siag.live.monitor.watch import Quiet
 from siag.live.protocol.connections import Connections
 from siag.live.protocol.reception import Limits
 from siag.live.protocol.worker import Worker
@@ -131,7 +132,7 @@ class Simulated(Runtime):
     def run(self, spec: Spec, tasks: list[Task]) -> Run:
         """Run it to its end; after a crash of the server in another session, which goes on where that one was."""
         if spec.progress is None:
-            spec = replace(spec, progress=False)  # who is away, and back again, is as planned
+            spec = replace(spec, progress=Quiet())  # who is away, and back again, is as planned
         rehearsal = Rehearsal(self, tasks, spec.names, spec.method.work(spec.n))
         while True:
             own = {"clock": lambda: rehearsal.world.now, "entropy": rehearsal.entropy}

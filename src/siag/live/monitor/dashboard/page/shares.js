@@ -98,7 +98,7 @@ function sharesInWords(all) {
   if (all.every((each) => Number.isNaN(each.counts))) return `${sends}.`;
   const gone = all.filter((each) => each.counts === 0).length;
   const rest = gone
-    ? ` ${gone === 1 ? "One worker has" : `${gone} workers have`} left and count${gone === 1 ? "s" : ""} no more.`
+    ? ` ${gone === 1 ? "One worker is" : `${gone} workers are`} gone and count${gone === 1 ? "s" : ""} no more.`
     : "";
   const why = "a new report replaces the last one of its worker.";
   return `${sends}, and counts for ${percent(sum("counts"))} of the model: ${why}${rest}`;

@@ -3,9 +3,13 @@
 import sys
 from types import SimpleNamespace
 
+import numpy as np
+import pytest
+
 import siag.experiments
 from siag.cli.printing import tell_chapter
 from siag.experiments import PAPER, QUICK, left_out
+from siag.experiments.bound import Sides, _claims
 from siag.report import Claim
 
 reproduction = sys.modules["siag.experiments.reproduce"]
@@ -42,3 +46,11 @@ def test_a_chapters_line_says_how_many_claims_hold(capsys):
     first, second = capsys.readouterr().err.splitlines()
     assert first == "speedup               1 of 2 claims hold; sIAG is fast"
     assert second == "speedup               FAILS: sIAG is fast"
+
+
+@pytest.mark.parametrize(("scale", "words"), [(PAPER, "every t up to 10 γ, with"), (QUICK, "every t up to γ, with")])
+def test_how_far_the_theorem_is_followed_reads_well(scale, words):
+    one = np.ones(3)
+    exact = SimpleNamespace(error=one, t=np.arange(3))
+    claim, _ = _claims(Sides(SimpleNamespace(T=1), exact, one, one, one), scale)
+    assert words in claim.prediction

@@ -24,6 +24,14 @@ def test_a_claim_that_fails_is_marked_and_counted(tmp_path):
     assert text.count("✗ fails") == 2
 
 
+def test_on_a_narrow_page_cells_say_what_they_are(tmp_path):
+    text = write_report(tmp_path, "Title", {}, [chapter(True)]).read_text()
+    narrow = text.partition("@media (max-width: 40rem)")[2]
+    for place, (name, content) in enumerate((("predicts", "p &amp; q"), ("measured", "m")), start=2):
+        assert f'td:nth-child({place})::before {{ content: "{name}: ";' in narrow
+        assert f"<td>{content}</td>" in text
+
+
 def test_text_from_outside_is_escaped(tmp_path):
     text = write_report(tmp_path, "T < U", {"a": "<i>"}, [chapter(True)]).read_text()
     assert "claim 0 &lt;b&gt;" in text

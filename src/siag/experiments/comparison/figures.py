@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from siag.experiments.comparison.contenders import EXACT, FAMILIES, FRESH, TABLE, VARIATES
-from siag.experiments.comparison.result import AXES, WORDS, Comparison, best_first, cell
+from siag.experiments.comparison.result import AXES, NAMED, Comparison, best_first, cell
 from siag.report import BLUE, INK, ORANGE, PURPLE, Chapter, figure, styled
 
 if TYPE_CHECKING:
@@ -224,7 +224,7 @@ def html_table(comparison: Comparison, activity: str) -> str:
     """The table of one activity."""
     rows = [comparison.row(entry) for entry in comparison.entries if entry.activity == activity]
     shown = comparison.shown
-    kinds = {name: f" class='{name}'" if name in WORDS else "" for name in shown}
+    kinds = {name: f" class='{name}'" if name in NAMED else "" for name in shown}
     head = "".join(f"<th{kinds[name]}>{escape(heading)}</th>" for name, heading in shown.items())
     body = "".join(
         "<tr>" + "".join(f"<td{kinds[name]}>{escape(cell(name, row))}</td>" for name in shown) + "</tr>"

@@ -60,7 +60,7 @@ SHOWN = {
     "worker": "worker, bytes",
     "claims": "claims",
 }
-WORDS = ("method", "claims")  # columns that are no numbers
+NAMED = ("method", "claims")  # columns that are no numbers
 LEGEND = (
     "Errors at the {axis} that all methods had, for which steps were found, and at what all had of the others. An "
     "exact gradient is no sample, and time is counted on clocks only, where K local steps take K times as long."
@@ -258,7 +258,7 @@ class Comparison:
         for activity in self.activities:
             rows = [self.row(entry) for entry in self.entries if entry.activity == activity]
             shown = self.shown
-            sides = ("---" if name in WORDS else "---:" for name in shown)
+            sides = ("---" if name in NAMED else "---:" for name in shown)
             lines = ["| " + " | ".join(shown.values()) + " |", "|" + "|".join(sides) + "|"]
             lines += [
                 "| " + " | ".join(cell(name, row) for name in shown) + " |" for row in best_first(rows, self.axis)

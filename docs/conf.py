@@ -35,6 +35,7 @@ html_theme = "furo"
 html_title = f"siag {release}"
 html_static_path = ["static"]
 html_css_files = ["site.css"]
+html_js_files = ["site.js"]
 html_show_sphinx = False
 html_copy_source = False
 pygments_style, pygments_dark_style = "a11y-light", "a11y-dark"
@@ -129,6 +130,12 @@ def escape(app: Any, what: str, name: str, thing: object, options: object, lines
             lines[k] = re.sub(r"(`[^`]*`)|\|", lambda found: found[1] or r"\|", line)
 
 
+def level_captions(app: Any, page: str, template: str, context: dict[str, Any], doctree: Any) -> None:
+    """The captions of the menu are headings, of which a screen reader must know the level."""
+    menu = context.get("furo_navigation_tree", "")
+    context["furo_navigation_tree"] = menu.replace('role="heading"', 'role="heading" aria-level="2"')
+
+
 def complete(app: Any, env: Any) -> None:
     """Every public name must be somewhere in the reference."""
     known = env.get_domain("py").objects
@@ -153,3 +160,4 @@ def setup(app: Any) -> None:
     app.connect("source-read", link_the_root)
     app.connect("missing-reference", resolve)
     app.connect("env-check-consistency", complete)
+    app.connect("html-page-context", level_captions, priority=900)  # after the theme has made the menu

@@ -205,5 +205,5 @@ def test_a_run_is_watched_from_the_first_report_to_the_end(opened):
 
 def test_a_board_without_a_snapshot_is_a_page_all_the_same(opened, serving):
     page = opened(serving(Board()).address)
-    expect(page.locator("#status")).to_have_text("training")
+    expect(page.locator("#status")).to_have_text("starting")
     assert figures(page)["Iteration"] == "–"

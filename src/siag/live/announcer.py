@@ -25,7 +25,7 @@ class Announcer:
         return tuple(self._wrong.values())
 
     def show(self, snapshot: Callable[[], Snapshot], seconds: float | None = None) -> None:
-        """Show how things stand, if anybody looks, and wants to after so many seconds of the run; `None`: at its end."""
+        """Show how things stand, if anybody wants to look after so many seconds of the run; `None`: at its end."""
         if looks(self._watcher, seconds):
             self._watcher.show(snapshot())
 

@@ -106,6 +106,7 @@ function drawStatus(now) {
   else if (store.ended) [words, kind] = now.done ? ["done", "live"] : ["ended", ""];
   else if (view.refused) [words, kind] = [view.refused, "lost"];
   else if (!view.connected) [words, kind] = [store.now ? "connection lost; reconnecting" : "connecting", "lost"];
+  else if (!store.now) [words, kind] = ["starting", ""];
   say(byId("status"), words);
   byId("status").className = `pill ${kind}`;
   const title = store.now ? `${words} · ${count(now.version)} · siag` : "siag";

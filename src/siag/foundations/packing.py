@@ -105,12 +105,12 @@ def draw_quarters(rng: Rng, noise: Integers) -> None:
 
 
 @part
-def largest_of(bits: Integers) -> float:
+def largest_of(bits: Integers) -> np.float64:
     """The largest |x| of the numbers with these bits; infinite or NaN if one of them is."""
     top = np.int64(0)
     for j in range(bits.size):
         top = max(top, bits[j] & MAGNITUDE)
-    return float(np.int64(top).view(np.float64))
+    return np.float64(np.int64(top).view(np.float64))
 
 
 @part
@@ -133,11 +133,11 @@ def write_scale(content: Bytes, at: int, scale: np.float32) -> None:
 
 
 @part
-def read_scale(content: Bytes, at: int) -> float:
-    """The same read."""
+def read_scale(content: Bytes, at: int) -> np.float64:
+    """The same read, as a double, so that no product of it is rounded."""
     low = np.uint32(content[at]) | np.uint32(content[at + 1]) << S8
     high = np.uint32(content[at + 2]) << S16 | np.uint32(content[at + 3]) << S24
-    return float(np.uint32(low | high).view(np.float32))
+    return np.float64(np.uint32(low | high).view(np.float32))
 
 
 @compiled

@@ -23,15 +23,10 @@ def odd(z):
 
 def words(seed, row, sample, count, repeat=0):
     """The random words by which a worker's message is rounded."""
-    start, step = (
-        mix((mix((int(half) + row * GOLDEN) & WORD) + sample * GOLDEN) & WORD) for half in halves(seed, repeat)
-    )
+    both = (int(half) + row * GOLDEN for half in key(seed, repeat, SAMPLES))
+    start, step = (mix((mix(half & WORD) + sample * GOLDEN) & WORD) for half in both)
     start, step = mix((start + GOLDEN) & WORD), odd(mix((odd(step) + GOLDEN) & WORD))
     return np.array([mix((start + j * step) & WORD) for j in range(count)], np.uint64)
-
-
-def halves(seed, repeat):
-    return key(seed, repeat, SAMPLES)
 
 
 def chances(messages, seed, row, sample, count, repeat=0):

@@ -122,7 +122,8 @@ def test_a_message_of_another_encoding_than_agreed_is_a_bad_frame(messages, othe
     assert (kind, welcome["messages"]) == (wire.WELCOME, messages)
     assert wire.HEADER.unpack_from(caller.sent)[0] == 4 * D
     caller.sent, before = b"", desk.state()
-    kind, _, refusal = caller.report(np.ones(other, np.uint8))
+    caller.give(wire.head(wire.REPORT, other) + bytes(other))
+    kind, _, refusal = caller.frame()
     assert (kind, refusal["reason"]) == (wire.REFUSAL, f"REPORT, {other} bytes: {BYTES[messages]} are expected")
     assert caller.closed
     assert desk.state() == before
@@ -187,7 +188,7 @@ def test_indices_that_would_be_rounded_are_refused():
 
 
 GRADIENTS = {
-    "doubles": lambda w, sample: gradient(w, sample),
+    "doubles": gradient,
     "float32": lambda w, sample: gradient(w, sample).astype(np.float32),
     "a list and the loss": lambda w, sample: (0.5, gradient(w, sample).tolist()),
     "not contiguous": lambda w, sample: np.repeat(gradient(w, sample), 2)[::2],
@@ -203,7 +204,7 @@ def test_a_gradient_may_be_of_any_kind_of_numbers(kind):
 
 def test_a_gradient_that_is_not_finite_is_refused_packed_or_not():
     def once(w, sample):
-        return np.full(D, np.nan if sample is SAMPLES[3] else 1.0)
+        return np.full(D, np.nan if sample[0] == SAMPLES[3, 0] else 1.0)
 
     run = siag.train(once, [list(SAMPLES).__iter__], np.zeros(D), messages="int8", step=SLOW, runtime=Instant())
     assert run.workers[0]["refused"] == 1

@@ -87,7 +87,7 @@ def test_a_message_of_other_numbers_than_agreed_is_refused():
         server.push(0, 0, np.ones(D), 0, 0.0)
     server = served(METHODS[1], "int8")
     for wrong in (np.ones(D, np.float32), np.zeros(D, np.uint8), np.zeros(2 * D, np.uint8)):
-        with pytest.raises(Refused, match="numbers of type .*: 15 of type uint8 are expected"):
+        with pytest.raises(Refused, match=r"numbers of type .*: 15 of type uint8 are expected"):
             server.push(0, 0, wrong, 0, 0.0)
 
 

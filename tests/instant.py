@@ -29,10 +29,10 @@ class Instant(Runtime):
         now, server = 0.0, session.server
         session.begin(now)
         for row, task in enumerate(tasks):
-            task.begin(row, server.n, server.d, session.join(row, now).samples)
-        kind = server.encoding.dtype
-        shown = {row: np.array(server.shown, kind) for row in range(server.n)}
-        stamps, out = dict.fromkeys(shown, server.version), np.zeros(server.message_size, kind)
+            task.begin(row, server.n, server.d, session.join(row, now).samples, server.encoding)
+        kind = server.encoding
+        shown = {row: np.array(server.shown, kind.model.dtype) for row in range(server.n)}
+        stamps, out = dict.fromkeys(shown, server.version), np.zeros(kind.length(server.message_size), kind.dtype)
         while shown and not session.over:
             for row in list(shown):
                 now += TURN

@@ -9,8 +9,10 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import siag
-from siag.foundations.encodings import ENCODINGS, FLOAT32, FLOAT64, put
-from siag.server.guard import Refused, square_norm, widen
+from siag.foundations.encodings import ENCODINGS, FLOAT32, FLOAT64, INT8, put
+from siag.foundations.packing import pack_message
+from siag.foundations.rng import SAMPLES, blank, key
+from siag.server.guard import Refused, square_norm, widen, widen_packed
 from siag.server.parameter_server import ParameterServer
 from siag.server.short import TOGETHER, Outgoing
 
@@ -27,33 +29,67 @@ def served(method, messages):
     return server
 
 
-@pytest.mark.few(1)
-@pytest.mark.parametrize("method", METHODS, ids=str)
+def short_message(kind, numbers, sample=0):
+    """A message as it travels, and the numbers that the server is to take."""
+    if not kind.packed:
+        return numbers.astype(kind.dtype), numbers.astype(kind.dtype).astype(np.float64)
+    content, found = np.zeros(kind.length(numbers.size), np.uint8), np.zeros(numbers.size)
+    pack_message(kind.way, numbers, content, key(0, 0, SAMPLES), 0, sample, blank())
+    widen_packed(kind.way, content, found, 0)
+    return content, found
+
+
+def turn(server, row, message, square, sample, whole):
+    """A report: among others, if `whole`, or by itself."""
+    table, notes, figures = np.tile(message, (N, 1)), np.full((N, 2), [server.version, sample]), np.zeros((N, 2))
+    figures[:, 0] = square
+    one = np.array([row], np.int32)
+    if not (whole and server.push_many(one, table, notes, figures, 1.0, 1, 10**6)):
+        server.push(row, server.version, message, sample, 1.0)
+
+
+CASES = [(method, "float32") for method in METHODS] + [(METHODS[0], "int8"), (METHODS[1], "bfloat16")]
+
+
+@pytest.mark.few(2)
+@pytest.mark.parametrize(("method", "messages"), CASES, ids=str)
 @settings(max_examples=20, deadline=None)
 @given(rows=st.lists(st.integers(0, N - 1), min_size=1, max_size=12), seed=st.integers(0, 1000), whole=st.booleans())
-def test_a_server_makes_the_same_of_short_numbers_as_of_doubles(method, rows, seed, whole):
-    short, double = served(method, "float32"), served(method, "float64")
+def test_a_server_makes_the_same_of_short_numbers_as_of_doubles(method, messages, rows, seed, whole):
+    short, double = served(method, messages), served(method, "float64")
     rng = np.random.default_rng(seed)
-    for turn, row in enumerate(rows):
-        message = rng.normal(size=short.message_size).astype(np.float32)
-        for server, sent in ((short, message), (double, message.astype(np.float64))):
-            table, notes, figures = np.tile(sent, (N, 1)), np.full((N, 2), [server.version, turn]), np.zeros((N, 2))
-            figures[:, 0] = square_norm(sent, server.gradient_size)
-            one = np.array([row], np.int32)
-            if not (whole and server.push_many(one, table, notes, figures, 1.0, 1, 10**6)):
-                server.push(row, server.version, sent, turn, 1.0)
+    for sample, row in enumerate(rows):
+        message, numbers = short_message(short.encoding, rng.normal(size=short.message_size), sample)
+        square = square_norm(numbers, short.gradient_size)
+        turn(short, row, message, -1.0 if short.encoding.packed else square, sample, whole)
+        turn(double, row, numbers, square, sample, whole)
     for name, array in short.arrays().items():
         assert np.array_equal(array, double.arrays()[name]), name
     assert np.array_equal(short.ledger, double.ledger)
     copy = pickle.loads(pickle.dumps(short))
-    assert copy.encoding is FLOAT32
+    assert copy.encoding is ENCODINGS[messages]
     assert np.array_equal(copy.sent.at(copy.version), short.shown.astype(np.float32))
+
+
+@pytest.mark.parametrize("messages", ["bfloat16", "int8"])
+@pytest.mark.parametrize("odd", [np.nan, np.inf])
+def test_a_packed_message_that_is_not_finite_is_refused_as_such(messages, odd):
+    server = served(METHODS[1], messages)
+    numbers = np.ones(D)
+    numbers[3] = odd
+    with pytest.raises(Refused, match="not finite"):
+        server.push(0, 0, short_message(server.encoding, numbers)[0], 0, 0.0)
+    assert server.reports == 0
 
 
 def test_a_message_of_other_numbers_than_agreed_is_refused():
     server = served(METHODS[0], "float32")
     with pytest.raises(Refused, match="11 numbers of type float64: 11 of type float32 are expected"):
         server.push(0, 0, np.ones(D), 0, 0.0)
+    server = served(METHODS[1], "int8")
+    for wrong in (np.ones(D, np.float32), np.zeros(D, np.uint8), np.zeros(2 * D, np.uint8)):
+        with pytest.raises(Refused, match=r"numbers of type .*: 15 of type uint8 are expected"):
+            server.push(0, 0, wrong, 0, 0.0)
 
 
 def test_long_messages_that_must_be_widened_are_taken_one_by_one():
@@ -91,12 +127,23 @@ def test_widening_measures_on_the_way(message, share):
     assert square == square_norm(wide, d) == square_norm(message, d) == widen.plain(message, np.empty_like(wide), d)
 
 
+@pytest.mark.parametrize("d", [0, 5, 8, 300, 700])
+def test_unpacking_measures_on_the_way(d):
+    message, numbers = short_message(INT8, np.random.default_rng(d).normal(size=700))
+    wide = np.zeros(700)
+    assert widen_packed(INT8.way, message, wide, d) == square_norm(numbers, d)
+    assert np.array_equal(wide, numbers)
+    with np.errstate(over="ignore"):
+        assert widen_packed.plain(INT8.way, message, wide, d) == square_norm(numbers, d)
+
+
 @pytest.mark.parametrize("encoding", ENCODINGS.values(), ids=lambda encoding: encoding.name)
-def test_numbers_travel_as_they_lie_in_memory(encoding):
-    array = np.array([1.5, -2.0, np.inf], encoding.dtype)
+def test_messages_travel_as_they_lie_in_memory(encoding):
+    array = np.array([1, 2, 77]).astype(encoding.dtype)
     raw = bytearray(encoding.write(array).tobytes())
     found = encoding.read(raw)
-    assert len(raw) == encoding.size(3)
+    assert len(raw) == 3 * encoding.dtype.itemsize
+    assert encoding.length(encoding.count(encoding.length(300))) == encoding.length(300)
     assert found.dtype == encoding.dtype
     assert found.tolist() == array.tolist()
     assert np.shares_memory(found, np.frombuffer(raw, np.uint8))

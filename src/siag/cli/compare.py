@@ -55,6 +55,13 @@ WORD = 14  # letters of the longest word in a method's name
 @click.option(
     "--objective/--no-objective", default=None, help="Measure F and ‖∇F‖², too.  [default: without an optimum]"
 )
+@click.option(
+    "--messages",
+    type=click.Choice(["float64", "float32", "bfloat16", "int8"]),
+    default="float64",
+    show_default=True,
+    help="In which numbers messages travel, in the runs that are shown.",
+)
 @click.option("--evaluate", multiple=True, help="NAME=module:function: a metric of w of your own; may be repeated.")
 @click.option("--out", type=FILE, default="out", show_default=True, help="Folder for the result.")
 @click.option("--details", is_flag=True, help="Print every method and activity with its parameters and steps, too.")

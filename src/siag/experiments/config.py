@@ -45,6 +45,7 @@ from siag.experiments.making import check_names, guess, make_part, maker
 from siag.experiments.references import metrics_named, reference
 from siag.experiments.written import Makers, made
 from siag.foundations import check
+from siag.foundations.encodings import ENCODINGS
 from siag.foundations.errors import BadFile, BadInput, Missing
 from siag.methods import Method, check_fit, step_of
 from siag.problems import LeastSquares, LogisticRegression, Network, NonconvexLogistic, Problem, Ridge
@@ -90,7 +91,7 @@ PIECES: dict[str, Callable[..., Any]] = {
 }
 BASES = {"problem": Problem, "method": Method, "activity": Activity, "step": Step}
 LISTS = ("rates", "slowness", "trace", "smoothness", "graph")  # arguments that are lists by themselves
-RUN = ("iterations", "repeats", "seed", "record", "threads", "objective", "evaluate")
+RUN = ("iterations", "repeats", "seed", "record", "threads", "objective", "evaluate", "messages")
 
 
 @dataclass(frozen=True)
@@ -218,9 +219,11 @@ def _options(table: Any, folder: Path) -> dict[str, Any]:
     options = dict(table)
     if "objective" in options:
         check.truth("run.objective", options["objective"])
+    if "messages" in options:
+        check.choice("run.messages", options["messages"], tuple(ENCODINGS))
     if "evaluate" in options:
         options["evaluate"] = check_evaluate(metrics_named(options["evaluate"], folder))
-    for name in table.keys() - {"objective", "evaluate"}:
+    for name in table.keys() - {"objective", "evaluate", "messages"}:
         low, high = (0, check.LARGEST_SEED) if name == "seed" else (1, check.LARGEST if name == "iterations" else MOST)
         check.integer(f"run.{name}", options[name], low=low, high=high)
     return options

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 from collections.abc import Mapping
 from typing import Any
@@ -16,7 +15,6 @@ from siag.foundations.encodings import FLOAT64, encoding_of
 from siag.foundations.errors import BadFile, BadInput, Missing, SiagError, shorten
 from siag.foundations.types import Floats
 from siag.methods import Method
-from siag.methods.rounded import Rounded
 from siag.problems import Problem
 from siag.simulation import Run, simulate
 from siag.steps import Step
@@ -35,8 +33,8 @@ def replay(
 ) -> Run:
     """Run a live run again from its trace: the same reports, from the same versions, in the same order.
 
-    For a problem whose samples are seeded the iterates are the same, bit for bit, also if messages were of float32:
-    what workers read and sent is rounded as it was. What is not given is made from its description in the trace.
+    For a problem whose samples are seeded the iterates are the same, bit for bit, also if messages were short: what
+    workers read and sent is rounded as it was. What is not given is made from its description in the trace.
 
     Args:
         trace: the file.
@@ -58,10 +56,9 @@ def replay(
     workers = tape.about.get("workers", parts["problem"].n)
     if workers != parts["problem"].n:
         raise BadInput("problem", parts["problem"], f"one of {workers} workers, as the trace")
-    messages, method = _messages(tape.about, trace), parts["method"]
-    run = simulate(
+    return simulate(
         parts["problem"],
-        method if messages == FLOAT64.name else Rounded(method),
+        parts["method"],
         tape,
         parts["step"],
         iterations=tape.length,
@@ -69,10 +66,8 @@ def replay(
         record=record,
         w0=_start(tape.about, trace, parts["problem"].d) if w0 is None else w0,
         compiled=compiled,
+        messages=_messages(tape.about, trace),
     )
-    if messages == FLOAT64.name:
-        return run
-    return dataclasses.replace(run, about={**run.about, "method": repr(method), "messages": messages})
 
 
 def _messages(about: Mapping[str, Any], trace: str | os.PathLike[str]) -> str:

@@ -17,5 +17,11 @@ Booleans: TypeAlias = NDArray[np.bool_]
 Rng: TypeAlias = NDArray[np.uint64]
 """(2,) the state of a random generator; see `siag.rng`."""
 
+Bytes: TypeAlias = NDArray[np.uint8]
+"""A message whose numbers are packed."""
+
+Message: TypeAlias = NDArray[Any]
+"""A message as it travels: numbers, or bytes."""
+
 Record: TypeAlias = Any
 """A `NamedTuple` of arrays and numbers: what compiled code can read, a file can hold and a person can print."""

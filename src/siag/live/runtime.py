@@ -7,6 +7,7 @@ from multiprocessing import process
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
+from siag.foundations.encodings import encoding_of
 from siag.foundations.errors import BadInput, reason_of
 from siag.live.assembly import Assembly
 from siag.live.by_value import ByValue, sendable
@@ -51,7 +52,7 @@ class Runtime:
 
     def prepare(self, spec: Spec) -> None:
         """Have machine code on disk, complete, before workers start, so that none of them has to make it."""
-        spec.source.warm_up()
+        spec.source.warm_up(encoding_of(spec.messages))
 
     def describe(self, workers: int) -> str:
         """Where the workers run, in words."""

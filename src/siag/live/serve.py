@@ -45,6 +45,7 @@ from siag.steps import Step
 from siag.streams.remarks import heard_by
 
 LINGER = 600.0  # seconds a server waits when nobody is there
+MANY = 1000  # numbers, so many that a scale for each block is counted in
 WORDS = 1000  # letters of a problem that are sent
 ADDRESS = re.compile(r"(?:\[(?P<six>[^\[\]\s]+)\]|(?P<host>[^\[\]:\s]+))(?::(?P<port>[0-9]{1,5}))?")
 
@@ -155,7 +156,7 @@ def serve_spec(spec: Spec, network: Network, ready: Callable[[str, int], None] |
         secrets = network.certificate, network.key, network.insecure
         spec = replace(spec, dashboard=spec.dashboard.trusting(*secrets))
     encoding = encoding_of(spec.messages)
-    _carried("w0", spec.w0.size, encoding)
+    _carried("w0", spec.w0.size, encoding.model)
     context, tokens = network.secured(spec.names)
     limits, origin = network.limits or Limits.for_workers(spec.n), _origin(spec.problem, spec.seed)
     with ExitStack() as stack:
@@ -166,7 +167,8 @@ def serve_spec(spec: Spec, network: Network, ready: Callable[[str, int], None] |
         assembly = Assembly(spec)
 
         def carry(session: Session) -> None:
-            _carried("method", max(session.server.message_size, session.server.shown.size), encoding)
+            _carried("method", session.server.message_size, encoding)
+            _carried("method", session.server.shown.size, encoding.model)
             with _on_hangup(lambda: session.soon(lambda: _readmit(session, tokens))):
                 connections = Connections(session, tokens, limits, origin=origin, now=time.monotonic())
                 serve_eagerly(connections, listeners, context=context, ready=ready)
@@ -202,7 +204,8 @@ def _origin(problem: Problem | None, seed: int) -> dict[str, Any]:
 def _carried(what: str, numbers: int, encoding: Encoding) -> None:
     """Refuse what no frame can carry."""
     if encoding.size(numbers) > LARGEST:
-        raise BadInput(what, numbers, f"at most {LARGEST // encoding.size(1)} numbers, what a frame can carry")
+        most = LARGEST * MANY // encoding.size(MANY)
+        raise BadInput(what, numbers, f"at most {most} numbers, what a frame can carry")
 
 
 def work(

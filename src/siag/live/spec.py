@@ -13,8 +13,8 @@ import numpy as np
 
 from siag.activity import EveryArrivals, Tick
 from siag.foundations import check
-from siag.foundations.encodings import FLOAT64, encoding_of
-from siag.foundations.errors import BadInput, Missing, Unsuitable
+from siag.foundations.encodings import FLOAT64
+from siag.foundations.errors import BadInput, Missing
 from siag.foundations.printing import prints_alike
 from siag.foundations.types import Floats
 from siag.live.data import check_epochs, check_streams, doubts_about, known_of_files, scale_doubt
@@ -26,6 +26,7 @@ from siag.live.task import Gradient, Source, Task, check_method
 from siag.live.until import Until, until_of
 from siag.losses import Loss
 from siag.methods import SIAG, Automatic, Method, step_of
+from siag.methods.rounded import check_messages
 from siag.problems import Problem
 from siag.server.guard import Guard
 from siag.server.members import DROP, Departed
@@ -71,9 +72,7 @@ class Spec:
     server: EveryArrivals | Tick = STEP_AT_ONCE
     guard: Guard | None = None
     departed: Annotated[Departed, "Rows of workers that left: keep, drop, or a half-life.  [default: drop]"] = DROP
-    messages: Annotated[str, "In which numbers gradients and w travel: float64, or float32.  [default: float64]"] = (
-        LEFT_OUT
-    )
+    messages: Annotated[str, "How gradients travel: float64, float32, bfloat16 or int8.  [default: float64]"] = LEFT_OUT
     # What is kept
     loss: Annotated[Callable[[Floats], float] | None, f"{READY_MADE} or module:function, to show and record."] = None
     evaluate: Annotated[Mapping[str, Callable[[Floats], Any]] | None, "A metric, NAME=module:function; repeat it."] = (
@@ -373,14 +372,6 @@ def check_data(gradient: object, streams: object, problem: object, name: str, he
             raise BadInput("gradient", gradient, "a loss, not its class", f"make one: {gradient.__name__}(…)")
         if not callable(gradient) and not isinstance(gradient, Model):
             raise BadInput("gradient", gradient, "a function gradient(w, sample), or a model", MODELS)
-
-
-def check_messages(messages: str, method: Method, d: int) -> None:
-    """Refuse an unknown encoding, and one that would round the indices which a method sends."""
-    encoding = encoding_of(messages)
-    if method.counts_to(d) > encoding.exact:
-        what = f"{type(method).__name__} sends indices up to {method.counts_to(d)}, {messages} rounds them"
-        raise Unsuitable(f"{what} above {encoding.exact}; use messages={FLOAT64.name!r}")
 
 
 def check_path(name: str, place: object) -> None:

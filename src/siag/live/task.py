@@ -17,12 +17,13 @@ from siag.activity import Everyone
 from siag.foundations import check
 from siag.foundations.callback import callback_of
 from siag.foundations.dispatch import compiled, interpreted
-from siag.foundations.encodings import put
+from siag.foundations.encodings import FLOAT64, Encoding, Packed, put
 from siag.foundations.errors import BadInput, Missing, SiagError, Unsuitable
 from siag.foundations.returned import write_checked
 from siag.foundations.rng import SAMPLES, blank, hashed, key, rewind
-from siag.foundations.types import Floats, Record, Rng
+from siag.foundations.types import Floats, Message, Record, Rng
 from siag.live.model import Model
+from siag.live.rounding import Doubles, Packer
 from siag.methods import Exact, Method, Streaming, compute, forget, needs, told, try_out
 from siag.problems import Problem, again, sample
 from siag.streams.finite import check_finite, is_finite
@@ -38,6 +39,7 @@ UNKNOWN = math.nan  # a loss that was not told
 RARER = 5  # one in so many of all samples before it is the next of which the loss at w_0 is told, too
 DATA, LAYERS = 0, 1  # what random numbers of a model are for: its samples, or its gradient
 FLOAT = np.dtype(np.float64)
+FLOATS = FLOAT, np.dtype(np.float32)
 FILES = "siag.streams.labelled(paths, label) reads rows of features and labels, siag.streams.Follow(path) lines"
 EMPTY = "its stream ended without a sample; give it some, or leave this worker out"
 
@@ -46,37 +48,27 @@ class StreamEnded(Exception):
     """The stream has no more samples; the worker leaves in order."""
 
 
-class Doubles:
-    """A w and a message in doubles, for code that computes in them where shorter numbers travel."""
-
-    def __init__(self, shown: int, message: int) -> None:
-        self._w, self.out = np.empty(shown), np.empty(message)
-        self.w = check.read_only(self._w)  # as the w of workers is
-
-    def read(self, w: Floats) -> None:
-        """Take in what was read."""
-        self._w[:] = w
-
-
 class Task:
     """What a worker does; it is sent to the worker's process before it begins.
 
     Args:
         method: whose worker half runs.
         w0: (d,) where the run starts.
+        seed: of the run.
     """
 
     counts = False  # whether it matters which version w is of
     modules: Sequence[str] = ()  # what to import before a process is made for it
     settle: Callable[[bool], None] | None = None  # to be told of each answer, before what follows: was the report taken
 
-    def __init__(self, method: Method, w0: Floats) -> None:
-        self._method, self._w0 = method, w0
+    def __init__(self, method: Method, w0: Floats, seed: int) -> None:
+        self._method, self._w0, self._seed = method, w0, seed
         self._drawn = 0
         self.version = 0  # of the w that was read last
         self.loss = UNKNOWN  # of the sample of the last message, at the w that was read
         self.first = UNKNOWN  # the same at w_0, told of some samples
         self._doubles: Doubles | None = None  # where messages are of short numbers
+        self._packer: Packer | None = None  # where they are packed
         self.passes = 0  # how often it has been through its data, if these are finite and read again
 
     @property
@@ -84,9 +76,11 @@ class Task:
         """The number of the sample drawn last, the first being 0."""
         return self._drawn - 1
 
-    def begin(self, row: int, n: int, d: int, samples: int) -> None:
-        """Get ready to go on after the first `samples` samples of this worker."""
+    def begin(self, row: int, n: int, d: int, samples: int, encoding: Encoding = FLOAT64) -> None:
+        """Get ready to go on after the first `samples` samples of this worker, with messages of this encoding."""
         self._row, self._drawn = row, samples
+        if isinstance(encoding, Packed):
+            self._packer = Packer(encoding, self._seed, row, self._method.message(d, n))
         self._memory: Record = self._method.recruit(self._w0, n)
         self.counts = told.reaches(self._memory)
         self._rng = blank()
@@ -94,17 +88,24 @@ class Task:
     def compute(self, w: Floats, out: Floats) -> bool:
         """Draw the next sample, write the message for this w to `out`, and return whether to send it.
 
-        Both are of the numbers in which messages travel. A user's gradient on a stream gets w in them; a method or a
-        problem computes in doubles, and what it has made is rounded once.
+        Both are as they travel. A user's gradient on a stream gets w in these numbers; a method or a problem computes
+        in doubles, and what it has made is rounded once.
         """
         raise NotImplementedError
 
     def _in_doubles(self, w: Floats, out: Floats) -> Doubles:
         """This w in doubles, and room for a message, in memory that is used again."""
         if self._doubles is None:
-            self._doubles = Doubles(w.size, out.size)
+            self._doubles = Doubles(w.size, out.size if self._packer is None else self._packer.numbers.size)
         self._doubles.read(w)
         return self._doubles
+
+    def _round(self, numbers: Floats, out: Floats) -> None:
+        """Write a message that was made in doubles as it travels."""
+        if self._packer is None:
+            put(numbers, out)
+        else:
+            self._packer.pack(numbers, out, self.sample)
 
     def forget(self) -> bool:
         """What was sent was refused, or may never have arrived: remember nothing of it; whether there was anything."""
@@ -189,14 +190,14 @@ class FromStream(Task):
         go_on: bool = True,
         seed: int = 0,
     ) -> None:
-        super().__init__(method, w0)
-        self._gradient, self._stream, self._go_on, self._seed = gradient, stream, go_on, seed
+        super().__init__(method, w0, seed)
+        self._gradient, self._stream, self._go_on = gradient, stream, go_on
         self.modules = gradient.preload if isinstance(gradient, Model) else ()
 
-    def begin(self, row: int, n: int, d: int, samples: int) -> None:
+    def begin(self, row: int, n: int, d: int, samples: int, encoding: Encoding = FLOAT64) -> None:
         """Open the stream, after the samples drawn before if it can begin there."""
         check_method(self._method, None, self._w0, n)
-        super().begin(row, n, d, samples)
+        super().begin(row, n, d, samples, encoding)
         self._plain = isinstance(self._memory, Streaming)  # which sends the gradient as it is
         made = self._stream() if callable(self._stream) else self._stream
         check_stream("stream", made)
@@ -291,8 +292,10 @@ class FromStream(Task):
             found = oracle.gradient(w, self._pull())
             if type(found) is np.ndarray and found.dtype == out.dtype and found.shape == out.shape:
                 out[:], self.loss = found, UNKNOWN
-            else:
+            elif self._packer is None:
                 self._tell(write_checked(found, out), w)
+            else:
+                self._tell(self._pack(self._packer, found, out), w)
             return True
         told(self._memory, self.version)
         if out.dtype == FLOAT:
@@ -300,11 +303,21 @@ class FromStream(Task):
         else:
             doubles = self._in_doubles(w, out)
             send = compute(self._memory, self._short, self._rng, self._row, doubles.w, doubles.out)
-            put(doubles.out, out)
+            self._round(doubles.out, out)
         loss = oracle.losses[0] if oracle.losses else None  # of local steps, that at the w read
         oracle.losses.clear()
         self._tell(loss, w)
         return send
+
+    def _pack(self, packer: Packer, found: Any, out: Message) -> float | None:
+        """Pack the gradient that the user's function has returned, from where it is if it is an array of numbers."""
+        numbers, loss = packer.numbers, None
+        if type(found) is np.ndarray and found.dtype in FLOATS and found.shape == numbers.shape and found.flags.carray:
+            numbers = found
+        else:
+            loss = write_checked(found, numbers)
+        packer.pack(numbers, out, self.sample)
+        return loss
 
     def _tell(self, loss: float | None, w: Floats) -> None:
         """Note a loss at w, and that at w_0 of the first samples, then of ever fewer; say it if it is no number."""
@@ -348,15 +361,15 @@ class FromProblem(Task):
     """
 
     def __init__(self, problem: Problem, method: Method, seed: int, w0: Floats, pause: float = 0.0) -> None:
-        super().__init__(method, w0)
-        self._problem, self._seed, self._pause = problem, seed, pause
+        super().__init__(method, w0, seed)
+        self._problem, self._pause = problem, pause
 
-    def begin(self, row: int, n: int, d: int, samples: int) -> None:
+    def begin(self, row: int, n: int, d: int, samples: int, encoding: Encoding = FLOAT64) -> None:
         """Get the arrays ready, and the machine code."""
         if (n, d) != (self._problem.n, self._problem.d):
             raise BadInput("problem", self._problem, f"one of {n} workers and {d} parameters, as the server's")
         check_method(self._method, self._problem, self._w0, n)
-        super().begin(row, n, d, samples)
+        super().begin(row, n, d, samples, encoding)
         self._oracle, self._key = self._problem.oracle(), key(self._seed, 0, SAMPLES)
         called = callback_of(self._oracle) is not None  # by Python alone, since Ctrl-C comes to this thread
         self._draw = draw.plain if called else draw
@@ -373,7 +386,7 @@ class FromProblem(Task):
             return self._draw(self._memory, self._oracle, self._rng, self._key, *which, w, out)
         doubles = self._in_doubles(w, out)
         send = self._draw(self._memory, self._oracle, self._rng, self._key, *which, doubles.w, doubles.out)
-        put(doubles.out, out)
+        self._round(doubles.out, out)
         return send
 
 
@@ -395,11 +408,14 @@ class Source:
         gradient: Any = self.gradient  # one of the two is there
         return FromStream(gradient, own, self.method, self.w0, go_on=self.go_on, seed=self.seed)
 
-    def warm_up(self) -> None:
+    def warm_up(self, encoding: Encoding = FLOAT64) -> None:
         """Have the machine code of a problem's workers made, before they start, so that they find it on disk.
 
         It depends on which arrays are read-only, and those of a copy that was sent are not: so a copy begins.
+        That which packs messages is needed on streams, too.
         """
+        if isinstance(encoding, Packed):
+            Packer(encoding, self.seed, 0, 1)
         if self.problem is not None:
             n, d = self.problem.n, self.problem.d
             upload, download = self.method.traffic(d, n)

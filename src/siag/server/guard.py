@@ -12,7 +12,8 @@ import numpy as np
 from siag.foundations import check
 from siag.foundations.dispatch import compiled, part
 from siag.foundations.errors import SiagError
-from siag.foundations.types import Floats
+from siag.foundations.packing import unpack
+from siag.foundations.types import Bytes, Floats, Record
 from siag.server.ledger import BANNED, HERE, KNOWN_AFTER, LARGEST, LAST, REPORTS, SAMPLES, SEVERAL
 
 U1, U2, U3, U4, U5, U6, U7 = (np.uint64(k) for k in range(1, 8))
@@ -252,4 +253,16 @@ def widen(message: Floats, wide: Floats, d: int) -> float:
         sums = add_squares(wide, first, until, sums)
     for j in range(8 * last, message.size):
         wide[j] = message[j]
+    return add_rest(wide, d, sums)
+
+
+@compiled
+def widen_packed(way: Record, message: Bytes, wide: Floats, d: int) -> float:
+    """The same of a packed message: its numbers, and the squared norm of the first d of them."""
+    sums, last = NO_SUMS, d // 8
+    for first in range(0, last, BLOCK):
+        until = min(first + BLOCK, last)
+        unpack(way, message, wide, 8 * first, 8 * until)
+        sums = add_squares(wide, first, until, sums)
+    unpack(way, message, wide, 8 * last, wide.size)
     return add_rest(wide, d, sums)

@@ -28,7 +28,7 @@ from siag.server.ledger import CHANGED, REPORTS
 from siag.server.members import DROP, Departed, Roster
 from siag.server.method_state import GO, HOLD, SILENT, arrays_of, arrays_within, fade_away, move, shown_by
 from siag.server.recorder import Recorder
-from siag.server.short import Incoming, Outgoing
+from siag.server.short import Incoming, Outgoing, taken_as_is
 from siag.server.status import Rate, Snapshot, State
 from siag.server.step_sizes import Sizes, hear, miss
 from siag.steps import Step
@@ -66,8 +66,9 @@ class ParameterServer:
         departed: what becomes of the row of a worker that has left for good.
         trace: where to record who reported when.
         patience: seconds without a report after which a worker is shown as stalled; by default by its own habits.
-        messages: in which numbers reports come and w is sent: `"float64"`, or `"float32"`, half the bytes. All that is
-            kept is in doubles: a step that is small beside w would be lost in shorter numbers.
+        messages: in which numbers reports come and w is sent: `"float64"`; `"float32"`, half the bytes; or packed
+            reports, `"bfloat16"` or `"int8"`, w being sent in float32. All that is kept is in doubles: a step that is
+            small beside w would be lost in shorter numbers.
 
     Example:
         >>> from siag.methods import SIAG
@@ -103,7 +104,8 @@ class ParameterServer:
         self.ledger, self.members, self.departed = self.roster.lines, self.roster.members, departed
         self.n, self.d = len(self.members), int(w0.size)
         self.message_size, self.gradient_size = method.message(self.d, self.n), method.measured(self.d, self.n)
-        self._kind, as_is = self.encoding.dtype, self.encoding is FLOAT64 or method.takes_short
+        self._length, self._kind = self.encoding.length(self.message_size), self.encoding.dtype  # of a message's array
+        as_is = taken_as_is(method, self.encoding)
         self._nothing: Floats = np.empty(0, self._kind if as_is else None)  # a message of which nothing is sent
         self._incoming = None if as_is else Incoming(self.n, self.message_size, self.encoding)
         self.version = self.reports = self.arrived = 0
@@ -234,8 +236,8 @@ class ParameterServer:
         """
         if not 0 <= row < self.n:
             raise Refused.unknown(row, self.n)
-        if message.dtype != self._kind or message.shape != (self.message_size,):
-            self._refuse(row, Refused.malformed(message, self.message_size, self.encoding.name), now)
+        if message.dtype != self._kind or message.shape != (self._length,):
+            self._refuse(row, Refused.malformed(message, self._length, self._kind.name), now)
         d = self.gradient_size
         if self._incoming is not None:
             message, found = self._incoming.one(message, d)
@@ -289,7 +291,7 @@ class ParameterServer:
         if len(rows) == 0:
             return 0
         if self._incoming is not None:
-            wide = self._incoming.several(rows, messages)
+            wide = self._incoming.several(rows, messages, figures, self.gradient_size)
             if wide is None:
                 return 0
             messages = wide
@@ -305,6 +307,12 @@ class ParameterServer:
             if steps and self.version % self.looks == 0:
                 self.look_at_w()
         return taken
+
+    def square(self, message: Floats) -> float:
+        """The squared norm of the gradient of a message, as it comes."""
+        if self._incoming is not None and self.encoding.packed:
+            return self._incoming.one(message, self.gradient_size)[1]
+        return square_norm(message, self.gradient_size)
 
     def pull(self, out: Floats) -> int:
         """Copy what workers read, which nobody is writing now, to `out`; return its version, the stamp to report."""

@@ -10,11 +10,17 @@ from typing import Any
 import numpy as np
 
 from siag.foundations.dispatch import compiled
-from siag.foundations.encodings import FLOAT64, Encoding, put
-from siag.foundations.types import Floats, Integers
-from siag.server.guard import widen
+from siag.foundations.encodings import FLOAT64, Encoding, Packed, put
+from siag.foundations.types import Bytes, Floats, Integers, Message, Record
+from siag.methods import Method
+from siag.server.guard import widen, widen_packed
 
 TOGETHER = 1 << 12  # numbers of a message; longer ones are taken one by one, since a call takes no time beside them
+
+
+def taken_as_is(method: Method, encoding: Encoding) -> bool:
+    """Whether a method's server half takes messages of an encoding as they come."""
+    return encoding is FLOAT64 or (method.takes_short and not encoding.packed)
 
 
 class Outgoing:
@@ -22,7 +28,7 @@ class Outgoing:
 
     Args:
         whole: what they read, as the server keeps it.
-        encoding: in which numbers it travels.
+        encoding: in which numbers reports travel, and w as its `model` says.
 
     Attributes:
         size: how many bytes are sent.
@@ -30,9 +36,10 @@ class Outgoing:
     """
 
     def __init__(self, whole: Floats, encoding: Encoding) -> None:
-        self.exact, self.size = encoding is FLOAT64, encoding.size(whole.size)
+        kind = encoding.model
+        self.exact, self.size = kind is FLOAT64, kind.size(whole.size)
         self._whole, self._version = whole, -1
-        self._rounded: Floats = whole if self.exact else np.empty(whole.size, encoding.dtype)
+        self._rounded: Floats = whole if self.exact else np.empty(whole.size, kind.dtype)
 
     def at(self, version: int) -> Floats:
         """The same as numbers of the encoding, the server being at this version."""
@@ -52,6 +59,15 @@ def widen_rows(rows: Integers, messages: Floats, wide: Floats) -> None:
             wide[i, j] = messages[i, j]
 
 
+@compiled
+def widen_packed_rows(way: Record, rows: Integers, messages: Bytes, wide: Floats, figures: Floats, d: int) -> None:
+    """Unpack the messages of these rows, up to what is no row; their squared norms, which only now are known."""
+    for i in rows:
+        if not 0 <= i < messages.shape[0]:
+            break
+        figures[i, 0] = widen_packed(way, messages[i], wide[i], d)
+
+
 class Incoming:
     """Reports in short numbers become doubles, in memory that is used again.
 
@@ -64,22 +80,39 @@ class Incoming:
     def __init__(self, n: int, size: int, encoding: Encoding) -> None:
         self._one: Floats = np.zeros(size)
         self._several: Floats = np.zeros((n if size <= TOGETHER else 0, size))
-        self._kind = encoding.dtype
+        self._kind, self._length = encoding.dtype, encoding.length(1)
+        self._way: Record = encoding.way if isinstance(encoding, Packed) else None
 
     def warm_up(self) -> None:
         """Have the machine code made, or found on disk, before anybody waits for it."""
         rows: Any = np.zeros(1, np.int32)  # as runtimes give them
-        short, wide = np.zeros((1, 1), self._kind), np.zeros((1, 1))
-        widen(short[0], wide[0], 1)
-        widen_rows(rows, short, wide)
+        short, wide, figures = np.zeros((1, self._length), self._kind), np.zeros((1, 1)), np.zeros((1, 2))
+        if self._way is None:
+            widen(short[0], wide[0], 1)
+            widen_rows(rows, short, wide)
+        else:
+            widen_packed(self._way, short[0], wide[0], 1)
+            widen_packed_rows(self._way, rows, short, wide, figures, 1)
 
-    def one(self, message: Floats, d: int) -> tuple[Floats, float]:
+    def one(self, message: Message, d: int) -> tuple[Floats, float]:
         """A message in doubles, and the squared norm of its first d numbers."""
-        return self._one, widen(message, self._one, d)
+        return self._one, self.to(self._one, message, d)
 
-    def several(self, rows: Integers, messages: Floats) -> Floats | None:
-        """(n, size) the messages of these rows in doubles; `None`: they are better taken one by one."""
+    def to(self, place: Floats, message: Message, d: int) -> float:
+        """Write a message in doubles to a place; the squared norm of its first d numbers."""
+        if self._way is None:
+            return widen(message, place, d)
+        return widen_packed(self._way, message, place, d)
+
+    def several(self, rows: Integers, messages: Message, figures: Floats, d: int) -> Floats | None:
+        """(n, size) the messages of these rows in doubles; `None`: they are better taken one by one.
+
+        Of packed messages it enters the squared norms of the first d numbers in `figures`; of others they are there.
+        """
         if not len(self._several):
             return None
-        widen_rows(rows, messages, self._several)
+        if self._way is None:
+            widen_rows(rows, messages, self._several)
+        else:
+            widen_packed_rows(self._way, rows, messages, self._several, figures, d)
         return self._several

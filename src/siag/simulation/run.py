@@ -167,11 +167,15 @@ class Run:
 
     @property
     def bytes(self) -> Integers:
-        """(repeats, points) sent so far: what was read and what was reported, 8 bytes a number, or 4 of float32."""
+        """(repeats, points) sent so far: what was read and what was reported, as it travels.
+
+        That is 8 bytes a number, and 4 of float32. A report of bfloat16 has 2 a number, one of int8 1, and 4 more for
+        every 256 or fewer; what is read beside these two is of float32.
+        """
         d = self.w.shape[1]
         up, down = (int(self.about[key]) if key in self.about else d for key in ("upload", "download"))
         encoding = encoding_of(self.about.get("messages", FLOAT64.name))
-        return np.asarray(self.uploads * encoding.size(up) + self.reads * encoding.size(down))
+        return np.asarray(self.uploads * encoding.size(up) + self.reads * encoding.model.size(down))
 
     def plot(self, ax: Axes | None = None, x: str | None = None, **style: Any) -> Axes:
         """Draw the mean error against t, time, samples or bytes, with a band of 2 standard errors; return the axes.

@@ -16,6 +16,7 @@ from siag.activity.agenda import STEP, Events
 from siag.foundations import check
 from siag.foundations.callback import callback_of
 from siag.foundations.dispatch import is_own, plainly
+from siag.foundations.encodings import FLOAT64
 from siag.foundations.errors import DivergenceWarning, shorten, warn
 from siag.foundations.memory import check_fits, size
 from siag.foundations.overflow import LIMIT
@@ -25,6 +26,7 @@ from siag.foundations.schedule import Schedule, points
 from siag.foundations.types import Floats, Integers, Record
 from siag.foundations.version import __version__
 from siag.methods import Method, answer, check_fit, check_parts, shown, step_of, try_method, try_problem
+from siag.methods.rounded import Rounded, check_messages
 from siag.problems import Problem, sample
 from siag.problems.from_function import why_diverged
 from siag.simulation.aged import aged_events, aged_schedule
@@ -67,6 +69,7 @@ def simulate(
     compiled: bool = True,
     evaluate: Evaluate | None = None,
     objective: bool | None = None,
+    messages: str = FLOAT64.name,
 ) -> Run:
     """Run a method on a problem along an activity, `repeats` times.
 
@@ -92,6 +95,8 @@ def simulate(
         objective: whether to measure F and ‖∇F‖² at the recorded points, as far as the problem knows them:
             `run.objective`, `run.stationarity`. Each costs a look at all data of all workers. By default only where no
             optimum is known.
+        messages: in which numbers workers read w and send their messages, as in `siag.train`, to see what rounding
+            them costs: `"float64"`, `"float32"`, `"bfloat16"` or `"int8"`. `run.bytes` counts them as they are.
 
     Returns:
         The run; its error is ‖w − w*‖², where no optimum is known ‖∇F(w)‖², or else F(w); `run.measure` says which. If
@@ -111,7 +116,8 @@ def simulate(
     start = start_of(problem) if w0 is None else check.floats("w0", w0, (problem.d,))
     fast, metrics = check.truth("compiled", compiled), check_evaluate(evaluate)
     measured = None if objective is None else check.truth("objective", objective)
-    job = Job(problem, method, activity, step, iterations, check.seed(seed), start, fast, metrics, measured)
+    kind = check_messages(messages, method, problem.d)
+    job = Job(problem, method, activity, step, iterations, check.seed(seed), start, fast, metrics, measured, kind)
     threads = min(cores(), repeats) if threads is None else check.integer("threads", threads)
     job.check(min(threads, repeats))
     t = points(iterations, check.integer("record", record, high=MOST))
@@ -180,6 +186,7 @@ class Job:
     compiled: bool
     evaluate: Evaluate = field(default_factory=dict)
     objective: bool | None = None
+    messages: str = FLOAT64.name
 
     @cached_property
     def measured(self) -> list[str]:
@@ -205,7 +212,7 @@ class Job:
         problem = self.problem
         remedy = "use rows='float32' if the method has a table, fewer workers, or fewer threads"
         try:
-            state, memory = self.method.init(self.w0, problem.n), self.method.recruit(self.w0, problem.n)
+            state, memory = self.method.init(self.w0, problem.n), self._recruit()
         except MemoryError:
             numbers = problem.n * problem.d
             check_fits(8 * numbers, f"a table of {problem.n} × {problem.d} numbers", remedy)
@@ -225,6 +232,11 @@ class Job:
             try_problem(problem, memory, STATIONARITY in self.measured)
             n, iterations = problem.n, self.iterations
             try_method(self.method, self.w0, n, state, memory, problem=problem, iterations=iterations)
+
+    def _recruit(self) -> Record:
+        """The workers' memory; where messages are short, they round what they read and send."""
+        method = self.method if self.messages == FLOAT64.name else Rounded(self.method, self.messages)
+        return method.recruit(self.w0, self.problem.n)
 
     @property
     def _length(self) -> int:
@@ -250,12 +262,12 @@ class Job:
             "seed": self.seed,
             "upload": upload,
             "download": download,
-        }
+        } | ({} if self.messages == FLOAT64.name else {"messages": self.messages})
 
     def repeat(self, repeat: int, t: Integers, watch: Watch) -> Outcome:
         """Run one repeat."""
         n, track = self.problem.n, self._track(t)
-        parts = (self.problem.oracle(), self.method.recruit(self.w0, n), self.method.init(self.w0, n))
+        parts = (self.problem.oracle(), self._recruit(), self.method.init(self.w0, n))
         draws = Draws(key(self.seed, repeat, SAMPLES), blank(), np.zeros(n, np.int64))
         oracle, _, state = parts
         called = callback_of(oracle)

@@ -17,12 +17,14 @@ import numpy as np
 
 from siag.activity import Activity
 from siag.foundations import check
+from siag.foundations.encodings import FLOAT64, encoding_of
 from siag.foundations.errors import BadFile, BadInput, SiagError, Unsuitable, reason_of
 from siag.foundations.files import writable_folder, write_text
 from siag.foundations.parallel import Cancelled, Progress, Watch, cores, run_all
 from siag.foundations.schedule import points
 from siag.foundations.types import Integers
 from siag.methods import Method, check_fit, step_of
+from siag.methods.rounded import check_messages
 from siag.problems import Problem
 from siag.simulation.metrics import Evaluate, check_evaluate
 from siag.simulation.parameters import Scalar, labels_of, parameters_of
@@ -53,6 +55,7 @@ def sweep(
     progress: Progress = False,
     evaluate: Evaluate | None = None,
     objective: bool | None = None,
+    messages: str = FLOAT64.name,
 ) -> Sweep:
     """Run every combination of the given problems, methods, activities and steps; all their repeats run in parallel.
 
@@ -81,6 +84,7 @@ def sweep(
         progress: as in `simulate`; one bar for all.
         evaluate: as in `simulate`. Functions of the same name count as the same when a sweep goes on.
         objective: as in `simulate`.
+        messages: as in `simulate`; a search for steps is made with doubles.
 
     Example:
         >>> import siag
@@ -100,7 +104,8 @@ def sweep(
     metrics = check_evaluate(evaluate)
     failed: dict[int, Exception] = {}
     measured = None if objective is None else check.truth("objective", objective)
-    jobs = [_job(combination, iterations, seed, metrics, measured) for combination in combinations]
+    given = iterations, seed, metrics, measured, encoding_of(messages).name
+    jobs = [_job(combination, *given) for combination in combinations]
     for k, job in enumerate(jobs):
         _check(job, threads, combinations[k], failed, k)
     place = None if folder is None else writable_folder("folder", folder)
@@ -164,7 +169,9 @@ def _finds_steps(method: object) -> bool:
     return isinstance(method, Method) and method.default_step is not None
 
 
-def _job(combination: Combination, iterations: int, seed: int, evaluate: Evaluate, objective: bool | None) -> Job:
+def _job(
+    combination: Combination, iterations: int, seed: int, evaluate: Evaluate, objective: bool | None, messages: str
+) -> Job:
     """One combination, if its parts fit together; where the step is to be found, with what the search begins from."""
     problem, method, activity, step = combination
     try:
@@ -172,8 +179,9 @@ def _job(combination: Combination, iterations: int, seed: int, evaluate: Evaluat
             method, step = method.tuned(unit_of(problem, step.eta), iterations / WANE)
         step = step_of(method, step)
         check_fit(problem, method, activity, step, iterations)
+        check_messages(messages, method, problem.d)
         start = start_of(problem)
-        return Job(problem, method, activity, step, iterations, seed, start, True, evaluate, objective)
+        return Job(problem, method, activity, step, iterations, seed, start, True, evaluate, objective, messages)
     except (BadInput, Unsuitable) as error:
         raise Unsuitable(f"{_name_of(combination)}: {error}") from None
 

@@ -9,6 +9,7 @@ from siag.theory.linear import linear
 from siag.theory.noise import noise
 from siag.theory.plan import Plan, describe
 from siag.theory.quadratic import quadratics
+from siag.theory.rounding import rounding_variance
 from siag.theory.search import Best, best_average, best_step
 from siag.theory.sequential import selection_factor, sequential_error
 from siag.theory.sharp import SharpLaw, sharp_law
@@ -38,6 +39,7 @@ __all__ = [
     "price_of_staleness",
     "quadratics",
     "recursion",
+    "rounding_variance",
     "selection_factor",
     "sequential_error",
     "shares",

@@ -9,12 +9,14 @@ import numpy as np
 from siag.activity import Activity
 from siag.foundations import check
 from siag.foundations.dispatch import compiled
+from siag.foundations.encodings import FLOAT64
 from siag.foundations.errors import BadInput, Unsuitable
 from siag.foundations.types import Floats, Integers
 from siag.problems import LeastSquares, Problem
 from siag.steps import Constant, Harmonic, Step
 from siag.theory.blocks import Quadratic, quadratic
 from siag.theory.noise import noise
+from siag.theory.rounding import rounding_variance
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,13 @@ class SharpLaw:
 
 
 def sharp_law(
-    problem: Problem, activity: Activity, step: Step, *, average: int = 1, averaged: bool = False
+    problem: Problem,
+    activity: Activity,
+    step: Step,
+    *,
+    average: int = 1,
+    averaged: bool = False,
+    messages: str = FLOAT64.name,
 ) -> SharpLaw:
     r"""The error of sIAG for large t, with its constant.
 
@@ -76,6 +84,7 @@ def sharp_law(
         step: `Harmonic`, with β > 1/(2μ), or `Constant`.
         average: m, as in `SIAG`.
         averaged: whether the law is that of the mean of the iterates.
+        messages: as in `siag.train`; packed ones are rounded at random, which adds `rounding_variance` to N_i.
 
     Example:
         >>> from siag.activity import Uniform
@@ -84,7 +93,7 @@ def sharp_law(
         >>> round(law.kappa, 2), bool(law(20_000) < law(10_000))
         (10.33, True)
     """
-    curvatures, variances = at_optimum(problem)
+    curvatures, variances = at_optimum(problem, messages)
     reuse, weights = activity.reuse(problem.n, average), weights_of(curvatures, step, averaged)
     constant = float(reuse @ variances @ weights) / problem.n**2
     harmonic = isinstance(step, Harmonic)
@@ -107,25 +116,28 @@ def weights_of(curvatures: Floats, step: Step, averaged: bool) -> Floats:
     return np.asarray(2.0 * beta / (curvatures * rest) if averaged else beta**2 / rest)
 
 
-def at_optimum(problem: Problem) -> tuple[Floats, Floats]:
-    """The eigenvalues of H, and (n, as many) the variance of every worker's ∇f_i at w* along the eigenvectors.
+def at_optimum(problem: Problem, messages: str = FLOAT64.name) -> tuple[Floats, Floats]:
+    """The eigenvalues of H, and (n, as many) the variance of every worker's message at w* along the eigenvectors.
 
     Where H is a multiple of I there is one eigenvalue, and one variance, that of all directions together.
     """
     if isinstance(problem, LeastSquares):
-        return np.array([float(problem.p)]), problem.noise_at(problem.optimum)[:, np.newaxis]
-    return at_optimum_of(quadratic(problem, noisy=True), np.array(problem.optimum))
+        variances = problem.noise_at(problem.optimum) + rounding_variance(problem, messages).sum(axis=1)
+        return np.array([float(problem.p)]), variances[:, np.newaxis]
+    source = quadratic(problem, noisy=True)
+    return at_optimum_of(source, np.array(problem.optimum), rounding_variance(problem, messages))
 
 
-def at_optimum_of(source: Quadratic, optimum: Floats) -> tuple[Floats, Floats]:
-    """The same for any quadratic."""
+def at_optimum_of(source: Quadratic, optimum: Floats, rounding: Floats | None = None) -> tuple[Floats, Floats]:
+    """The same for any quadratic; `rounding` is (n, d) the variance of the rounding of every number."""
     curvatures, vectors = np.linalg.eigh(source.hessians.mean(axis=0))
     if curvatures[0] <= 0.0:
         raise Unsuitable("the sharp law needs an F that is strongly convex; add a regularization")
     variances = []
     for i in range(len(source.linear)):
         noise_at(source, i, optimum)
-        variances.append(((source.N @ vectors) * vectors).sum(axis=0))
+        rounded = 0.0 if rounding is None else rounding[i] @ vectors**2
+        variances.append(((source.N @ vectors) * vectors).sum(axis=0) + rounded)
     return curvatures, np.array(variances)
 
 

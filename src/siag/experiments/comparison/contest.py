@@ -16,9 +16,11 @@ from siag.experiments.comparison.result import AXES, Comparison, Entry, no_place
 from siag.experiments.comparison.tuning import Trial
 from siag.experiments.comparison.warm import warm
 from siag.foundations import check
+from siag.foundations.encodings import FLOAT64, encoding_of
 from siag.foundations.errors import BadInput, SiagError, Unsuitable
 from siag.foundations.parallel import Watch, run_all
 from siag.methods import Method, check_fit
+from siag.methods.rounded import check_messages
 from siag.problems import Problem
 from siag.simulation.metrics import Evaluate, check_evaluate, known_of
 from siag.simulation.tuning import quiet, rule, unit_of
@@ -50,6 +52,7 @@ def compare(
     evaluate: Evaluate | None = None,
     axis: str = "iterations",
     objective: bool | None = None,
+    messages: str = FLOAT64.name,
 ) -> Comparison:
     """Compare methods on one problem, each with the best step that one rule finds for it.
 
@@ -73,6 +76,7 @@ def compare(
         evaluate: metrics of your own by name, functions of w; the table and the curves have them, too.
         axis: `"iterations"`, `"samples"`, `"bytes"` or `"time"`: what all have the same of in the end.
         objective: as of `simulate`, for the runs that are shown. Without an optimum methods are compared by ‖∇F‖².
+        messages: as of `simulate`, for the runs that are shown; steps are found with doubles.
 
     Returns:
         The comparison: a table (`table`, `markdown`), curves, figures, and `write` for all of it.
@@ -93,16 +97,18 @@ def compare(
     measured = None if objective is None else check.truth("objective", objective)
     check_judged(problem, measured)
     check.choice("axis", axis, tuple(AXES))
+    shown: dict[str, Any] = {"evaluate": metrics, "objective": measured, "messages": encoding_of(messages).name}
     given = activities_of(problem) if activities is None else _named(activities)
     say = progress or (lambda fraction, what: None)
     pairs = [(name, activity, contender) for name, activity in given.items() for contender in contenders]
-    reasons = {(name, who.name): _reason(who, problem, name, activity, iterations) for name, activity, who in pairs}
+    how = iterations, shown["messages"]
+    reasons = {(name, who.name): _reason(who, problem, name, activity, *how) for name, activity, who in pairs}
     if activities is None:
         homeless = [who for who in contenders if who.home and all(reasons[name, who.name] for name in given)]
         for home in dict.fromkeys(who.home for who in homeless):
             own = [who for who in homeless if who.home == home]
             there = [(home, HOMES[home], who) for who in (contenders[0], *own)]
-            why = {(home, who.name): _reason(who, problem, home, HOMES[home], iterations) for _, _, who in there}
+            why = {(home, who.name): _reason(who, problem, home, HOMES[home], *how) for _, _, who in there}
             if not all(why[home, who.name] for who in own):  # else there is nothing to compare
                 reasons |= why
                 pairs += there
@@ -110,7 +116,7 @@ def compare(
 
     def trial(name: str, who: Contender) -> Trial:
         horizon = horizons.get((name, who.name), iterations)
-        return Trial(who, problem, patterns[name], horizon, seed, evaluate=metrics, objective=measured)
+        return Trial(who, problem, patterns[name], horizon, seed, **shown)
 
     def entry(k: int, watch: Watch) -> Entry:
         name, _, who = pairs[-1 - k]  # the last, those under activities of their own, take longest
@@ -193,11 +199,14 @@ def _horizons(trials: Mapping[tuple[str, str], Trial], axis: str, unit: float) -
     return found
 
 
-def _reason(contender: Contender, problem: Problem, name: str, activity: Activity, iterations: int) -> str:
+def _reason(
+    contender: Contender, problem: Problem, name: str, activity: Activity, iterations: int, messages: str
+) -> str:
     """Why a contender cannot run there; nothing if it can."""
     try:
         method, step = contender.tuned(1.0, 1.0)
         check_fit(problem, method, activity, step, iterations)
+        check_messages(messages, method, problem.d)
     except (Unsuitable, BadInput) as error:
         return str(error).replace(repr(activity), f"the activity “{name}”")
     return ""

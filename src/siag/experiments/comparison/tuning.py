@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from siag.activity import Activity
 from siag.experiments.comparison.contenders import Contender
+from siag.foundations.encodings import FLOAT64
 from siag.foundations.parallel import Progress
 from siag.problems import Problem
 from siag.simulation import Run, simulate
@@ -26,6 +27,7 @@ class Trial:
         progress: as of `simulate`; what it raises ends the run.
         evaluate: as of `simulate`, for the runs that are shown.
         objective: the same.
+        messages: the same.
     """
 
     contender: Contender
@@ -36,6 +38,7 @@ class Trial:
     progress: Progress = False
     evaluate: Evaluate = field(default_factory=dict)
     objective: bool | None = None
+    messages: str = FLOAT64.name
 
     def run(self, eta: float, repeats: int, record: int = 1, *, longer: int = 1, threads: int | None = None) -> Run:
         """A run with η; on request for a multiple of the iterations, with the same steps."""
@@ -53,6 +56,7 @@ class Trial:
             progress=self.progress,
             evaluate=self.evaluate,
             objective=self.objective,
+            messages=self.messages,
         )
 
     def tune(self, unit: float) -> Found:

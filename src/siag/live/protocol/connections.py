@@ -85,7 +85,7 @@ class Connections(Reception):
         self._lost = {member.row: now for member in self.server.members if member.state == State.AWAY}
         self._method = described(self.server.method)
         self._outbox: Outbox[Reply] = Outbox(session)
-        self._scratch = np.zeros(self.server.message_size, self.encoding.dtype)
+        self._scratch = np.zeros(self.encoding.length(self.server.message_size), self.encoding.dtype)
         self._small = sent + wire.HEADER.size <= wire.STAGE
         self._remarked = -math.inf
 

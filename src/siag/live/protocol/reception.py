@@ -131,7 +131,7 @@ class Reception(ABC):
 
     @property
     def encoding(self) -> Encoding:
-        """In which numbers reports and models travel."""
+        """How reports travel; models as its `model` says."""
         encoding: Encoding = self.server.encoding
         return encoding
 
@@ -255,7 +255,7 @@ class Reception(ABC):
 
 def model_frame(reception: Reception, action: SendModel) -> bytes:
     """All that a `SendModel` has to send, as bytes."""
-    numbers = reception.encoding.write(reception.sent(action.version)).tobytes()
+    numbers = reception.encoding.model.write(reception.sent(action.version)).tobytes()
     return action.before + wire.head(wire.MODEL, len(numbers), action.version) + numbers
 
 

@@ -61,7 +61,7 @@ def parse_welcome(content: dict[str, Any]) -> tuple[tuple[int, int, int], tuple[
     encoding = ENCODINGS.get(name) if isinstance(name, str) else None
     if encoding is None:
         raise wire.BadFrame(f"the server's messages are of {wire.words(str(name))}, unknown here; {SAME}")
-    longest = encoding.size(max(message, shown))
+    longest = max(encoding.size(message), encoding.model.size(shown))
     if not (0 <= row < workers and 0 < d <= shown and message > 0 and longest <= wire.LARGEST and samples >= 0):
         raise wire.BadFrame("the server's welcome is not one")
     return (row, workers, d), (message, shown), encoding, samples

@@ -116,9 +116,9 @@ class Worker:
         busy: whether the user's code is at work, or to be called.
         end: why it has ended, and a reason in words; `None` before that.
         expected: the frames that may come now.
-        encoding: in which numbers it sends and reads, once it has been told.
-        w: (shown,) what it has read last, to be read only, in these numbers.
-        message: (message,) what it is to send.
+        encoding: how it sends its messages, and by its `model` how it reads w, once it has been told.
+        w: (shown,) what it has read last, to be read only, in the numbers that travel.
+        message: what it is to send, as it travels.
         reports: how many it has sent.
         refused: how many of its reports were refused.
         spoken: when it last sent something.
@@ -173,7 +173,7 @@ class Worker:
         if self.task is None:
             _, _, d = self.place
             task = self._make(self._method if isinstance(self._method, dict) else {}, self.w[:d].astype(np.float64))
-            task.begin(*self.place, self._samples)
+            task.begin(*self.place, self._samples, self.encoding)
             self.task, self._settle = task, task.settle
         elif self._settle is not None:
             self._settle(not self._refusals)
@@ -271,7 +271,7 @@ class Worker:
         reader.expected = self.expected
         for head, payload in reader.feed(content):
             if head.kind == wire.MODEL:
-                self.encoding.copy(payload, self.model_place())
+                self.encoding.model.copy(payload, self.model_place())
             actions += self.frame(head, {} if head.kind == wire.MODEL else wire.parse_text(payload), now)
             reader.expected = self.expected
         return actions
@@ -319,12 +319,13 @@ class Worker:
             )
         if not known:
             self.place, self.lengths, self.name = place, lengths, str(content.get("name"))
-            self.encoding, (sent, read), kind = encoding, lengths, encoding.dtype
-            self.message, self._writable, self._model = np.empty(sent, kind), np.empty(read, kind), np.empty(read, kind)
+            self.encoding, (sent, read), kind = encoding, lengths, encoding.model.dtype
+            self.message = np.empty(encoding.length(sent), encoding.dtype)
+            self._writable, self._model = np.empty(read, kind), np.empty(read, kind)
             self.w = self._writable.view()
             self.w.setflags(write=False)
         self._samples, self._method, self._life = samples, content.get("method"), str(content.get("life"))
-        size = encoding.size(lengths[1])
+        size = encoding.model.size(lengths[1])
         self.expected = {
             wire.MODEL: (size, size),
             wire.REFUSAL: wire.JSON_FROM_SERVER,
@@ -369,7 +370,7 @@ class Worker:
             return task.again(self._samples) or remembered
         if self._samples > task.sample + 1 + self._ahead:
             if isinstance(task, FromProblem):  # a sample's number says what it is
-                task.begin(*self.place, self._samples)
+                task.begin(*self.place, self._samples, self.encoding)
             else:
                 self._ahead = self._samples - task.sample - 1
         return remembered

@@ -55,6 +55,7 @@ class ShardedConnection(ClientConnection):
         """Share memory with every server that has offered it."""
         for k, offer in self._offers.items():
             first, last = bounds(shown, self._shards, k)
+            self._to(k).encoding = self.encoding.after(first)  # the lead's is the whole message's, so far as it goes
             ClientConnection.share(self._to(k), offer, last - first, last - first)
 
     def send(self, head: bytes, array: Floats | None = None) -> None:

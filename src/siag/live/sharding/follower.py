@@ -24,7 +24,7 @@ from siag.live.sharding.slices import Shard, ShardStore
 from siag.live.sharding.worker_slices import check_visit
 from siag.live.transports.tcp.endpoint import Endpoint, listen
 from siag.methods import answer
-from siag.server.guard import Refused, square_norm
+from siag.server.guard import Refused
 from siag.storage.urls import disk_of
 
 PAUSE = 0.01  # seconds between two looks at saves under way, and at who is too slow
@@ -63,7 +63,7 @@ class FollowerConnections(Reception):
         self._open, self._share = store, share
         self._store: ShardStore | None = None
         self.server: SliceServer = self.kind_of_slice(shard)
-        size = self.server.sent.size
+        size = self.encoding.size(self.server.shown.size)
         self._joined: wire.Expected = {**SILENT, wire.REPORT: (size, size)}
         if share:
             self._joined = {**self._joined, wire.SHARED_REPORT: wire.NONE}
@@ -172,9 +172,9 @@ class FollowerConnections(Reception):
         if wire.HEADER.size + head.length <= wire.STAGE:  # there it may lie anywhere; compiled code wants it aligned
             message = np.array(message)
         connection.reader.expected = SILENT  # nothing may come to where a large array lies until it was taken
-        self.server.pending[row] = head.sample, message
+        square = self.server.keep(row, head.sample, message)
         note = wire.head(wire.NOTE, NOTE.size, self._visits[row], head.sample)
-        return self._tell(note + NOTE.pack(row, square_norm(message, message.size)))
+        return self._tell(note + NOTE.pack(row, square))
 
     def _follow(self, orders: memoryview, now: float) -> Iterator[Action]:
         """Do what the lead has done, each order when what the one before has to be sent was sent."""

@@ -26,7 +26,6 @@ from siag.live.sharding.orders import Answer, Fade, GoBack, Move, Order, Save, S
 from siag.live.sharding.slices import Shard, ShardStore
 from siag.live.sharding.worker_slices import check_visit
 from siag.live.spec import Spec
-from siag.server.guard import square_norm
 from siag.server.parameter_server import Diverged, ParameterServer, Ticket
 from siag.storage.disk import Place
 from siag.storage.records import Arrays
@@ -261,7 +260,7 @@ class LeadConnections(Connections):
         for link in self._links:
             del self._notes[link.k, row]
         try:
-            return self._take(connection, row, head, now, message, sum([square_norm(message, message.size), *squares]))
+            return self._take(connection, row, head, now, message, sum([self.server.square(message), *squares]))
         except wire.BadFrame as error:
             return self.handle_garbage(connection, str(error), now)
 

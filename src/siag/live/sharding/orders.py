@@ -13,11 +13,11 @@ from siag.foundations.errors import SiagError
 from siag.foundations.overflow import in_range, limit_of, steps_between_looks
 from siag.foundations.types import Booleans, Floats, Record
 from siag.live.protocol import wire
-from siag.live.sharding.slices import Shard
+from siag.live.sharding.slices import Shard, bounds
 from siag.methods import Method, shown
 from siag.server.guard import square_norm
 from siag.server.method_state import arrays_of, fade_away, move, take
-from siag.server.short import Incoming, Outgoing
+from siag.server.short import Incoming, Outgoing, taken_as_is
 
 
 class ShardLost(SiagError):
@@ -124,7 +124,7 @@ class SliceServer:
 
     Attributes:
         shown: what workers read, in doubles.
-        encoding: in which numbers slices travel.
+        encoding: how slices of reports travel, and by its `model` slices of w.
         sent: what workers are sent.
         changed: (n,) which rows have changed since they were last saved.
         pending: slices of reports that wait for the lead's word, by row: the sample, and the numbers.
@@ -134,9 +134,9 @@ class SliceServer:
         n = shard.spec.n
         self.state: Record = shard.spec.method.init(shard.w0, n)
         self.shown: Floats = shown(self.state)
-        self.encoding = encoding_of(shard.spec.messages)
+        self.encoding = encoding_of(shard.spec.messages).after(bounds(shard.spec.w0.size, shard.shards, shard.k)[0])
         self.sent = Outgoing(self.shown, self.encoding)
-        as_is = self.sent.exact or shard.spec.method.takes_short
+        as_is = taken_as_is(shard.spec.method, self.encoding)
         self._incoming = None if as_is else Incoming(0, self.shown.size, self.encoding)
         self.changed: Booleans = np.zeros(n, np.bool_)
         self.pending: dict[int, tuple[int, Floats]] = {}
@@ -146,12 +146,22 @@ class SliceServer:
     @staticmethod
     def warm_up(method: Method, messages: str) -> None:
         """Have the machine code made, or found on disk, before anybody waits for it."""
-        kind = encoding_of(messages).dtype if method.takes_short else np.float64
+        encoding = encoding_of(messages)
+        kind = encoding.dtype if taken_as_is(method, encoding) else np.float64
         small, one = method.init(np.zeros(1), 1), np.zeros(1, kind)
         take(small, 0, one, 0, 1, 0.0)
         move(small, 0.0)
         fade_away(small, 0, 0.0)
         square_norm(one, 1)
+        if encoding.packed:
+            Incoming(0, 1, encoding).warm_up()
+
+    def keep(self, row: int, sample: int, message: Floats) -> float:
+        """Have the slice of a report wait for the lead's word; its squared norm."""
+        self.pending[row] = sample, message
+        if self._incoming is None or not self.encoding.packed:
+            return square_norm(message, message.size)
+        return self._incoming.one(message, self.shown.size)[1]
 
     @property
     def arrays(self) -> dict[str, np.ndarray[Any, Any]]:
@@ -166,7 +176,7 @@ class SliceServer:
                 if message is None or number != sample:
                     raise wire.BadFrame(f"an order to take sample {sample} of row {row}, which is not here")
                 if self._incoming is not None:
-                    message, _ = self._incoming.one(message, message.size)
+                    message, _ = self._incoming.one(message, self.shown.size)
                 take(self.state, row, message, age, step, eta)
                 self.changed[row] = True
                 self._moves += step

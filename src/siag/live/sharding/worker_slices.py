@@ -13,7 +13,7 @@ from siag.foundations.encodings import ENCODINGS, FLOAT64
 from siag.foundations.types import Floats
 from siag.live.protocol import wire
 from siag.live.protocol.worker import BEFORE
-from siag.live.sharding.slices import bounds, slice_of
+from siag.live.sharding.slices import bounds
 from siag.server.guard import Refused
 
 VISITS = 53  # bits of a visit's number, which is exact in JSON
@@ -62,8 +62,9 @@ class Slices:
         elif array is None:
             yield 0, head, None
         else:
+            count = self._encoding.count(array.size)
             for k in (*followers, 0):
-                part = slice_of(array, self._shards, k)
+                part = self._encoding.cut(array, *bounds(count, self._shards, k))
                 yield k, wire.head(kind, part.nbytes, *rest), part
 
     def expected(self, k: int, worker: wire.Expected) -> wire.Expected:
@@ -73,8 +74,9 @@ class Slices:
         own = worker if k == 0 else {wire.REFUSAL: wire.JSON_FROM_SERVER}
         if wire.MODEL not in worker:
             return own
-        first, last = bounds(worker[wire.MODEL][0] // self._encoding.size(1), self._shards, k)
-        size = self._encoding.size(last - first)
+        kind = self._encoding.model
+        first, last = bounds(worker[wire.MODEL][0] // kind.size(1), self._shards, k)
+        size = kind.size(last - first)
         return {**own, wire.MODEL: (size, size)}
 
     def came(self, k: int, head: wire.Head, content: dict[str, Any]) -> tuple[bool, bytes]:

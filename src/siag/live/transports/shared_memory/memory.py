@@ -15,6 +15,7 @@ from siag.live.first_loss import ENTRIES
 ROW = (1 << 16) - 1  # the bits of a ring that are the worker's row
 GO, REFUSED, STOP = b"g", b"r", b"s"  # what a worker that rings is answered
 STAMP, SAMPLE, PASSES = range(3)  # the entries of `Memory.notes`
+UNMEASURED = -1.0  # the squared norm of a packed message
 TEXT = 600  # bytes for a worker's words
 
 
@@ -33,17 +34,18 @@ class Memory:
         encoding: in which numbers gradients and w travel.
 
     Attributes:
-        sent: (n, message) what each sends.
+        sent: (n, …) what each sends, as it travels.
         w: (n, shown) what each is sent.
         notes: (n, 3) the version of that w, the number of the worker's last sample, and its passes over finite data.
-        figures: (n, 2) the squared norm of the gradient, and the loss of its sample, NaN where that is not told.
+        figures: (n, 2) the squared norm of the gradient, −1 of a packed one, which the server finds when it unpacks it;
+            and the loss of its sample, NaN where that is not told.
         first: (n, 5) the losses at w_0, as `siag.live.first_loss` counts them.
     """
 
     def __init__(self, n: int, raw: Sequence[Any], encoding: Encoding) -> None:
-        self._given = n, raw, encoding
+        self._given, self.encoding = (n, raw, encoding), encoding
         self.sent: Floats = np.frombuffer(raw[0], encoding.dtype).reshape(n, -1)
-        self.w: Floats = np.frombuffer(raw[1], encoding.dtype).reshape(n, -1)
+        self.w: Floats = np.frombuffer(raw[1], encoding.model.dtype).reshape(n, -1)
         self.notes: Integers = np.frombuffer(raw[2], np.int64).reshape(n, -1)
         self._words = np.frombuffer(raw[3], f"S{TEXT}").reshape(n, -1)
         self.figures: Floats = np.frombuffer(raw[4]).reshape(n, -1)
@@ -52,7 +54,7 @@ class Memory:
     @classmethod
     def shared(cls, context: Any, n: int, message: int, shown: int, encoding: Encoding) -> Memory:
         """New memory of a context of multiprocessing; each worker sends `message` numbers, and is sent `shown`."""
-        sizes = encoding.size(message), encoding.size(shown), 8 * 3, 2 * TEXT, 8 * 2, 8 * ENTRIES
+        sizes = encoding.size(message), encoding.model.size(shown), 8 * 3, 2 * TEXT, 8 * 2, 8 * ENTRIES
         return cls(n, [context.RawArray(ctypes.c_char, n * size) for size in sizes], encoding)
 
     def __reduce__(self) -> tuple[Any, ...]:

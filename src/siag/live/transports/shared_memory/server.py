@@ -26,7 +26,18 @@ from siag.live.protocol.outbox import Outbox
 from siag.live.runtime import Runtime
 from siag.live.session import Session
 from siag.live.task import Task
-from siag.live.transports.shared_memory.memory import GO, PASSES, REFUSED, ROW, SAMPLE, STAMP, STOP, Memory, Ring
+from siag.live.transports.shared_memory.memory import (
+    GO,
+    PASSES,
+    REFUSED,
+    ROW,
+    SAMPLE,
+    STAMP,
+    STOP,
+    UNMEASURED,
+    Memory,
+    Ring,
+)
 from siag.live.transports.shared_memory.worker import work
 from siag.live.transports.waiting import Waiter
 from siag.server.guard import Refused
@@ -242,7 +253,8 @@ class Embedded:
             memory.notes[row, SAMPLE] = session.join(row, now).samples
         elif kind == Ring.REPORT:
             square, loss = memory.figures[row].tolist()
-            session.push(row, stamp, memory.sent[row], sample, now, square, loss)
+            known = None if square == UNMEASURED else square
+            session.push(row, stamp, memory.sent[row], sample, now, known, loss)
         else:
             session.push(row, stamp, None, sample, now)
 

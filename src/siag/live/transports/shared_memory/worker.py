@@ -15,9 +15,10 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from siag.foundations.last_words import last_words
+from siag.foundations.types import Floats
 from siag.live.first_loss import enter
 from siag.live.task import UNKNOWN, StreamEnded, Task
-from siag.live.transports.shared_memory.memory import GO, PASSES, REFUSED, SAMPLE, STAMP, Memory, Ring
+from siag.live.transports.shared_memory.memory import GO, PASSES, REFUSED, SAMPLE, STAMP, UNMEASURED, Memory, Ring
 from siag.live.transports.waiting import Waiter
 from siag.server.guard import square_norm
 from siag.streams.remarks import listen
@@ -58,6 +59,14 @@ def _teller(memory: Memory, row: int, ring: int, code: bytes) -> Callable[[str],
     return tell
 
 
+def _measure(packed: bool, out: Floats, measured: int) -> Callable[[Floats, int], float]:
+    """What finds the squared norm of a message."""
+    if packed:
+        return lambda out, measured: UNMEASURED
+    square_norm(out, measured)
+    return square_norm.settled(out, measured)
+
+
 def work(memory: Memory, row: int, sizes: tuple[int, int], task: Task, bell: Connection, answers: Connection) -> None:
     """The life of a worker process; `sizes` are d, and how many numbers of a message are a gradient."""
     _get_ready()
@@ -71,9 +80,8 @@ def work(memory: Memory, row: int, sizes: tuple[int, int], task: Task, bell: Con
         os.write(ring, codes[Ring.JOIN])
         if os.read(answer, 1) != GO:
             return
-        task.begin(row, len(memory.notes), d, int(notes[SAMPLE]))
-        square_norm(out, measured)
-        square, compute, read, write = square_norm.settled(out, measured), task.compute, os.read, os.write
+        task.begin(row, len(memory.notes), d, int(notes[SAMPLE]), memory.encoding)
+        square, compute, read, write = _measure(memory.encoding.packed, out, measured), task.compute, os.read, os.write
         spin = Waiter(answer).spin
         loss, passes, counts, settle = None, 0, task.counts, task.settle
         while True:

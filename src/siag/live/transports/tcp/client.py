@@ -35,7 +35,7 @@ class ClientConnection:
 
     Attributes:
         extras: what a hello has to say of the connection itself.
-        encoding: in which numbers arrays travel; doubles, unless a welcome says otherwise.
+        encoding: in which numbers reports travel; doubles, unless a welcome says otherwise.
         whole: whether what was sent last was sent to its end.
     """
 
@@ -118,7 +118,7 @@ class ClientConnection:
         head, payload = frame
         owner: object = payload.obj  # of a large array the place itself
         if head.kind == wire.MODEL and place is not None and (owner is not place or not NATIVE):
-            self.encoding.copy(payload, place)
+            self.encoding.model.copy(payload, place)
         return frame
 
     def waiting(self) -> bool:

@@ -81,7 +81,7 @@ class Endpoint:
             numbers = self.reception.server.shown if self._exact else self.reception.sent(version)
             peer.transport.write(before + wire.head(wire.MODEL, self._size, version) + numbers.data)
         elif not peer.show(action):
-            numbers = self.reception.encoding.write(self.reception.sent(version))
+            numbers = self.reception.encoding.model.write(self.reception.sent(version))
             peer.send(before + wire.head(wire.MODEL, self._size, version), numbers.data.cast("B"))
 
     def _hear(self, source: Any) -> None:

@@ -35,19 +35,19 @@ class Memory:
         file: its descriptor.
         message: how many numbers a report has.
         shown: how many a model has.
-        encoding: which numbers.
+        encoding: of the report; the model is in the numbers of its `model`.
 
     Attributes:
-        report: (message,) what the worker has sent.
+        report: what the worker has sent, as it travels.
         model: (shown,) what the server has answered.
         removed: whether the file is, as it is once both ends have it, or one has given it up.
     """
 
     def __init__(self, path: str, file: int, message: int, shown: int, encoding: Encoding) -> None:
         self.path, self.removed = path, False
-        mapped = mmap.mmap(file, encoding.size(message + shown))
-        self.report: Floats = np.frombuffer(mapped, encoding.dtype, message)
-        self.model: Floats = np.frombuffer(mapped, encoding.dtype, shown, encoding.size(message))
+        mapped = mmap.mmap(file, bytes_of(message, shown, encoding))
+        self.report: Floats = np.frombuffer(mapped, encoding.dtype, encoding.length(message))
+        self.model: Floats = np.frombuffer(mapped, encoding.model.dtype, shown, _place_of_model(message, encoding))
 
     def remove(self) -> None:
         """Remove the file; the memory is there as long as somebody uses it."""
@@ -63,6 +63,17 @@ class Memory:
         return wire.Head(self.model.nbytes, wire.MODEL, head.stamp, head.sample), self.model.data.cast("B")
 
 
+def bytes_of(message: int, shown: int, encoding: Encoding) -> int:
+    """How large the memory is for a report and a model of this many numbers."""
+    return _place_of_model(message, encoding) + encoding.model.size(shown)
+
+
+def _place_of_model(message: int, encoding: Encoding) -> int:
+    """Where the model begins: after the report, at a multiple of the size of its numbers."""
+    each = encoding.model.dtype.itemsize
+    return -(-encoding.size(message) // each) * each
+
+
 def same_machine(transport: asyncio.BaseTransport) -> bool:
     """Whether both ends of a connection have the same address."""
     here, there = transport.get_extra_info("sockname"), transport.get_extra_info("peername")
@@ -73,7 +84,7 @@ def offered(
     transport: asyncio.Transport, hello: dict[str, Any], message: int, shown: int, encoding: Encoding = FLOAT64
 ) -> Memory | None:
     """Memory for a worker that asks for it, if it is on this machine, its arrays are large, and there is room."""
-    if hello.get("memory") is not True or encoding.size(min(message, shown)) < LEAST:
+    if hello.get("memory") is not True or min(encoding.size(message), encoding.model.size(shown)) < LEAST:
         return None
     if not NATIVE or not os.path.isdir(PLACE) or not same_machine(transport):
         return None
@@ -83,7 +94,7 @@ def offered(
 
 
 def _made(message: int, shown: int, encoding: Encoding) -> Memory | None:
-    size, room = encoding.size(message + shown), os.statvfs(PLACE)
+    size, room = bytes_of(message, shown, encoding), os.statvfs(PLACE)
     if SHARE * size > room.f_bavail * room.f_frsize:
         return None
     path = f"{PLACE}/{PREFIX}{secrets.token_hex(16)}"
@@ -107,7 +118,7 @@ def accepted(path: object, message: int, shown: int, encoding: Encoding = FLOAT6
         with open(path, "r+b", buffering=0, opener=lambda name, flags: os.open(name, flags | os.O_NOFOLLOW)) as file:
             found = os.fstat(file.fileno())
             owned = stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid()
-            if not owned or found.st_size != encoding.size(message + shown):
+            if not owned or found.st_size != bytes_of(message, shown, encoding):
                 return None
             memory = Memory(path, file.fileno(), message, shown, encoding)
     except (OSError, ValueError):

@@ -20,7 +20,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 DIST = ROOT / "dist"
 MOST_BYTES = 2_000_000  # of either file
-NEEDED = ("siag/__init__.py", "siag/py.typed", "siag/report/page.html", "siag/report/page.css", "licenses/LICENSE")
+NEEDED = (
+    *("siag/__init__.py", "siag/py.typed", "siag/report/page.html", "siag/report/page.css", "licenses/LICENSE"),
+    *(f"siag/live/monitor/dashboard/page/page.{kind}" for kind in ("html", "css", "js")),
+)
 UNWANTED = ("__pycache__", ".nbi", ".nbc", ".venv", "/tests/", "tests/test_", ".git/", "benchmarks/")
 NOT_OF_THE_CORE = {"ray", "torch", "jax", "pandas", "pytest", "ruff", "mypy", "scikit-learn", "cryptography"}
 EXTRAS = {  # a module that each brings
@@ -40,7 +43,7 @@ EXTRAS = {  # a module that each brings
     "ray": "ray",
     "torch": "torch",
 }
-QUICK = ("tls", "pandas", "redis", "mqtt")
+QUICK = ("tls", "dashboard", "pandas", "redis", "mqtt")
 LIVE = """
 import siag
 

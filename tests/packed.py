@@ -67,8 +67,8 @@ def rounded(messages, numbers, seed, row, sample, repeat=0):
         return np.copysign(s * np.floor(np.abs(numbers) / s + u), numbers)  # bits are added to the absolute value
 
 
-def sent(messages, numbers, seed, row, sample):
+def sent(messages, numbers, seed, row, sample, repeat=0):
     """The same for any kind of messages."""
     if messages == "float32":
         return np.float32(numbers).astype(float)
-    return rounded(messages, numbers, seed, row, sample)
+    return rounded(messages, numbers, seed, row, sample, repeat)

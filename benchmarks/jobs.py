@@ -24,7 +24,8 @@ STEP = siag.steps.Constant(ETA)
 JOINING = 0.4  # seconds in which all workers should be there; what they take more is taken from the measured time
 STARTING = 1.5  # the same on Ray
 SHARDS = {"ray": 1, "ray-shards": 2}
-MESSAGES = {"tcp": "float64", "tcp-short": "float32"}
+MESSAGES = {"tcp": "float64", "tcp-short": "float32", "tcp-int8": "int8"}
+ROUGH = 0.1  # of w: how far rounding at random may take any of a million coordinates, after a hundred updates
 ENOUGH = 0.3  # of the time that should have been measured
 
 
@@ -89,6 +90,11 @@ def embedded(d: int, workers: int, seconds: float) -> dict[str, object]:
     return answer(run, watch)
 
 
+def method_for(messages: str) -> siag.methods.SIAG:
+    """sIAG with rows that hold messages exactly."""
+    return siag.methods.SIAG(rows="float64" if messages == "float64" else "float32")
+
+
 def served(outbox, ports, certificates, messages: str, d: int, workers: int, seconds: float) -> None:
     """The server's process."""
     watch = Watch(workers)
@@ -100,10 +106,10 @@ def served(outbox, ports, certificates, messages: str, d: int, workers: int, sec
         for _ in range(workers):
             ports.put((port, certificates))
 
-    method = siag.methods.SIAG(rows=messages)  # which hold short messages exactly
+    method = method_for(messages)
     given = {"messages": messages, "port": 0, "ready": ready, "progress": watch, **secret}
     run = siag.serve(np.zeros(d), workers, method, STEP, until=ending(seconds), **given)
-    outbox.send((answer(run, watch), watch.seconds))
+    outbox.send((answer(run, watch) | ({"rough": ROUGH} if messages == "int8" else {}), watch.seconds))
 
 
 def worked(ports, i: int) -> None:
@@ -176,9 +182,10 @@ def cluster() -> Iterator[None]:
 def main(side: str) -> None:
     """Answer requests."""
     for messages in MESSAGES.values():
-        warm = ParameterServer(siag.methods.SIAG(rows=messages), STEP, np.zeros(2), workers=1, messages=messages)
+        warm = ParameterServer(method_for(messages), STEP, np.zeros(2), workers=1, messages=messages)
         warm.warm_up()
-        warm.push(0, stamp=0, message=np.zeros(2, messages), sample=0, now=0.0)
+        kind = warm.encoding
+        warm.push(0, stamp=0, message=np.zeros(kind.length(2), kind.dtype), sample=0, now=0.0)
     with tempfile.TemporaryDirectory() as folder:
         if side == "embedded":
             serve(embedded)

@@ -43,9 +43,11 @@ def chances(messages, seed, row, sample, count, repeat=0):
 
 
 def scale_of(block):
-    """The smallest float32 of which all numbers are 127 times or less."""
-    scale = np.float32(np.abs(block).max() / 127)
-    return np.nextafter(scale, np.float32(np.inf)) if float(scale) * 127 < np.abs(block).max() else scale
+    """The smallest number of 17 bits, or multiple of 2⁻¹⁴², of which all numbers are 127 times or less."""
+    least = np.abs(block).max() / 127
+    unit = np.ldexp(1.0, max(np.frexp(least)[1], -125) - 17)
+    scale = np.ceil(least / unit) * unit
+    return scale if scale * 127 >= np.abs(block).max() else scale + unit
 
 
 def rounded(messages, numbers, seed, row, sample, repeat=0):
@@ -65,8 +67,8 @@ def rounded(messages, numbers, seed, row, sample, repeat=0):
         return np.copysign(s * np.floor(np.abs(numbers) / s + u), numbers)  # bits are added to the absolute value
 
 
-def sent(messages, numbers, seed, row, sample):
+def sent(messages, numbers, seed, row, sample, repeat=0):
     """The same for any kind of messages."""
     if messages == "float32":
         return np.float32(numbers).astype(float)
-    return rounded(messages, numbers, seed, row, sample)
+    return rounded(messages, numbers, seed, row, sample, repeat)

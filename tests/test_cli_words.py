@@ -37,6 +37,6 @@ def test_messages_of_another_kind_are_refused_alike_in_the_shell_and_in_a_file(s
     tmp_path.joinpath("run.toml").write_text('messages = "float16"\n[step]\nkind = "Constant"\neta = 0.1\n')
     words = f"{DATA} --eta 0.1" if command == "train" else f"{command} --eta 0.1"
     of_file = f"{DATA} run.toml" if command == "train" else f"{command} run.toml"
-    line = "messages = 'float16': must be one of 'float64', 'float32'"
+    line = "messages = 'float16': must be one of 'float64', 'float32', 'bfloat16', 'int8'"
     assert shell.mistake(f"{words} --messages float16").endswith(line)
     assert shell.mistake(of_file).endswith(line)

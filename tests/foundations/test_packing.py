@@ -44,6 +44,7 @@ def test_messages_are_those_of_plain_numpy(encoding, count):
         short = numbers.astype(np.float32)
         found = unpacked(encoding, packed(encoding, short, sample), count)
         assert np.array_equal(found, rounded(encoding.name, short, 7, 2, sample))
+        assert np.array_equal(found, found.astype(np.float32))
 
 
 @PACKED
@@ -94,7 +95,7 @@ def test_no_number_is_off_by_more_than_a_step_and_zeros_stay_zeros(encoding, num
     numbers = np.array(numbers)
     found = unpacked(encoding, packed(encoding, numbers), numbers.size)
     largest = np.array([np.abs(numbers[j // 256 * 256 : j // 256 * 256 + 256]).max() for j in range(numbers.size)])
-    step = largest / 127 * (1 + 2.0**-22) + 2.0**-149 if encoding is INT8 else 2.0**-7 * np.abs(numbers) + 2.0**-133
+    step = largest / 127 * (1 + 2.0**-15) + 2.0**-142 if encoding is INT8 else 2.0**-7 * np.abs(numbers) + 2.0**-133
     assert np.all(np.abs(found - numbers) <= step)
     assert not np.any(found[numbers == 0])
 

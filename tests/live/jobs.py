@@ -220,7 +220,7 @@ class Mute:
     def __init__(self):
         self.sample, self.forgot = -1, 0
 
-    def begin(self, row, n, d, samples):
+    def begin(self, row, n, d, samples, encoding):
         self.sample = samples - 1
 
     def forget(self):

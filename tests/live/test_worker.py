@@ -34,8 +34,8 @@ class Counting:
         self.drawn, self.forgot, self.stopped, self.begun = 0, 0, False, []
 
     def begin(self, *given):
-        self.begun.append(given)
-        self.drawn = given[-1]
+        *place, self.drawn, _ = given
+        self.begun.append((*place, self.drawn))
 
     def compute(self, w, out):
         self.drawn += 1

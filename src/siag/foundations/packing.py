@@ -3,8 +3,9 @@
     Q(x) = s ⌊x/s + u⌋,  u uniform on [0, 1):    E Q(x) = x,  Var Q(x) = s² f (1 − f),  f = x/s − ⌊x/s⌋
 
 `Codes` has s = max |x|/127 for each block of 256 numbers, as a float32, and ⌊x/s + u⌋ as a byte of its own for each
-number: 1.016 bytes a number, and 4 + d for d ≤ 256. `Halves` has the upper 16 bits of a float32, s being the value of
-the last of them. u comes from a generator that the caller has set, so the same message is the same bytes each time.
+number: 1.016 bytes a number, 4 + d bytes for d ≤ 256. s is rounded up to 17 bits, so that all Q(x) are float32 numbers.
+`Halves` has the upper 16 bits of a float32, s being the value of the last of them. u comes from a generator that the
+caller has set, so the same message is the same bytes each time.
 
 A number that is NaN or infinite never becomes a finite one: `Halves` keeps it, and `Codes` makes all of its block NaN.
 
@@ -35,6 +36,8 @@ UNIT = 2.0**-32
 MAGNITUDE = np.int64(2**63 - 1)  # all bits of a double but its sign; as whole numbers they are in the same order
 U16, U32, U48, WORD = np.uint64(16), np.uint64(32), np.uint64(48), np.uint64(0xFFFF)
 S8, S16, S24, ZERO, ONE, LOW8 = (np.uint32(k) for k in (8, 16, 24, 0, 1, 0xFF))
+LAST = np.uint32(0x7F)  # the bits of a float32 that no scale has
+LARGEST = np.float32(np.finfo(np.float32).max / LEVELS)  # of all scales
 OFFSET, BYTE = np.int32(128), np.int32(0xFF)
 EXPONENT, FRACTION, QUIET = np.uint32(0x7F800000), np.uint32(0x7FFFFF), np.uint32(0x40)  # of a float32
 
@@ -115,11 +118,15 @@ def largest_of(bits: Integers) -> np.float64:
 
 @part
 def scale_for(largest: float) -> np.float32:
-    """The smallest float32 of which `largest` is 127 times or less; NaN if there is none."""
+    """The smallest scale of which `largest` is 127 times or less; NaN if there is none.
+
+    It has 17 bits, so that a scale times a code is a float32, too, and `largest` has the range of float32.
+    """
     scale = np.float32(largest / LEVELS)
-    if np.float64(scale) * LEVELS < largest:
-        scale = np.uint32(np.float32(scale).view(np.uint32) + ONE).view(np.float32)
-    return scale if scale < np.inf else np.float32(np.nan)
+    bits = np.float32(scale).view(np.uint32)
+    more = LAST if np.float64(scale) * LEVELS >= largest else LAST + ONE
+    scale = np.uint32((bits + more) & ~LAST).view(np.float32)
+    return scale if scale <= LARGEST else np.float32(np.nan)
 
 
 @part

@@ -79,9 +79,10 @@ def train(
         server: when to step: `EveryArrivals(k)` or `Tick(seconds)`.
         guard: what reports must be like to be accepted.
         departed: what becomes of the row of a worker whose stream has ended.
-        messages: in which numbers gradients and w travel: `"float64"`, or `"float32"`, half the bytes, in which
-            `gradient` then gets w, too; the server keeps w in doubles. By default what `gradient.messages` says, if
-            there is such an attribute, else `"float64"`.
+        messages: in which numbers gradients travel: `"float64"`; `"float32"`, half the bytes; `"bfloat16"`, a quarter;
+            or `"int8"`, an eighth, the last two rounded at random without bias. Beside the short ones w travels as
+            float32, in which `gradient` gets it; the server keeps w in doubles. By default what `gradient.messages`
+            says, if there is such an attribute, else `"float64"`.
         loss: loss(w), or of the model, shown and recorded as the run's error; for a problem ‖w − w*‖² by default.
         evaluate: metrics of your own by name, functions of w, or of the model, such as the accuracy on held-out data,
             each returning a number, or one for each worker; shown, and recorded as `run.metrics`.

@@ -105,7 +105,8 @@ class Method(ABC):
     """Whether the server half takes messages of float32 as they are, and makes the same of them as of doubles.
 
     It does if each number of a message meets a double before anything else is done with it. Otherwise a server that
-    gets such messages makes doubles of them first, which is a pass over memory more.
+    gets such messages makes doubles of them first, which is a pass over memory more. Packed ones are unpacked to
+    float32, which holds them exactly, or to doubles.
     """
 
     def tuned(self, eta: float, gamma: float) -> tuple[Method, Step]:

@@ -28,7 +28,7 @@ from siag.server.ledger import CHANGED, REPORTS
 from siag.server.members import DROP, Departed, Roster
 from siag.server.method_state import GO, HOLD, SILENT, arrays_of, arrays_within, fade_away, move, shown_by
 from siag.server.recorder import Recorder
-from siag.server.short import Incoming, Outgoing, taken_as_is
+from siag.server.short import Incoming, Outgoing, kind_taken
 from siag.server.status import Rate, Snapshot, State
 from siag.server.step_sizes import Sizes, hear, miss
 from siag.steps import Step
@@ -105,9 +105,10 @@ class ParameterServer:
         self.n, self.d = len(self.members), int(w0.size)
         self.message_size, self.gradient_size = method.message(self.d, self.n), method.measured(self.d, self.n)
         self._length, self._kind = self.encoding.length(self.message_size), self.encoding.dtype  # of a message's array
-        as_is = taken_as_is(method, self.encoding)
-        self._nothing: Floats = np.empty(0, self._kind if as_is else None)  # a message of which nothing is sent
-        self._incoming = None if as_is else Incoming(self.n, self.message_size, self.encoding)
+        taken = kind_taken(method, self.encoding)
+        self._nothing: Floats = np.empty(0, taken)  # a message of which nothing is sent
+        as_is = taken == self._kind
+        self._incoming = None if as_is else Incoming(self.n, self.message_size, self.encoding, taken)
         self.version = self.reports = self.arrived = 0
         self.waited = 0  # versions at which the method waited for a quorum; its schedule of steps begins after them
         self.skips = 0  # reports that there was nothing to send

@@ -18,9 +18,9 @@ from siag.server.guard import widen, widen_packed
 TOGETHER = 1 << 12  # numbers of a message; longer ones are taken one by one, since a call takes no time beside them
 
 
-def taken_as_is(method: Method, encoding: Encoding) -> bool:
-    """Whether a method's server half takes messages of an encoding as they come."""
-    return encoding is FLOAT64 or (method.takes_short and not encoding.packed)
+def kind_taken(method: Method, encoding: Encoding) -> np.dtype[Any]:
+    """In which numbers a method's server half takes messages: in float32, which holds all short ones, or in doubles."""
+    return (encoding.model if method.takes_short else FLOAT64).dtype
 
 
 class Outgoing:
@@ -69,24 +69,26 @@ def widen_packed_rows(way: Record, rows: Integers, messages: Bytes, wide: Floats
 
 
 class Incoming:
-    """Reports in short numbers become doubles, in memory that is used again.
+    """Reports in short numbers become doubles, or packed ones float32, in memory that is used again.
 
     Args:
         n: how many workers there are.
         size: how many numbers a message has.
         encoding: of which kind.
+        wide: what they become.
     """
 
-    def __init__(self, n: int, size: int, encoding: Encoding) -> None:
-        self._one: Floats = np.zeros(size)
-        self._several: Floats = np.zeros((n if size <= TOGETHER else 0, size))
+    def __init__(self, n: int, size: int, encoding: Encoding, wide: np.dtype[Any]) -> None:
+        self._one: Floats = np.zeros(size, wide)
+        self._several: Floats = np.zeros((n if size <= TOGETHER else 0, size), wide)
         self._kind, self._length = encoding.dtype, encoding.length(1)
         self._way: Record = encoding.way if isinstance(encoding, Packed) else None
 
     def warm_up(self) -> None:
         """Have the machine code made, or found on disk, before anybody waits for it."""
         rows: Any = np.zeros(1, np.int32)  # as runtimes give them
-        short, wide, figures = np.zeros((1, self._length), self._kind), np.zeros((1, 1)), np.zeros((1, 2))
+        short, figures = np.zeros((1, self._length), self._kind), np.zeros((1, 2))
+        wide: Floats = np.zeros((1, 1), self._one.dtype)
         if self._way is None:
             widen(short[0], wide[0], 1)
             widen_rows(rows, short, wide)
@@ -95,17 +97,13 @@ class Incoming:
             widen_packed_rows(self._way, rows, short, wide, figures, 1)
 
     def one(self, message: Message, d: int) -> tuple[Floats, float]:
-        """A message in doubles, and the squared norm of its first d numbers."""
-        return self._one, self.to(self._one, message, d)
-
-    def to(self, place: Floats, message: Message, d: int) -> float:
-        """Write a message in doubles to a place; the squared norm of its first d numbers."""
+        """A message as it is to be taken, and the squared norm of its first d numbers."""
         if self._way is None:
-            return widen(message, place, d)
-        return widen_packed(self._way, message, place, d)
+            return self._one, widen(message, self._one, d)
+        return self._one, widen_packed(self._way, message, self._one, d)
 
     def several(self, rows: Integers, messages: Message, figures: Floats, d: int) -> Floats | None:
-        """(n, size) the messages of these rows in doubles; `None`: they are better taken one by one.
+        """(n, size) the messages of these rows as they are to be taken; `None`: they are better taken one by one.
 
         Of packed messages it enters the squared norms of the first d numbers in `figures`; of others they are there.
         """

@@ -3,7 +3,7 @@
 A frame is a header of 32 bytes, little-endian, and a payload: how long the payload is (4 bytes), what kind of frame it
 is (1), three bytes of zero, two whole numbers of 8 bytes, the stamp and the sample, zero where they mean nothing, and a
 floating-point number of 8 bytes, the loss of a REPORT's sample, NaN where it is not told; of ALIVE that at w_0.
-The payload of REPORT and MODEL is an array of floating-point numbers, of 8 bytes each, or 4 if the welcome says so:
+The payload of REPORT and MODEL is an array of floating-point numbers, of 8 bytes each, or what the welcome says:
 `siag.foundations.encodings`. SKIP, which has the stamp and sample of a REPORT, and ALIVE, whose sample says how often
 the worker has been through its data, have none; that of the others is a JSON object. SHARED_REPORT and SHARED_MODEL are
 a REPORT and a MODEL whose array is in memory that both ends share: `siag.live.transports.tcp.memory`.

@@ -17,7 +17,7 @@ from siag.live.sharding.slices import Shard, bounds
 from siag.methods import Method, shown
 from siag.server.guard import square_norm
 from siag.server.method_state import arrays_of, fade_away, move, take
-from siag.server.short import Incoming, Outgoing, taken_as_is
+from siag.server.short import Incoming, Outgoing, kind_taken
 
 
 class ShardLost(SiagError):
@@ -136,8 +136,9 @@ class SliceServer:
         self.shown: Floats = shown(self.state)
         self.encoding = encoding_of(shard.spec.messages).after(bounds(shard.spec.w0.size, shard.shards, shard.k)[0])
         self.sent = Outgoing(self.shown, self.encoding)
-        as_is = taken_as_is(shard.spec.method, self.encoding)
-        self._incoming = None if as_is else Incoming(0, self.shown.size, self.encoding)
+        kind = kind_taken(shard.spec.method, self.encoding)
+        as_is = kind == self.encoding.dtype
+        self._incoming = None if as_is else Incoming(0, self.shown.size, self.encoding, kind)
         self.changed: Booleans = np.zeros(n, np.bool_)
         self.pending: dict[int, tuple[int, Floats]] = {}
         self._limit, self._moves = limit_of(shard.spec.w0), 0
@@ -147,14 +148,14 @@ class SliceServer:
     def warm_up(method: Method, messages: str) -> None:
         """Have the machine code made, or found on disk, before anybody waits for it."""
         encoding = encoding_of(messages)
-        kind = encoding.dtype if taken_as_is(method, encoding) else np.float64
+        kind = kind_taken(method, encoding)
         small, one = method.init(np.zeros(1), 1), np.zeros(1, kind)
         take(small, 0, one, 0, 1, 0.0)
         move(small, 0.0)
         fade_away(small, 0, 0.0)
         square_norm(one, 1)
         if encoding.packed:
-            Incoming(0, 1, encoding).warm_up()
+            Incoming(0, 1, encoding, kind).warm_up()
 
     def keep(self, row: int, sample: int, message: Floats) -> float:
         """Have the slice of a report wait for the lead's word; its squared norm."""

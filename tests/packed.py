@@ -29,42 +29,34 @@ def words(seed, row, sample, count, repeat=0):
     return np.array([mix((start + j * step) & WORD) for j in range(count)], np.uint64)
 
 
-def chances(messages, seed, row, sample, count, repeat=0):
-    """(count,) from [0, 1), one for each number of a message: 2 or 4 of a word, each word's 128 or 64 numbers apart."""
-    parts = 2 if messages == "int8" else 4
-    each, width = 256 // parts, 64 // parts
+def chances(seed, row, sample, count, repeat=0):
+    """(count,) from 0 to 65535, one for each number of a message: 4 of a word, which are 64 numbers apart."""
     blocks = -(-count // 256)
-    drawn = words(seed, row, sample, blocks * each, repeat).reshape(blocks, 1, each)
-    shifts = np.arange(parts, dtype=np.uint64)[:, None] * np.uint64(width)
-    found = ((drawn >> shifts) & np.uint64(2**width - 1)).reshape(-1)[:count]
-    if messages == "int8":  # 32 bits with a sign, and a half
-        return (found.astype(np.uint32).view(np.int32) * 2.0**-32) + 0.5
-    return found / 2.0**16
+    drawn = words(seed, row, sample, blocks * 64, repeat).reshape(blocks, 1, 64)
+    return ((drawn >> np.uint64([[0], [16], [32], [48]])) & np.uint64(65535)).reshape(-1)[:count].astype(int)
 
 
 def scale_of(block):
-    """The smallest number of 17 bits, or multiple of 2⁻¹⁴², of which all numbers are 127 times or less."""
-    least = np.abs(block).max() / 127
-    unit = np.ldexp(1.0, max(np.frexp(least)[1], -125) - 17)
+    """The smallest number of 17 bits of which all numbers are 127 times or less; 2⁻¹¹⁰ or more."""
+    least = max(float(np.abs(block).max()) / 127, 2.0**-110)
+    unit = np.ldexp(1.0, np.frexp(least)[1] - 17)
     scale = np.ceil(least / unit) * unit
     return scale if scale * 127 >= np.abs(block).max() else scale + unit
 
 
 def rounded(messages, numbers, seed, row, sample, repeat=0):
     """What a server takes of a message: Q(x) = s ⌊x/s + u⌋."""
-    numbers = np.asarray(numbers, float)
-    u = chances(messages, seed, row, sample, numbers.size, repeat)
+    numbers = np.asarray(numbers).astype(np.float32)
+    u = chances(seed, row, sample, numbers.size, repeat)
     if messages == "int8":
         blocks = range(0, numbers.size, 256)
-        s = np.concatenate([np.full(numbers[b : b + 256].size, scale_of(numbers[b : b + 256]), float) for b in blocks])
-    else:
-        numbers = numbers.astype(np.float32).astype(float)
-        _, exponent = np.frexp(numbers)
-        s = np.ldexp(1.0, np.maximum(exponent, -125) - 8)  # of the last of 8 bits; below 2**-126 they are fewer
-    with np.errstate(invalid="ignore"):
-        if messages == "int8":
-            return np.where(s > 0, s * np.floor(np.divide(numbers, s, where=s > 0, out=np.zeros_like(s)) + u), 0.0)
-        return np.copysign(s * np.floor(np.abs(numbers) / s + u), numbers)  # bits are added to the absolute value
+        s = np.concatenate([np.full(numbers[b : b + 256].size, scale_of(numbers[b : b + 256])) for b in blocks])
+        counted = np.rint(numbers * np.float32(65536 / s)).astype(int)
+        return s * np.clip((counted + u) // 65536, -127, 127)
+    numbers = numbers.astype(float)
+    _, exponent = np.frexp(numbers)
+    s = np.ldexp(1.0, np.maximum(exponent, -125) - 8)  # of the last of 8 bits; below 2**-126 they are fewer
+    return np.copysign(s * np.floor(np.abs(numbers) / s + u / 65536), numbers)  # bits are added to the absolute value
 
 
 def sent(messages, numbers, seed, row, sample, repeat=0):

@@ -212,3 +212,12 @@ def test_a_gradient_that_is_not_finite_is_refused_packed_or_not():
     run = siag.train(once, [list(SAMPLES).__iter__], np.zeros(D), messages="int8", step=SLOW, runtime=Instant())
     assert run.workers[0]["refused"] == 1
     assert np.isfinite(run.w).all()
+
+
+def test_a_step_that_looks_at_ages_measures_packed_reports_itself():
+    """In shared memory, where workers measure all others; one by one, as for every step of this kind."""
+    step = siag.steps.DelayAdaptive(gamma=0.02, ages="table")
+    given = {"method": siag.methods.SIAG(resum=0), "step": step, "messages": "int8"}
+    run = siag.train(gradient, [list(SAMPLES).__iter__], np.full(D, 1 / 3), **given)
+    assert run.workers[0]["refused"] == 0
+    assert run.workers[0]["reports"] == REPORTS

@@ -4,8 +4,9 @@
 
 `Codes` has s = max |x|/127 for each block of 256 numbers, as a float32, and ⌊x/s + u⌋ as a byte of its own for each
 number: 1.016 bytes a number, 4 + d bytes for d ≤ 256. s is rounded up to 17 bits, so that all Q(x) are float32 numbers.
-`Halves` has the upper 16 bits of a float32, s being the value of the last of them. u comes from a generator that the
-caller has set, so the same message is the same bytes each time.
+`Halves` has the upper 16 bits of a float32, s being the value of the last of them. Both round to the nearest float32
+first, and u has 16 bits: so means are right to about 2⁻²³ of the largest number of a block, as float32 would have it.
+u comes from a generator that the caller has set, so the same message is the same bytes each time.
 
 A number that is NaN or infinite never becomes a finite one: `Halves` keeps it, and `Codes` makes all of its block NaN.
 
@@ -18,7 +19,7 @@ References:
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -29,16 +30,17 @@ from siag.foundations.types import Bytes, Floats, Integers, Record, Rng
 BLOCK = 256  # numbers that have a scale in common
 SCALE = 4  # bytes of a scale
 LEVELS = 127.0  # the largest code
-SHRINK = 1.0 - 2.0**-50  # so that no rounding error of x/s makes 127 a 128
 
-HALF, QUARTER = BLOCK // 2, BLOCK // 4
-UNIT = 2.0**-32
-MAGNITUDE = np.int64(2**63 - 1)  # all bits of a double but its sign; as whole numbers they are in the same order
+QUARTER = BLOCK // 4
+ONES = 65536.0  # in which u is counted
+SMALLEST = np.float32(2.0**-110)  # of all scales: 65536/s is a float32, too
+MAGNITUDE = np.int32(2**31 - 1)  # all bits of a float32 but its sign; as whole numbers they are in the same order
 U16, U32, U48, WORD = np.uint64(16), np.uint64(32), np.uint64(48), np.uint64(0xFFFF)
 S8, S16, S24, ZERO, ONE, LOW8 = (np.uint32(k) for k in (8, 16, 24, 0, 1, 0xFF))
 LAST = np.uint32(0x7F)  # the bits of a float32 that no scale has
 LARGEST = np.float32(np.finfo(np.float32).max / LEVELS)  # of all scales
-OFFSET, BYTE = np.int32(128), np.int32(0xFF)
+I32 = np.int32  # or Numba makes 64 bits of every sum, which takes twice the time
+SHIFT, TOP, BOTTOM, BYTE = np.int32(16), np.int32(127), np.int32(-127), np.int32(0xFF)
 EXPONENT, FRACTION, QUIET = np.uint32(0x7F800000), np.uint32(0x7FFFFF), np.uint32(0x40)  # of a float32
 
 
@@ -46,8 +48,8 @@ class Codes(NamedTuple):
     """How to pack in one byte a number, and room to do it."""
 
     before: int  # numbers of the first block that are not in the message; 0, but for a slice of one
-    block: Floats  # (256,) the numbers of a block
-    noise: Integers  # (256,) 32 random bits for each
+    block: Floats  # (256,) the numbers of a block, of float32
+    noise: Integers  # (256,) 16 random bits for each
 
 
 class Halves(NamedTuple):
@@ -58,12 +60,17 @@ class Halves(NamedTuple):
 
 def codes(before: int = 0) -> Codes:
     """One byte a number."""
-    return Codes(before, np.zeros(BLOCK), np.zeros(BLOCK, np.int32))
+    block: Any = np.zeros(BLOCK, np.float32)
+    return Codes(before, block, _room())
 
 
 def halves() -> Halves:
     """Two bytes a number."""
-    return Halves(np.zeros(BLOCK, np.int32))
+    return Halves(_room())
+
+
+def _room() -> Any:
+    return np.zeros(BLOCK, np.int32)
 
 
 @verb
@@ -84,45 +91,36 @@ def branch(rng: Rng, out: Rng) -> None:
 
 
 @part
-def draw_halves(rng: Rng, noise: Integers) -> None:
-    """32 random bits for each number of a block: two of a word, which go far apart, so that it is done in vectors."""
-    origin, step = rng[0], rng[1]
-    for j in range(HALF):
-        word = scramble(origin + np.uint64(j) * step)
-        noise[j] = np.int32(word)
-        noise[j + HALF] = np.int32(word >> U32)
-    rng[0] = origin + np.uint64(HALF) * step
-
-
-@part
-def draw_quarters(rng: Rng, noise: Integers) -> None:
-    """16 random bits for each number of a block: four of a word."""
+def draw_noise(rng: Rng, noise: Integers) -> None:
+    """16 random bits for each number of a block: four of a word, which go far apart, so that it is done in vectors."""
     origin, step = rng[0], rng[1]
     for j in range(QUARTER):
         word = scramble(origin + np.uint64(j) * step)
         noise[j] = np.int32(word & WORD)
         noise[j + QUARTER] = np.int32((word >> U16) & WORD)
-        noise[j + HALF] = np.int32((word >> U32) & WORD)
-        noise[j + HALF + QUARTER] = np.int32(word >> U48)
+        noise[j + 2 * QUARTER] = np.int32((word >> U32) & WORD)
+        noise[j + 3 * QUARTER] = np.int32(word >> U48)
     rng[0] = origin + np.uint64(QUARTER) * step
 
 
 @part
-def largest_of(bits: Integers) -> np.float64:
+def largest_of(bits: Integers) -> np.float32:
     """The largest |x| of the numbers with these bits; infinite or NaN if one of them is."""
-    top = np.int64(0)
+    top = np.int32(0)
     for j in range(bits.size):
-        top = max(top, bits[j] & MAGNITUDE)
-    return np.float64(np.int64(top).view(np.float64))
+        top = max(top, I32(bits[j] & MAGNITUDE))
+    return np.int32(top).view(np.float32)
 
 
 @part
-def scale_for(largest: float) -> np.float32:
+def scale_for(largest: np.float32) -> np.float32:
     """The smallest scale of which `largest` is 127 times or less; NaN if there is none.
 
-    It has 17 bits, so that a scale times a code is a float32, too, and `largest` has the range of float32.
+    It has 17 bits, so that a scale times a code is a float32, too.
     """
     scale = np.float32(largest / LEVELS)
+    if scale < SMALLEST:
+        return SMALLEST
     bits = np.float32(scale).view(np.uint32)
     more = LAST if np.float64(scale) * LEVELS >= largest else LAST + ONE
     scale = np.uint32((bits + more) & ~LAST).view(np.float32)
@@ -140,11 +138,11 @@ def write_scale(content: Bytes, at: int, scale: np.float32) -> None:
 
 
 @part
-def read_scale(content: Bytes, at: int) -> np.float64:
-    """The same read, as a double, so that no product of it is rounded."""
+def read_scale(content: Bytes, at: int) -> np.float32:
+    """The same read."""
     low = np.uint32(content[at]) | np.uint32(content[at + 1]) << S8
     high = np.uint32(content[at + 2]) << S16 | np.uint32(content[at + 3]) << S24
-    return np.float64(np.uint32(low | high).view(np.float32))
+    return np.uint32(low | high).view(np.float32)
 
 
 @compiled
@@ -152,7 +150,7 @@ def pack_in_codes(way: Codes, numbers: Floats, content: Bytes, rng: Rng) -> None
     """Block by block: find the scale, then write codes."""
     _, block, noise = way
     blocks = (numbers.size + BLOCK - 1) // BLOCK
-    bits = block.view(np.int64)
+    bits: Any = block.view(np.int32)
     for b in range(blocks):
         first = b * BLOCK
         size = min(BLOCK, numbers.size - first)
@@ -162,16 +160,17 @@ def pack_in_codes(way: Codes, numbers: Floats, content: Bytes, rng: Rng) -> None
             block[j] = 0.0
         scale = scale_for(largest_of(bits))
         write_scale(content, SCALE * b, scale)
-        draw_halves(rng, noise)
+        draw_noise(rng, noise)
         out = content[SCALE * blocks + first : SCALE * blocks + first + size]
-        if not scale > 0.0:  # all numbers are 0, or the scale, NaN, says what they are
+        if scale > 0.0:
+            inverse = np.float32(ONES / np.float64(scale))
+            for j in range(size):
+                code = I32(I32(I32(np.rint(block[j] * inverse)) + noise[j]) >> SHIFT)
+                code = TOP if code > TOP else code  # rounding errors do not make 127 a 128
+                out[j] = np.uint8(I32(BOTTOM if code < BOTTOM else code) & BYTE)
+        else:  # NaN, which says what all numbers are
             for j in range(size):
                 out[j] = np.uint8(0)
-        else:
-            inverse = SHRINK / np.float64(scale)
-            for j in range(size):  # of a number above 0 the part after the point can be cut off: that is its floor
-                above = np.int32(block[j] * inverse + (np.float64(noise[j]) * UNIT + 128.5))
-                out[j] = np.uint8((above - OFFSET) & BYTE)
 
 
 @compiled
@@ -184,7 +183,7 @@ def unpack_codes(before: int, content: Bytes, numbers: Floats, first: int, last:
         scale = read_scale(content, SCALE * b)
         some, out = own[first:until], numbers[first:until]  # whose indices begin at 0: so it is done in vectors
         for j in range(out.size):
-            out[j] = scale * np.int8(some[j])
+            out[j] = scale * np.float32(np.int8(some[j]))
         first = until
 
 
@@ -192,7 +191,7 @@ def unpack_codes(before: int, content: Bytes, numbers: Floats, first: int, last:
 def pack_in_halves(noise: Integers, numbers: Floats, content: Bytes, rng: Rng) -> None:
     """Add random bits below the last that is kept, and cut them off."""
     for first in range(0, numbers.size, BLOCK):
-        draw_quarters(rng, noise)
+        draw_noise(rng, noise)
         some = numbers[first : first + BLOCK]
         out = content[2 * first : 2 * first + 2 * some.size]
         for j in range(some.size):

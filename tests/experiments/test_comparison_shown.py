@@ -94,7 +94,7 @@ def test_a_report_takes_time_on_a_clock(contender):
     [((0.01, 1.0), (0.9, 1.0), True), ((0.2, 1.0), (0.9, 1.0), False), ((0.01, 1.0), (0.3, 1.0), False)],
 )
 def test_the_reports_claim_can_fail(siag_, sgd, holds):
-    assert unbiased(Offset(*siag_), Offset(*sgd)).holds == holds
+    assert unbiased(Offset(*siag_), Offset(*sgd), 20_000).holds == holds
 
 
 @pytest.mark.thorough

@@ -16,7 +16,7 @@ reproduction = sys.modules["siag.experiments.reproduce"]
 
 
 def test_every_chapter_that_is_left_out_is_one_of_the_reports_and_is_named():
-    names = [name for name, _, _ in reproduction._parts(QUICK)]
+    names = [name for name, _, _ in reproduction.parts(QUICK)]
     assert set(QUICK.leave_out) < set(names)
     assert all(name in left_out(QUICK) for name in QUICK.leave_out)
     assert left_out(QUICK) == reproduction._facts(QUICK, 1.0)["left out"]
@@ -29,8 +29,8 @@ def test_a_quick_report_makes_the_chapters_that_are_left_and_hands_them_on(monke
     def part(name):
         return name, lambda *_: made.append(name) or SimpleNamespace(claims=[], title=name), 1
 
-    parts = [part(name) for name, _, _ in reproduction._parts(QUICK)]
-    monkeypatch.setattr(reproduction, "_parts", lambda _: parts)
+    parts = [part(name) for name, _, _ in reproduction.parts(QUICK)]
+    monkeypatch.setattr(reproduction, "parts", lambda _: parts)
     written = {}
     monkeypatch.setattr(reproduction, "write_report", lambda *_, png: written.update(png=png))
     siag.experiments.reproduce(tmp_path, QUICK, found=lambda name, chapter: found.append((name, chapter.title)))

@@ -99,7 +99,7 @@ def _watcher(quiet: bool, as_json: bool, metrics: str | None, insecure: bool) ->
     with renamed({"port": "metrics", "host": "metrics"}):
         measured = Metrics(host.removeprefix("[").removesuffix("]") or "127.0.0.1", int(port), insecure=insecure)
     view.event(f"metrics at http://{shown((reachable(measured.host), measured.port))}/metrics")
-    return Several([view, measured])
+    return Several([measured, view])  # who reads of a snapshot finds its metrics
 
 
 def _finish(result: Run, folder: Path | None, as_json: bool, state: str | PathLike[str] | None) -> int:

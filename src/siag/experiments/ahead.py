@@ -36,7 +36,7 @@ def made_ahead() -> Iterator[None]:
 
     started: list[subprocess.Popen[bytes]] = []
 
-    class Missed(event.Listener):  # type: ignore[misc]
+    class Missed(event.Listener):  # type: ignore[misc]  # Numba has no types
         def on_start(self, _: object) -> None:
             if not started:
                 quiet = subprocess.DEVNULL

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from abc import ABC, abstractmethod
 from typing import Any
 
 import numpy as np
@@ -86,7 +87,7 @@ class Encoding:
         return encoding_of, (self.name,)
 
 
-class Packed(Encoding):
+class Packed(Encoding, ABC):
     """Bytes that are no numbers by themselves; w travels as float32 beside them."""
 
     packed = True
@@ -101,9 +102,9 @@ class Packed(Encoding):
         return FLOAT32
 
     @property
+    @abstractmethod
     def way(self) -> Record:
         """What `siag.foundations.packing` packs and unpacks with; for one thread."""
-        raise NotImplementedError
 
 
 class BFloat16(Packed):

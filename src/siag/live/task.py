@@ -290,12 +290,12 @@ class FromStream(Task):
         oracle = self._oracle
         if self._plain:  # as fast as can be
             found = oracle.gradient(w, self._pull())
-            if type(found) is np.ndarray and found.dtype == out.dtype and found.shape == out.shape:
-                out[:], self.loss = found, UNKNOWN
-            elif self._packer is None:
-                self._tell(write_checked(found, out), w)
-            else:
+            if self._packer is not None:
                 self._tell(self._pack(self._packer, found, out), w)
+            elif type(found) is np.ndarray and found.dtype == out.dtype and found.shape == out.shape:
+                out[:], self.loss = found, UNKNOWN
+            else:
+                self._tell(write_checked(found, out), w)
             return True
         told(self._memory, self.version)
         if out.dtype == FLOAT:

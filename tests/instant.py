@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from siag.foundations import check
 from siag.foundations.last_words import last_words
 from siag.live.runtime import Runtime
 from siag.live.task import StreamEnded
@@ -49,7 +50,7 @@ class Instant(Runtime):
         """A report; whether the worker stays."""
         try:
             with heard_by(lambda text: session.said(row, text)):
-                send = task.compute(w, out)
+                send = task.compute(check.read_only(w), out)
         except StreamEnded:
             session.left(row, now, "its stream ended")
             return False

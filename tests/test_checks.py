@@ -35,6 +35,7 @@ def test_every_method_passes_every_check(method, check):
     check(method)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("method", [SIAG(average=2), SIAG(average=5, wait=0.5, rows="float32")], ids=repr)
 def test_rows_that_average_pass_what_applies_to_them(method):
     # The mean of a worker's last gradients is not its gradient.

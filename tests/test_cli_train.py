@@ -114,6 +114,7 @@ def test_ctrl_c_stops_it_in_order(shell):
     assert ended.result["ending"] == Ending.INTERRUPTED
 
 
+@pytest.mark.thorough
 def test_a_problem_is_replayed_from_the_trace_bit_for_bit(shell):
     ended = shell(f"{POSED} {INSTANT}")
     assert ended.status == 0, ended.err

@@ -176,6 +176,7 @@ def test_the_examples_python_gradient_lowers_the_objective(run_here):
     assert after < 0.8 * before
 
 
+@pytest.mark.thorough
 def test_the_examples_own_activity_obeys_the_sharp_law(run_here):
     output = run_here(ROOT / "examples" / "own_activity.py")
     exact, law = (float(re.search(rf"{name} (\S+?),?\s", output + " ").group(1)) for name in ("error", "law"))

@@ -13,7 +13,7 @@ from siag.activity import Everyone, Nonuniform, Recorded, Uniform
 from siag.experiments.comparison import compare
 from siag.experiments.comparison.result import best_first
 
-pytestmark = pytest.mark.usefixtures("compiled_here")
+pytestmark = [pytest.mark.usefixtures("compiled_here"), pytest.mark.thorough]
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +30,6 @@ def written(found, tmp_path_factory):
     return folder, found.write(folder)
 
 
-@pytest.mark.thorough
 def test_every_method_meets_every_activity_or_says_why_not(found):
     assert len(found.entries) == 10
     able = {entry.contender.name for entry in found.entries if entry.run is not None}

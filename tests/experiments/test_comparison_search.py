@@ -20,6 +20,7 @@ from siag.steps import Constant, DelayAdaptive, Harmonic
 pytestmark = pytest.mark.usefixtures("compiled_here")
 
 
+@pytest.mark.thorough
 def test_every_search_begins_alike_and_ends_between_worse_steps():
     for contender in (Contender("a", SIAG()), Contender("b", FedAvg(steps=2, size=1.0))):
         found = Trial(contender, PROBLEM, Uniform(4), 300).tune(0.25)

@@ -177,6 +177,7 @@ def test_the_numbers_a_search_sets_are_printed_as_multiples_of_eta():
     assert chosen(["SGD"])[0].printed(11.0).endswith("Harmonic(beta=11.0·η, gamma=11.0)")
 
 
+@pytest.mark.thorough
 def test_the_terminal_says_what_was_compared_on_request(tmp_path):
     words = ("--methods", "FedProx", "--activities", "clock", "--repeats", "2", "--out", str(tmp_path))
     told = cli(*words, "--details")

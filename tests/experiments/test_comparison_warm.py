@@ -35,6 +35,7 @@ def test_what_cannot_be_sent_is_compiled_here():
     assert found.ran("all")
 
 
+@pytest.mark.thorough
 def test_processes_are_started_only_if_machine_code_is_missing(monkeypatch, tmp_path):
     given = []
     monkeypatch.setattr(warming, "_delegate", lambda work, processes: given.append(list(work)) or len(work))

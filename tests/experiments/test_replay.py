@@ -358,7 +358,7 @@ class Fallible:
         self.trace.close(self.server.version)
 
 
-@pytest.mark.few(2)
+@pytest.mark.thorough
 @pytest.mark.parametrize("server", SERVERS, ids=repr)
 @pytest.mark.parametrize(("method", "eta"), [(LAG, 0.1), (SCAFFOLD, 0.5)], ids=["LAG", "SCAFFOLD"])
 def test_what_workers_forget_is_forgotten_again_bit_for_bit(tmp_path, method, eta, server):
@@ -385,6 +385,7 @@ def check_that_a_replay_forgets(tmp_path, method, step, server):
         assert run.uploads[0, -1] <= made.server.reports - made.server.skips
 
 
+@pytest.mark.thorough
 def test_a_replay_without_the_lines_of_what_was_forgotten_is_another_run(tmp_path):
     method, step = SCAFFOLD, siag.steps.Constant(0.5)
     made = Fallible(tmp_path / "run.trace", method, step, EveryArrivals())

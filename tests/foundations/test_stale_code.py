@@ -11,6 +11,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.thorough
+
 RULE = """
 from typing import NamedTuple
 

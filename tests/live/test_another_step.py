@@ -12,6 +12,8 @@ from siag.live.spec import Spec
 from siag.steps import Constant, DelayAdaptive, Harmonic, Switched
 from siag.storage.generations import read_header
 
+pytestmark = pytest.mark.thorough
+
 PROBLEM = siag.problems.LeastSquares.random(n=3, d=4, p=2, noise=0.1, seed=1)
 
 
@@ -59,7 +61,7 @@ WAYS = [
 ]
 
 
-@pytest.mark.few(3)
+@pytest.mark.thorough
 @pytest.mark.parametrize("durable", [False, True])
 @pytest.mark.parametrize(("first", "second"), WAYS)
 def test_another_way_to_choose_steps_begins_from_w_with_samples_not_used_yet(first, second, durable, tmp_path):

@@ -203,6 +203,7 @@ def test_a_model_that_is_not_there_is_told(monkeypatch):
     assert asked(app_of(board), "/model.npy")[0] == 503
 
 
+@pytest.mark.thorough
 def test_a_running_session_hands_its_model_out():
     copies = []
 

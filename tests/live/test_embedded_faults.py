@@ -277,6 +277,7 @@ def test_however_the_parent_ends_all_its_workers_are_gone_with_it(tmp_path, how)
     assert errors.count("Traceback") == (how == "exception")  # no worker complains
 
 
+@pytest.mark.thorough
 def test_a_script_without_its_guard_is_told_so_and_ends(tmp_path):
     text = """
         def gradient(w, sample):
@@ -299,6 +300,7 @@ def test_a_script_whose_gradient_is_in_a_module_needs_no_guard(tmp_path):
         assert script.end() == ("2\n", "")
 
 
+@pytest.mark.thorough
 def test_a_gradient_typed_into_a_session_reaches_the_workers():
     text = """
         import numpy as np, siag

@@ -415,7 +415,7 @@ def mean_of(streams, seed, **given):
     return siag.train(lambda w, x: w - x, streams, np.zeros(1), runtime=runtime, progress=False, **given)
 
 
-@pytest.mark.few(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("near", [0.0, 0.01])
 def test_a_worker_that_begins_at_its_own_optimum_is_no_reason_for_a_warning(near):
     """Its gradients become many times as long as the first while w goes where it should."""
@@ -472,7 +472,7 @@ def test_zeros_of_steps_that_are_too_large_are_not_taken_for_wrong_labels():
     assert kinds(health) == [Kind.LOSS]
 
 
-@pytest.mark.few(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize(("seed", "until"), [(0, 10_000), (1, 3000), (3, 3000)])
 def test_a_gradient_for_labels_0_and_1_on_labels_1_and_minus_1_is_told_though_many_are_zero(seed, until):
     rng = np.random.default_rng(0)

@@ -76,7 +76,7 @@ LAG = [(siag.methods.LAG(), messages) for messages in ("float32", "int8")]
 REPLAYED = [*((siag.methods.SIAG(), messages) for messages in SHORT), *LAG]
 
 
-@pytest.mark.few(2)
+@pytest.mark.thorough
 @pytest.mark.parametrize(("method", "messages"), REPLAYED, ids=str)
 def test_a_replay_is_the_run_to_the_bit(method, messages, tmp_path):
     """LAG's workers remember, stay silent at times, and read a threshold beside w."""
@@ -92,6 +92,7 @@ def test_a_replay_is_the_run_to_the_bit(method, messages, tmp_path):
     assert np.allclose(exact.w, run.w, rtol=0, atol={"float32": 1e-5, "bfloat16": 0.05, "int8": 0.05}[messages])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("messages", ["float32", "int8"])
 def test_a_durable_run_goes_on_after_crashes_and_replays_to_the_bit(messages, tmp_path):
     problem, path = siag.problems.LeastSquares.random(n=3, d=D, p=4, noise=0.1), tmp_path / "run.trace"
@@ -107,7 +108,7 @@ def test_a_durable_run_goes_on_after_crashes_and_replays_to_the_bit(messages, tm
 SPLIT = [(siag.methods.SIAG(), "float32"), (siag.methods.SGD(), "float32"), (siag.methods.SIAG(), "int8")]
 
 
-@pytest.mark.few(2)
+@pytest.mark.thorough
 @pytest.mark.parametrize(("method", "messages"), [*SPLIT, (siag.methods.SIAG(), "bfloat16")], ids=str)
 def test_a_model_that_is_split_is_what_one_server_makes_of_the_same_reports(method, messages, tmp_path):
     path = tmp_path / "run.trace"

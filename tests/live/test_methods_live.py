@@ -126,6 +126,7 @@ def session(method, tasks, until, **options):
     return Session(server, Curve(until, 10, None), **options)
 
 
+@pytest.mark.thorough
 def test_if_all_workers_stay_silent_versions_go_on_on_this_machine():
     whole = session(SIAG(), 3, Until(iterations=200))
     Embedded(whole, [Mute(), Mute(), Mute()]).run()
@@ -143,6 +144,7 @@ def test_a_silent_worker_says_of_which_version_and_sample():
     assert served.server.version == served.server.reports
 
 
+@pytest.mark.thorough
 def test_silence_is_on_disk_before_it_is_acknowledged(tmp_path):
     store = Store(tmp_path / "state", {"n": 2}, durable=True)
     first = session(LAG(), 2, Until(), store=store, durable=True)
@@ -222,7 +224,7 @@ def test_scaffold_over_tcp_is_its_replay_bit_for_bit(tmp_path):
     assert run.w.any()
 
 
-@pytest.mark.few(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("method", [LAG(weight=0.01), EF21(k=1, momentum=0.5)], ids=repr)
 def test_a_worker_whose_connection_breaks_forgets_and_the_trace_knows(tmp_path, method):
     step = Constant(0.1)
@@ -272,6 +274,7 @@ def test_local_steps_take_a_sample_each():
         assert np.allclose(out, -y)
 
 
+@pytest.mark.thorough
 def test_a_stream_that_ends_in_the_middle_leaves_no_message():
     task = samples(VARIATES, 4)
     w, out = np.zeros(4), np.empty(4)

@@ -57,6 +57,7 @@ def test_two_streams_count_the_same_however_unequal(tmp_path, given):
         assert siag.storage.read_model(tmp_path / "state").w.tolist() == run.w[0].tolist()
 
 
+@pytest.mark.thorough
 def test_a_worker_that_is_killed_does_not_stop_the_others(tmp_path):
     enough = tmp_path / "enough"
     kill, leave = jobs.send("b", signal.SIGKILL), jobs.touch(enough)
@@ -66,6 +67,7 @@ def test_a_worker_that_is_killed_does_not_stop_the_others(tmp_path):
     assert run.about["failed"] == [failure.text]
 
 
+@pytest.mark.thorough
 def test_streams_end_and_code_fails_one_worker_at_a_time():
     run = train([1.0] * 5, ["1.0", "bad"], gradient=jobs.fragile)
     assert run.samples[0, -1] == 6

@@ -26,7 +26,7 @@ from siag.steps import Constant, DelayAdaptive
 SLOW = Constant(0.005)
 
 
-@pytest.mark.few(2)
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("method", "step", "server"),
     [
@@ -95,6 +95,7 @@ def test_a_row_that_fades_does_so_in_all_shards(half_life, tmp_path):
     assert same(path, split, run)
 
 
+@pytest.mark.thorough
 def test_refused_reports_change_no_shard(tmp_path):
     path = tmp_path / "run.trace"
     method = Smoothed()

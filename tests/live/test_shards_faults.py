@@ -26,6 +26,7 @@ from siag.methods import SIAG
 from siag.storage.saved_model import read_model
 
 
+@pytest.mark.thorough
 def test_a_worker_whose_line_to_one_shard_is_cut_joins_again_everywhere(tmp_path):
     path, method = tmp_path / "run.trace", Smoothed()
     with Split(3, method=method, trace=path, until=Until(reports=800)) as split:

@@ -183,7 +183,7 @@ def test_with_faults_too_the_run_ends_as_asked_and_is_the_same_each_time(tmp_pat
     assert not durable or first.t.tolist() == points(200, 200).tolist()  # whatever crashed
 
 
-@pytest.mark.few(2)
+@pytest.mark.thorough
 @pytest.mark.parametrize("seed", [1, 4, 7])
 @pytest.mark.parametrize("method", [LAG(), SCAFFOLD(steps=2, size=0.1)], ids=lambda method: type(method).__name__)
 def test_what_workers_remember_is_lost_at_the_same_moments_in_a_replay(tmp_path, method, seed):

@@ -159,6 +159,7 @@ def test_ctrl_c_means_what_it_meant_while_nobody_is_to_be_woken():
         signal.signal(signal.SIGINT, before)
 
 
+@pytest.mark.thorough
 def test_a_worker_that_waits_for_data_comes_back_to_a_server_that_was_away(tmp_path):
     with Served(1, folder=tmp_path / "state") as first, Idle(tmp_path, first.address) as idle:
         wait_until(lambda: reported(first) == 5)

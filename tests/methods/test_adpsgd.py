@@ -19,6 +19,7 @@ RIDGE = Ridge.random(n=5, d=3, m=4, tilt=0.5, seed=1)  # the claims compile it f
 RNG = np.zeros(2, np.uint64)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("graph", ["ring", "complete", ((0, 1), (1, 2), (1, 3))])
 def test_it_conforms(graph):
     # Whom a worker asks is drawn from its own stream of random numbers: other numbers for it, other partners.

@@ -157,7 +157,7 @@ class Twin:
         return self.mean
 
 
-@pytest.mark.few(8)
+@pytest.mark.few(3)
 @pytest.mark.parametrize("method", [Automatic(), Automatic(resum=1), Automatic(resum=0)], ids=["64", "1", "never"])
 @pytest.mark.parametrize(
     "activity",
@@ -323,7 +323,7 @@ def test_its_steps_are_nearly_as_good_as_chosen_ones(activity):
     assert automatic.error[:, -1].mean() < 2.5 * chosen.error[:, -1].mean()
 
 
-@pytest.mark.few(2)
+@pytest.mark.thorough
 @pytest.mark.parametrize("n", [1, 2, 3])
 @pytest.mark.parametrize("d", [3, 10])
 def test_few_workers_with_single_samples_do_not_explode(n, d):

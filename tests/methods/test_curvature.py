@@ -28,6 +28,7 @@ if not hessian.knows(Sides):
             out[j, j] = oracle.curvature[j]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("method", [CurvatureIAG(), CurvatureIAG(wait=0.0)])
 def test_it_does_what_every_method_must(method):
     conform(method)

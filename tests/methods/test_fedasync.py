@@ -29,6 +29,7 @@ def expected_weight(damp, a, b, age):
     return 1.0 if age <= b else 1.0 / (a * (age - b) + 1.0)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("damp", DAMPINGS)
 def test_it_conforms(damp):
     method = FedAsync(steps=3, size=0.1, pull=0.3, damp=damp)

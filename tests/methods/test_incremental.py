@@ -27,6 +27,7 @@ def test_it_steps_along_the_gradient_of_one_worker_in_turn():
     assert run.samples[0, -1] == run.uploads[0, -1] == 50
 
 
+@pytest.mark.thorough
 def test_its_exact_moments_are_known_and_have_no_noise():
     problem, parts = LeastSquares.random(n=5, d=3, p=2, noise=0.1), (siag.activity.Cyclic(), Constant(0.05))
     curve = siag.theory.exact_error(problem, Incremental(), *parts, iterations=40, record=40)

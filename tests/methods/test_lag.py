@@ -59,6 +59,7 @@ def twin(problem, rounds, eta, xi, depth, smoothness=None):
     return np.array(w), sent
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("method", BOTH, ids=["worker", "server"])
 def test_it_conforms(method):
     conform(method, skip=["all_active_is_gradient_descent"])  # who is silent is remembered with an old gradient
@@ -90,6 +91,7 @@ def test_with_weight_zero_it_is_iag_bit_for_bit(activity, trigger):
     assert np.array_equal(one.uploads, two.uploads)
 
 
+@pytest.mark.thorough
 @settings(max_examples=30, deadline=None)
 @given(seed=st.integers(0, 10**6), weight=st.floats(0.0, 0.1), trigger=st.sampled_from(["worker", "server"]))
 def test_within_its_theory_nobody_is_silent_for_ever_and_the_error_falls(seed, weight, trigger):

@@ -130,6 +130,7 @@ def test_compiled_and_plain_agree_bit_for_bit(method):
     assert np.array_equal(one.error, two.error)
 
 
+@pytest.mark.thorough
 def test_the_noise_of_a_row_is_one_over_two_m_minus_one_as_strong():
     # 20 000 variances of independent rows: their relative error is √(2/20 000) = 1 %; 6 % are 6 σ, 2e-9 of seeds.
     state = SIAG(average=4).init(np.zeros(20_000), 1)

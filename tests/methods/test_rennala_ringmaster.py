@@ -133,6 +133,7 @@ def test_a_batch_may_take_several_iterations_and_all_that_overflow_it_are_in_the
     assert np.allclose(run.w[0], -mean, rtol=1e-12)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("method", [Rennala(batch=4), Ringmaster(threshold=2)], ids=repr)
 def test_they_conform(method):
     conform(method)

@@ -108,6 +108,7 @@ def test_single_precision_rows_stop_at_their_own_rounding():
     assert ends["float64"] < ends["float32"] < 1e-11
 
 
+@pytest.mark.thorough
 def test_by_sample_and_by_worker_have_the_same_optimum():
     whole = LogisticRegression.random(n=4, d=3, m=8, regularization=0.2, seed=6)
     for problem in (whole, whole.by_sample()):

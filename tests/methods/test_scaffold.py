@@ -104,7 +104,7 @@ def test_it_follows_algorithm_1_on_any_activity(gradients, option, trace, steps,
     np.testing.assert_allclose(run.w[0], algorithm_1(NOISY, method, trace, eta, seed), rtol=1e-10, atol=1e-12)
 
 
-@pytest.mark.few(1)
+@pytest.mark.thorough
 @options
 @quick
 @given(trace=traces, steps=st.integers(1, 4))
@@ -142,6 +142,7 @@ def test_crashes_leave_no_trace(option):
     assert federation.error < 1e-20
 
 
+@pytest.mark.thorough
 def test_with_differences_on_the_wire_a_crash_would_bias_the_server_for_ever():
     method = SCAFFOLD(steps=10, size=0.5 / NOISY.smoothness.max(), gradients="exact")
     trace, crashes = [range(N)] * 200, [(100, 0), (100, 3)]
@@ -171,6 +172,7 @@ def test_unequal_speeds_do_not_bias_it_when_reports_are_old(option, eta):
     assert run.error[0, -1] < 1e-20
 
 
+@pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore::siag.DivergenceWarning")
 def test_on_a_clock_the_papers_step_diverges_and_one_by_the_age_of_reports_does_not():
     problem = Ridge.random(n=4, d=4, m=20, spread=1, tilt=0.5, regularization=0.1, seed=7)

@@ -64,7 +64,7 @@ def test_a_sample_is_the_mean_over_points_of_the_worker(activation):
     assert np.abs(pairs - out).max(axis=2).min() < 1e-14
 
 
-@pytest.mark.few(1)
+@pytest.mark.thorough
 @each
 def test_compiled_runs_equal_plain_ones_and_learn(activation):
     problem = Network.random(activation=activation, spread=3.0, heterogeneity=1.0, **SMALL | {"m": 20, "hidden": 6})

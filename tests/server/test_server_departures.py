@@ -144,6 +144,7 @@ def test_dropping_is_the_default_and_the_last_row_stays_until_another_worker_rep
     assert (server.gone, server.fading) == ({0, 1}, {})
 
 
+@pytest.mark.thorough
 def test_a_row_that_decays_leads_slowly_from_the_one_to_the_other():
     """The half-life is thirty times as long as w needs, so w follows the minimiser of the moment to a few percent."""
     half_life = 1600

@@ -12,6 +12,7 @@ POINTS = siag.problems.Ridge.random(n=3, d=2, m=4)  # as `conform` has: the mach
 ITERATIONS, CLOCK = siag.activity.Everyone(), siag.activity.Clock(siag.activity.Exponential(1.0))
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("loop", "activity", "method"),
     [

@@ -11,6 +11,7 @@ PROBLEM = siag.problems.LeastSquares.random(n=50, d=10, p=4, noise=0.1)
 STEP = siag.steps.Harmonic(0.5, 200)
 
 
+@pytest.mark.thorough
 def test_rows_in_single_precision_take_half_the_memory_and_add_an_error_far_below_the_noise():
     exact, rounded = siag.methods.SIAG(), siag.methods.SIAG(rows="float32")
     tables = [method.init(np.zeros(10), 50) for method in (exact, rounded)]

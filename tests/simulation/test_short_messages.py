@@ -20,6 +20,7 @@ def ran(messages, **given):
     return siag.simulate(PROBLEM, siag.methods.SIAG(), WHO, STEP, messages=messages, **given)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("messages", ["float32", "bfloat16", "int8"])
 def test_compiled_and_plain_runs_agree(messages):
     fast, plain = ran(messages), ran(messages, compiled=False)
@@ -28,6 +29,7 @@ def test_compiled_and_plain_runs_agree(messages):
     assert not np.array_equal(fast.w, ran("float64").w)
 
 
+@pytest.mark.thorough
 def test_a_message_is_rounded_by_seed_repeat_worker_and_sample():
     """The first two iterations of repeat 1 with all workers: rows are the rounded gradients at float32 numbers of w."""
     w0, eta = np.full(D, 1 / 3), 0.02

@@ -91,6 +91,7 @@ def test_labels_are_short_and_tell_parts_apart():
     assert len(set(labels_of([Odd([1]), Odd([2])]))) == 2
 
 
+@pytest.mark.thorough
 def test_a_methods_own_step_has_no_parameters():
     result = siag.sweep(PROBLEMS[0], [Automatic(), SIAG()], Uniform(3), STEP, **SIZE)
     assert "step.beta" not in result.parameters[0]

@@ -34,6 +34,7 @@ def found(*methods, **options):
     return siag.sweep(PROBLEM, list(methods), Uniform(3), siag.Tuned(), **(SIZE | options))
 
 
+@pytest.mark.thorough
 def test_it_is_the_step_that_a_comparison_finds_and_other_samples_than_those_of_the_run(seeds):
     result = found(SIAG(), LOCAL)
     own, tries = seeds.count(4), seeds.count(4 + SEEDS)

@@ -57,6 +57,7 @@ def test_a_run_that_goes_on_needs_the_file_it_goes_on_with():
     assert place.disk.names(Path()) == ["t"]
 
 
+@pytest.mark.thorough
 @both
 @quick
 @given(histories(), st.integers(0, 40), st.integers(0, 40))

@@ -76,6 +76,7 @@ def one_hot(w, sample):
     return -np.eye(w.size)[int(sample)]
 
 
+@pytest.mark.thorough
 def test_a_run_on_this_machine_that_is_gone_on_with_uses_no_line_twice(path, tmp_path):
     path.write_text("".join(f"{k}\n" for k in range(10)))
     given = {"method": siag.methods.SGD(), "step": siag.steps.Constant(1.0), "folder": tmp_path / "state"}

@@ -77,6 +77,7 @@ def test_the_law_on_least_squares_is_the_exact_error_to_two_percent(activity, be
     assert error == pytest.approx(sharp_law(problem, pattern, step)(LONG), rel=0.02)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("average", [2, 8])
 def test_the_law_on_ridge_holds_for_rows_that_average(average):
     step = Harmonic(2.0 / MU, 80.0)
@@ -86,7 +87,7 @@ def test_the_law_on_ridge_holds_for_rows_that_average(average):
     assert law.constant < 0.9 * sharp_law(RIDGE, pattern, step).constant
 
 
-@pytest.mark.few(1)
+@pytest.mark.thorough
 @pytest.mark.parametrize("step", [Constant(0.004), Harmonic(3.0 / MU, 100.0)])
 def test_the_law_of_the_mean_of_iterates_is_its_exact_error_to_two_percent(step):
     """Exact from w* on; the start fades as 1/t² only, since the mean does not forget it."""
@@ -96,6 +97,7 @@ def test_the_law_of_the_mean_of_iterates_is_its_exact_error_to_two_percent(step)
     assert error == pytest.approx(sharp_law(RIDGE, pattern, step, averaged=True)(LONG), rel=0.02)
 
 
+@pytest.mark.thorough
 def test_the_law_of_a_constant_step_is_the_error_that_remains_to_two_percent():
     step = Constant(0.0005)
     error, pattern = ending(RIDGE, Uniform(4), step)

@@ -44,6 +44,7 @@ def within(truth, samples):
     return (np.abs(samples.mean(axis=1).max(axis=1) - truth) <= np.maximum(5.0 * se.max(axis=1), 1e-14)).all()
 
 
+@pytest.mark.thorough
 def test_the_left_sides_agree_with_sampled_runs():
     found = evaluate()
     square, inner, apart = (values[found.t] for values in sampled())
@@ -53,6 +54,7 @@ def test_the_left_sides_agree_with_sampled_runs():
     assert within(found.third.left, apart)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "activity", [TRACE, siag.activity.Cyclic(), siag.activity.Everyone(), siag.activity.Nonuniform(2, 5)]
 )

@@ -10,6 +10,8 @@ from siag.foundations.rng import SAMPLES, blank, key
 from siag.theory import rounding_variance, sharp_law
 from siag.theory.rounding import draw, variance_of
 
+pytestmark = pytest.mark.thorough
+
 PROBLEM = siag.problems.LeastSquares.random(n=20, d=20, p=10, noise=0.1, seed=0)  # the paper's setting
 STEP, ITERATIONS, REPEATS = siag.steps.Harmonic(beta=0.2, gamma=200), 10_000, 40
 BOTH = pytest.mark.parametrize("messages", ["bfloat16", "int8"])

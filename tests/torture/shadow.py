@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from siag.foundations import check
 from siag.foundations.types import Floats
 from siag.live.sharding import bounds
 from siag.live.task import FromProblem
@@ -85,7 +86,7 @@ class Shadow:
         require(stamp in self.models, f"a report from version {stamp}, which never was")
         message = np.empty(self._problem.d)
         self._task.begin(row, self.n, self._problem.d, sample)
-        self._task.compute(self.models[stamp], message)
+        self._task.compute(check.read_only(self.models[stamp]), message)  # as workers read it
         sent, what = self._sent[row].get((stamp, sample)), f"sample {sample} of worker {row} from version {stamp}"
         require(sent is not None, f"{what} was never sent")
         require(sent == message.tobytes(), f"{what} was sent with other numbers")

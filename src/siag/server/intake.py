@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from siag.foundations import check
 from siag.foundations.dispatch import compiled
 from siag.foundations.types import Floats, Integers, Record
 from siag.methods import Method
@@ -109,7 +110,7 @@ def warm_up(method: Method, bounds: Bounds, kind: Any) -> Callable[..., int]:
 def warm_up_many(method: Method, bounds: Bounds, kind: Any) -> Callable[..., int]:
     """The same for `admit_all`."""
     state, lines, ages, message = _first(method, kind)
-    rows: Any = np.zeros(1, np.int32)  # as runtimes give them
+    rows: Any = check.read_only(np.zeros(1, np.int32))  # as runtimes give them, who read them from a pipe
     notes, figures, sizes = np.zeros((1, 2), np.int64), np.zeros((1, 2)), np.zeros(1)
     what: Any = state, lines, ages, bounds, rows, message[None], notes, figures, 0, 0.0, 0, 1, sizes, 0
     admit_all(*what)

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from siag.foundations import check
 from siag.foundations.dispatch import compiled
 from siag.foundations.errors import BadInput, Unsuitable
 from siag.foundations.types import Floats, Integers
@@ -282,7 +283,7 @@ class Embedded:
         self._wait_until = min(self._wait_until, now + TOGETHER)
         if not self._awaited or now >= self._wait_until:
             self._awaited.clear()
-            self._answer(np.concatenate(self._early), GO)
+            self._answer(check.read_only(np.concatenate(self._early)), GO)
             self._early.clear()
 
     def _miss(self, row: int) -> None:

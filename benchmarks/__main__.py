@@ -12,7 +12,18 @@ import re
 import sys
 import textwrap
 
-from benchmarks import alarms, automatic, dashboard, estimators, live, methods, python_gradients, ray_cluster, simulator
+from benchmarks import (
+    alarms,
+    automatic,
+    dashboard,
+    estimators,
+    live,
+    messages,
+    methods,
+    python_gradients,
+    ray_cluster,
+    simulator,
+)
 from benchmarks.sides import HERE, PYTHON
 from siag.foundations.files import write_text
 
@@ -23,6 +34,7 @@ CHAPTERS = {
     "automatic": automatic.chapter,
     "warnings": alarms.chapter,
     "live": live.chapter,
+    "messages": messages.chapter,
     "dashboard": dashboard.chapter,
     "ray": ray_cluster.chapter,
     "estimators": estimators.chapter,
@@ -34,6 +46,7 @@ TITLES = {
     "## Automatic steps": "automatic",
     "## Warnings": "warnings",
     "## The live server": "live",
+    "## Short messages": "messages",
     "## The dashboard": "dashboard",
     "## On Ray": "ray",
     "## scikit-learn": "estimators",

@@ -31,11 +31,10 @@ ROUNDS, SECONDS = 5, 0.6
 SMALL, LARGE, FEW, MANY = 20, 10**6, 1, 4
 SIZES = [(d, n) for d in (SMALL, LARGE) for n in (FEW, MANY)]
 EMBEDDED, TCP, TLS = "siag, embedded", "siag, TCP", "siag, TLS"
-SHORT, INT8 = "siag, TCP, float32", "siag, TCP, int8"
 GRPC = ("gRPC, a call each", "gRPC, streams, threads", "gRPC, streams, asyncio")
 RAY = ("Ray, as documented", "Ray, workers call the server")
 TORCH, FLOWER = "torch.distributed.rpc", "Flower, simulation engine"
-OURS = {EMBEDDED: "embedded", TCP: "tcp", SHORT: "tcp-short", INT8: "tcp-int8", TLS: "tls"}
+OURS = {EMBEDDED: "embedded", TCP: "tcp", TLS: "tls"}
 THEIRS = {
     **dict(zip(GRPC, (["grpc_server", way] for way in ("unary", "stream", "asyncio")), strict=True)),
     **dict(zip(RAY, (["ray_actor", way] for way in ("driver", "direct")), strict=True)),
@@ -134,8 +133,7 @@ def amiss(found: dict, d: int, workers: int, seconds: float) -> str:
 def side_by_side() -> Rates:
     """Updates per second of all sides, round by round, all sides taking turns."""
     rates: Rates = {name: {size: [] for size in SIZES} for name in (*OURS, *THEIRS)}
-    for name in (SHORT, INT8, TLS):
-        rates[name] = {size: [] for size in SIZES if size[1] == MANY}
+    rates[TLS] = {size: [] for size in SIZES if size[1] == MANY}
     sides = [our_side(name, OURS[name]) if name in OURS else peer(name) for name in rates]
     try:
         for side in sides:
@@ -359,20 +357,6 @@ def goals(rates: Rates, machine: Limits, many: tuple[float, float, float]) -> li
         for ours, name, ways, small, large in ASKED
     ] + [
         Target(
-            ratio(rates[SHORT][LARGE, MANY], rates[TCP][LARGE, MANY]),
-            f"× the updates per second of doubles with messages of float32, TCP, {words((LARGE, MANY))}",
-            least=1.8,
-            because="the update itself moves as many bytes as before, since the server keeps doubles, and w is rounded "
-            "for each version; what travels is halved",
-        ),
-        Target(
-            ratio(rates[INT8][LARGE, MANY], rates[TCP][LARGE, MANY]),
-            f"× the updates per second of doubles with messages of int8, TCP, {words((LARGE, MANY))}",
-            least=2.0,
-            because="workers round a million numbers at random for each report, and w comes back as float32; what "
-            "travels is 5 bytes a number instead of 16",
-        ),
-        Target(
             machine.over_copy,
             "× the time to copy as many bytes as it reads and writes, for the fused update at d = 10⁶",
             most=1.5,
@@ -465,11 +449,8 @@ How many times faster siag is than the faster way of each peer:
 Every run of every side was checked. With one worker the final w is known from the number of updates. With four, w must
 be one multiple of the fixed gradient wherever that does not depend on w, near the optimum where it does (at d = 10⁶ the
 slower sides do too few updates for this to say much), and the sum must be that of the rows (peers only: siag does not
-show its table). With messages of float32 gradients are of float32, too, and so are the rows of the table, which hold
-them exactly; the sum and w are doubles. So it is with messages of int8, beside which w travels as float32; there w may
-differ by what rounding at random does, a tenth at most. A siag run in which the workers joined late is repeated with
-more time; the peers' clock starts when theirs have joined. Flower's engine looks for messages ten times a second, which
-is what its rate shows.
+show its table). A siag run in which the workers joined late is repeated with more time; the peers' clock starts when
+theirs have joined. Flower's engine looks for messages ten times a second, which is what its rate shows.
 
 {table(targets)}
 

@@ -35,6 +35,7 @@ def test_every_search_begins_alike_and_ends_between_worse_steps():
         assert errors[best] < min(errors[best - 1], errors[best + 1])
 
 
+@pytest.mark.thorough
 def test_the_search_finds_what_trying_all_steps_finds():
     trial = Trial(Contender("a", SIAG()), PROBLEM, Uniform(4), 300)
     found = trial.tune(0.25)
@@ -53,6 +54,7 @@ def test_a_search_looks_on_both_sides():
     assert 0.3 < low.eta / high.eta < 3.0
 
 
+@pytest.mark.thorough
 def test_a_step_that_leads_far_astray_before_it_converges_is_not_taken():
     trial = Trial(Contender("a", siag.methods.IAG()), PROBLEM, Everyone(), 300)
     curvature = PROBLEM.constants().L  # in all directions: steps of more than 2/L lead away until they have fallen
@@ -138,6 +140,7 @@ def test_a_problem_without_constants_needs_a_first_step():
     assert "nan" not in found.markdown()
 
 
+@pytest.mark.thorough
 def test_what_minimises_something_else_is_marked():
     found = compare(PROBLEM, [siag.methods.PIAG(l1=0.5)], {"all": Everyone()}, iterations=60, repeats=2, claims=False)
     assert "measured from the minimiser of F" in found.entries[0].remark

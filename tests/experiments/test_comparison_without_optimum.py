@@ -23,6 +23,7 @@ BOWL = Anywhere(np.array([[1.0, 0.0], [0.0, 3.0]]), np.array([1.0, 2.0]))
 CALM = {"uniform": Uniform(2)}
 
 
+@pytest.mark.thorough
 def test_methods_are_ranked_by_the_gradient_and_no_bias_is_told():
     found = siag.compare(BOWL, ["sIAG"], CALM, iterations=60, repeats=2, eta=1.0, claims=False)
     (entry,) = found.entries

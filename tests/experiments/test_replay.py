@@ -110,6 +110,7 @@ def test_method_and_step_come_back_to_the_last_digit(tmp_path, method, step):
     assert run.error[0, 0] == pytest.approx(np.square(w0 - LEAST_SQUARES.optimum).sum())
 
 
+@pytest.mark.thorough
 def test_parts_that_are_given_are_used(tmp_path):
     own = siag.problems.LeastSquares(LEAST_SQUARES.centers, 2, 0.1)
     made = live(tmp_path / "t", own, seed=2**64 - 1, method=siag.methods.SGD())

@@ -142,6 +142,7 @@ def test_other_tasks_have_nothing_to_be_told():
     assert task.settle is None
 
 
+@pytest.mark.thorough
 def test_processes_on_one_machine_tell_their_streams(tmp_path):
     note = tmp_path / "note"
     siag.train(pull, [Told(file=str(note))], np.zeros(D), step=siag.steps.Constant(0.1), until=siag.Until(reports=20))

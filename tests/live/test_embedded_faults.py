@@ -38,6 +38,7 @@ def train(streams, gradient=jobs.pull, until=LIMIT, **options):
 # What a worker does wrong
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("stream", "words"),
     [
@@ -116,6 +117,7 @@ def test_a_worker_that_is_stopped_is_shown_as_stalled_nobody_waits_and_it_goes_o
     assert "failed" not in run.about
 
 
+@pytest.mark.thorough
 def test_a_stopped_worker_does_not_keep_the_run_from_ending():
     watcher = Notes((jobs.reported(), jobs.send("1", signal.SIGSTOP)))
     run = train([repeat(1.0)] * 2, until=siag.Until(seconds=0.6), progress=watcher)
@@ -142,6 +144,7 @@ def test_if_all_workers_are_killed_training_ends_and_what_it_had_is_saved(tmp_pa
 FULL = Problem(Trouble.SAVING, "no space left on device")
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("durable", [False, True], ids=["", "durable"])
 def test_while_the_disk_is_full_nobody_is_lost_and_later_all_is_saved(tmp_path, durable):
     """In durable mode workers wait, otherwise training goes on."""

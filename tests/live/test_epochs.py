@@ -192,6 +192,7 @@ def test_if_they_are_read_once_the_model_forgets_the_five_and_says_so():
     assert notes.heard(remark)
 
 
+@pytest.mark.thorough
 def test_processes_read_again_too():
     """A smoke test: two processes, ten epochs, the mean."""
     run = siag.train(jobs.pull, [list(FEW), list(MANY)], [0.0], step=siag.steps.Harmonic(5.0, 20), progress=False)

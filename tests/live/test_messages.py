@@ -57,7 +57,7 @@ def over_tcp(**given):
 RUNTIMES = {"shared memory": None, "virtual time": siag.Simulated(seed=1), "another": Instant()}
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("messages", SHORT)
 @pytest.mark.parametrize("where", [*RUNTIMES, "TCP"])
 def test_all_transports_make_what_rounding_by_hand_does(where, messages):

@@ -305,6 +305,7 @@ def test_what_only_the_number_of_workers_tells_is_refused_when_it_is_known():
         task.begin(0, 2, 2, 0)
 
 
+@pytest.mark.thorough
 def test_a_lazy_worker_learns_from_a_stream():
     method = LAG(gradients="sample", weight=0.02)
     run = siag.train(pull, [iter([3.0] * 200)], np.zeros(2), method, Constant(0.3), progress=False)

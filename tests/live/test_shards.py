@@ -80,6 +80,7 @@ class Exhausted(FromProblem):
         return super().compute(w, out)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("half_life", [0, 5])
 def test_a_row_that_fades_does_so_in_all_shards(half_life, tmp_path):
     path = tmp_path / "run.trace"

@@ -49,7 +49,7 @@ RUNTIMES = {
 }
 
 
-@pytest.mark.few(5)
+@pytest.mark.few(3)
 @pytest.mark.parametrize("runtime", RUNTIMES.values(), ids=RUNTIMES)
 @pytest.mark.parametrize(
     "method", [SIAG(), LAG(), FedBuff(steps=3, size=0.1)], ids=lambda method: type(method).__name__
@@ -165,7 +165,7 @@ FAULTS = {
 }
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("faults", FAULTS.values(), ids=FAULTS)
 @pytest.mark.parametrize("durable", [False, True], ids=["", "durable"])
 def test_with_faults_too_the_run_ends_as_asked_and_is_the_same_each_time(tmp_path, faults, durable):

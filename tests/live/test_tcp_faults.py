@@ -153,6 +153,7 @@ def corrupt(chance, data):
     return data[:place] + bytes([chance.randrange(256)]) + data[place + 1 :]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("spoil", [cut, corrupt])
 def test_training_goes_on_over_a_bad_line(spoil):
     guard = Guard(norm=100.0, jump=None, strikes=1000)

@@ -95,7 +95,7 @@ def reported(served, row=0):
     return served.ask(lambda: served.server.members[row].reports)
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("stream", ["waiting", "asleep"])
 @pytest.mark.parametrize("handler", ["usual", "ignored", "own"])
 def test_a_worker_that_waits_for_data_ends_when_the_server_is_done(tmp_path, stream, handler):
@@ -135,6 +135,7 @@ def test_code_that_fails_while_a_server_is_called_that_does_not_answer_is_not_wa
     assert "the user's own" in str(broken.outcome)
 
 
+@pytest.mark.thorough
 def test_a_worker_that_calls_a_server_which_does_not_answer_can_be_interrupted(tmp_path):
     with Served(1) as served, Idle(tmp_path, served.address) as idle:
         wait_until(lambda: reported(served) == 5)

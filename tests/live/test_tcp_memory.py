@@ -88,6 +88,7 @@ def test_a_run_through_shared_memory_is_its_replay_bit_for_bit(tmp_path, monkeyp
     assert {wire.SHARED_REPORT, wire.SHARED_MODEL} <= seen
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("messages", "d"), [("float64", 2 * LARGE), ("float32", 4 * LARGE), ("int8", 131_077)])
 def test_a_model_that_is_split_is_shared_slice_by_slice(messages, d, tmp_path, monkeypatch):
     seen, path = kinds(monkeypatch), tmp_path / "run.trace"

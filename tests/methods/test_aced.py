@@ -42,6 +42,7 @@ def twin(threshold, wait, activity, iterations, seed):
     return w, engaged
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("every", [1, 3])
 @pytest.mark.parametrize("threshold", [1, 4, 15])
 @pytest.mark.parametrize("wait", [0.0, 1.0])

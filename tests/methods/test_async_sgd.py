@@ -39,12 +39,14 @@ def test_on_a_clock_compiled_and_plain_code_agree_bit_for_bit(adaptive):
     assert np.array_equal(fast.w, slow.w)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("adaptive", [False, True])
 def test_without_a_clock_it_is_sgd(adaptive):
     one, two = run(AsyncSGD(adaptive=adaptive), Uniform(3)), run(siag.methods.SGD(), Uniform(3))
     assert np.allclose(one.w, two.w, rtol=1e-12)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("every", [1, 3])
 def test_with_constant_steps_it_is_sgd_on_any_clock(every):
     clock = Clock(Exponential(1.0), server=EveryArrivals(every), slowness=[1.0, 2.0, 4.0, 8.0])

@@ -73,6 +73,7 @@ def test_the_iterates_are_the_methods_own():
         assert np.array_equal(shown(two), one.w)
 
 
+@pytest.mark.thorough
 def test_errors_and_the_final_w_of_a_run_are_the_means():
     options = {"iterations": 60, "record": 100, "seed": 2}
     place = siag.activity.Uniform(3), siag.steps.Constant(0.1)

@@ -22,6 +22,7 @@ def test_with_one_step_of_size_one_it_conforms_in_everything():
     conform(FedProx(steps=1, size=1.0, pull=0.7))  # the pull is 0 where a worker begins
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("normalization", ["mean", "sum"])
 def test_without_a_pull_it_is_fedavg_bit_for_bit(normalization):
     parameters = {"steps": 4, "size": 0.2, "normalization": normalization}

@@ -179,6 +179,7 @@ def test_the_table_within_waits_and_fades():
     assert np.allclose(state.w, -0.1)  # the average is over the row that is left
 
 
+@pytest.mark.thorough
 def test_it_runs_on_a_clock_compiled_as_in_plain_python():
     clock = Clock(Exponential(1.0), slowness=[1.0, 2.0, 3.0, 4.0])
     runs = [

@@ -46,6 +46,7 @@ def test_it_finds_what_coordinate_descent_finds(terms):
         assert np.array_equal(w == value, expected == value)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "activity",
     [

@@ -80,6 +80,7 @@ def test_what_is_not_a_number_is_not_made_one():
     assert mapped(math.inf, 1.0, l1=1.0) == math.inf
 
 
+@pytest.mark.thorough
 def test_without_r_it_is_the_method_bit_for_bit():
     problem = siag.problems.LeastSquares.random(n=5, d=3, p=2, noise=0.1)
     step = siag.steps.Harmonic(1.0, 20)

@@ -20,6 +20,7 @@ def decaying(run, above=1e-17):
     return run.t[shown], run.error[0][shown]
 
 
+@pytest.mark.thorough
 def test_iag_converges_linearly_with_a_constant_step_under_unequal_activity():
     problem = siag.problems.LogisticRegression.random(n=6, d=3, m=10, regularization=0.5, seed=2)
     run = siag.simulate(
@@ -128,6 +129,7 @@ def test_a_problem_without_exact_gradients_is_fine_for_siag():
     assert run.w[0, 0] == 0.5**10
 
 
+@pytest.mark.thorough
 def test_unequal_activity_biases_sgd_but_not_siag():
     problem = siag.problems.LeastSquares.random(n=10, d=5, p=10, noise=0.1, seed=7)
     curves = {

@@ -99,6 +99,7 @@ def test_a_row_fades_as_in_any_table():
     assert state.table.rows[0, 0] == state.table.total[0] == 1.0
 
 
+@pytest.mark.thorough
 def test_single_precision_rows_stop_at_their_own_rounding():
     step, ends = Constant(1.0 / (3.0 * SAMPLES.constants().L)), {}
     for rows in ("float64", "float32"):

@@ -88,7 +88,7 @@ def statistics(case, gradients):
     return found
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(1)
 def test_the_samplers_agree_in_distribution(case_and_draws):
     case, drawn = case_and_draws
     exact, literal = (statistics(case, drawn[sampler]) for sampler in ("exact", "literal"))

@@ -100,7 +100,7 @@ def fill(oracle, rng, w, one, mean, curvature):
     hessian(oracle, 1, w, curvature)
 
 
-@pytest.mark.few(1)
+@pytest.mark.thorough
 @all_three
 def test_compiled_derivatives_equal_plain_ones_bit_for_bit(kind):
     problem = kind.random(n=3, d=4, m=5, batch=2, regularization=0.3, seed=1)

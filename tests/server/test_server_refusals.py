@@ -183,6 +183,7 @@ def test_a_norm_that_a_worker_has_found_itself_is_believed():
         server.push(0, 1, ones(), 1, now=0.0, square=math.nan)
 
 
+@pytest.mark.thorough
 def test_messages_may_lie_in_memory_as_they_like():
     plain, server = make(), make()
     for k in range(6):

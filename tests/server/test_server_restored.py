@@ -77,6 +77,7 @@ def test_a_restored_server_goes_on_bit_for_bit(method, plan, cut, k, departed):
     assert one == two
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("method", [*METHODS, siag.methods.LAG()], ids=lambda method: repr(method)[:20])
 @pytest.mark.parametrize(
     "step", [STEPS, siag.steps.DelayAdaptive(0.7, horizon=5)], ids=lambda step: type(step).__name__

@@ -47,7 +47,7 @@ CLOCKS = [
 ]
 
 
-@pytest.mark.few(6)
+@pytest.mark.few(3)
 @pytest.mark.parametrize("clock", CLOCKS, ids=lambda clock: repr(clock.server))
 @pytest.mark.parametrize("problem", PROBLEMS, ids=lambda problem: type(problem).__name__)
 @pytest.mark.parametrize("method", [SIAG, siag.methods.SGD(), siag.methods.IAG(wait=1.0)], ids=repr)

@@ -34,6 +34,7 @@ class Dark(Anywhere):
 BOWL = Anywhere(np.array([[1.0, 0.0], [0.0, 3.0]]), np.array([1.0, 2.0]))
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("activity", [Uniform(3), Clock(Exponential(1.0))], ids=["schedule", "clock"])
 @pytest.mark.parametrize("compiled", [True, False], ids=["compiled", "plain"])
 def test_on_request_they_are_measured_at_the_recorded_points_and_change_nothing_else(activity, compiled):

@@ -35,6 +35,7 @@ def test_a_metric_is_measured_at_the_recorded_points(activity, compiled):
     assert alone.metrics == {}
 
 
+@pytest.mark.thorough
 def test_metrics_are_saved_and_stand_in_the_table(tmp_path):
     run = siag.simulate(
         PROBLEM, Automatic(), Cyclic(), iterations=50, repeats=2, evaluate={"d": distance, "e": by_worker}

@@ -34,6 +34,7 @@ def test_an_unknown_precision_is_refused():
         siag.methods.SIAG(rows="float8")
 
 
+@pytest.mark.thorough
 def test_a_table_that_would_not_fit_is_refused_with_what_would(monkeypatch):
     monkeypatch.setattr(memory, "available", lambda: 4000)
     with pytest.raises(siag.Unsuitable, match=r"SIAG.*50 workers and d = 10.*GiB are free; use rows='float32'"):

@@ -66,6 +66,7 @@ def test_the_model_is_read_while_its_server_is_at_work(tmp_path):
     assert found.written == pytest.approx(os.stat(tmp_path / "state-000001.siag").st_mtime, abs=60)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("spare", [-10_000, 3_000])
 def test_what_is_read_while_it_is_written_is_a_state_that_was_saved(tmp_path, spare):
     with Live(tmp_path, spare=spare) as live:

@@ -19,6 +19,7 @@ from siag.foundations.errors import BadFile, BadInput
 from siag.storage.trace_writer import TraceWriter
 
 
+@pytest.mark.few(1)
 @both
 @quick
 @given(histories(), st.integers(1, 5))

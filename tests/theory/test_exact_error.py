@@ -22,7 +22,7 @@ def both(method, **options):
     return siag.theory.exact_error(*parts, **common), siag.simulate(*parts, **(common | options))
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "method",
     [

@@ -36,6 +36,7 @@ def noise_of(activity):
     return np.tensordot(activity.reuse(4), noise_at_optimum(), 1) / 16
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("activity", [Everyone(), Cyclic(), RATES])
 def test_the_constant_solves_the_lyapunov_equation(activity):
     S = noise_of(activity)
@@ -131,6 +132,7 @@ def test_a_beta_too_small_for_the_flattest_direction_is_refused_with_the_range()
         sharp_law(RIDGE, Cyclic(), Harmonic(2.0 / MU, 10.0), averaged=1)
 
 
+@pytest.mark.thorough
 def test_sgd_on_ridge_goes_to_the_biased_optimum():
     pattern = Recorded.of(RATES, 4, LONG, seed=1)
     bias = exact_error(RIDGE, SGD(), pattern, Harmonic(2.0 / MU, 80.0), iterations=LONG, record=1).bias[-1]

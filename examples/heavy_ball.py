@@ -7,7 +7,7 @@ import numpy as np
 
 import siag
 from siag.foundations import check
-from siag.methods import Method, Table, advance, receive, rows_left, table
+from siag.methods import Method, Table, advance, receive, table, total_weight
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,7 +38,7 @@ def store(state, i, message, age):
 
 @advance.when(Ball)
 def roll(state, eta):
-    n = rows_left(state.table)  # those of workers that have left are gone
+    n = total_weight(state.table)  # those of workers that have left are gone
     for j in range(state.w.size):
         state.velocity[j] = state.momentum * state.velocity[j] - eta / n * state.table.total[j]
         state.w[j] += state.velocity[j]

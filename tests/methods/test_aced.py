@@ -13,7 +13,7 @@ from siag.checks import Bowl, conform
 from siag.methods import advance, fade, receive
 from siag.methods.ace import ACE
 from siag.methods.aced import ACED
-from siag.methods.table import rows_left
+from siag.methods.table import total_weight
 from siag.steps import Constant
 
 N, D, ETA = 5, 3, 0.1
@@ -77,7 +77,7 @@ def test_a_row_counts_exactly_as_long_as_it_is_not_too_old(reports, threshold):
         stamps[i] = t - min(age, t)
         advance(state, 0.1)
         inside = sum(t - stamp <= threshold for stamp in stamps.values())
-        assert rows_left(state.table) == max(1, inside)
+        assert total_weight(state.table) == max(1, inside)
         assert state.table.total[0] == pytest.approx(inside, abs=1e-12)
 
 
@@ -99,7 +99,7 @@ def test_a_departed_worker_is_left_out_once_and_may_come_back():
     assert state.table.gone.tolist() == [True, True]
     assert state.table.tally[2] == 2
     receive(state, 1, np.ones(1), 0)
-    assert rows_left(state.table) == 1
+    assert total_weight(state.table) == 1
     assert not state.table.gone[1]
 
 

@@ -14,7 +14,7 @@ from siag.activity.agenda import STEP
 from siag.foundations.errors import BadInput
 from siag.methods import advance, receive
 from siag.methods.async_sgd import AsyncSGD
-from siag.methods.weighted import CAPPED, DROPPED, EVEN, ROOT, weighted
+from siag.methods.discounted import CAPPED, DROPPED, EVEN, ROOT, discounted
 
 PROBLEM = siag.problems.LeastSquares.random(n=4, d=3, p=2, noise=0.1, seed=1)
 CLOCK = Clock(Exponential(1.0), slowness=[1.0, 2.0, 4.0, 8.0])
@@ -103,7 +103,7 @@ def expected_weight(kind, n, age):
     messages=st.lists(st.tuples(st.integers(0, 10**6), st.floats(-10, 10)), min_size=1, max_size=5),
 )
 def test_a_step_is_the_weighted_sum_over_the_number_of_messages(kind, n, messages):
-    state = weighted(np.array([1.0]), n, kind)
+    state = discounted(np.array([1.0]), n, kind)
     for age, value in messages:
         receive(state, 0, np.array([value]), age)
     assert state.w[0] == 1.0
@@ -116,7 +116,7 @@ def test_a_step_is_the_weighted_sum_over_the_number_of_messages(kind, n, message
 
 @given(st.integers(0, 10**9), st.integers(1, 1000))
 def test_an_adaptive_step_never_exceeds_the_constant_one_nor_one_over_its_age(age, n):
-    state = weighted(np.zeros(1), n, CAPPED)
+    state = discounted(np.zeros(1), n, CAPPED)
     receive(state, 0, np.ones(1), age)
     advance(state, 1.0 / n)
     assert 0.0 < -state.w[0] <= min(1.0 / n, 1.0 / max(age, 1)) * (1 + 1e-12)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import siag
-from siag.methods import Method, advance, fade, receive, rows_left, table
+from siag.methods import Method, advance, fade, receive, table, total_weight
 
 quick = settings(deadline=None, max_examples=60)
 
@@ -67,13 +67,13 @@ def test_the_average_is_over_the_rows_that_are_not_gone_and_a_worker_that_is_bac
     state = filled()
     for i, left in ((2, 3), (2, 3), (0, 2)):
         fade(state, i, 0.0)
-        assert rows_left(state) == left
+        assert total_weight(state) == left
     fade(state, 1, 0.5)  # it counts for less, but it counts
     w, mean = state.w.copy(), state.rows[[1, 3]].mean(axis=0)
     advance(state, 0.5)
     np.testing.assert_allclose(state.w, w - 0.5 * mean, rtol=1e-12)
     receive(state, 2, np.ones(3), 0)
-    assert (rows_left(state), state.gone.tolist()) == (3, [True, False, False, False])
+    assert (total_weight(state), state.gone.tolist()) == (3, [True, False, False, False])
     w, mean = state.w.copy(), state.rows[[1, 2, 3]].mean(axis=0)
     advance(state, 0.5)
     np.testing.assert_allclose(state.w, w - 0.5 * mean, rtol=1e-12)

@@ -49,6 +49,8 @@ METHODS = [
     methods.Adam(methods.SIAG()),
     methods.Adagrad(methods.SIAG()),
     methods.Yogi(methods.SIAG()),
+    methods.Weighted(methods.Automatic(), "samples"),
+    methods.Weighted(methods.EF21(k=2), [2.0, 2.0, 2.0, 2.0]),
 ]
 
 

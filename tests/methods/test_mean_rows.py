@@ -9,7 +9,7 @@ import siag
 from plain import simulate
 from refusals import refused
 from siag.experiments.config import written
-from siag.methods import SIAG, Averaged, MeanRows, Prox, Table, advance, fade, ready, receive, rows_left
+from siag.methods import SIAG, Averaged, MeanRows, Prox, Table, advance, fade, ready, receive, total_weight
 from siag.server import DROP, KEEP, ParameterServer
 from siag.steps import Constant
 
@@ -80,11 +80,11 @@ def test_a_worker_whose_row_has_faded_begins_anew(factor):
         receive(state, 0, np.array([value]), 0)
     fade(state, 0, factor)
     assert state.table.rows[0, 0] == 2.0 * factor
-    assert rows_left(state.table) == (N - 1 if factor == 0.0 else N)
+    assert total_weight(state.table) == (N - 1 if factor == 0.0 else N)
     for value, mean in ((7.0, 7.0), (9.0, 8.0)):
         receive(state, 0, np.array([value]), 0)
         assert state.table.rows[0, 0] == mean
-    assert rows_left(state.table) == N
+    assert total_weight(state.table) == N
 
 
 def test_a_fade_by_nothing_leaves_the_average_going_on():

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from siag.methods import SAGA, SGD, SIAG, AsyncSGD, Automatic, Momentum
+from siag.methods.automatic import LENGTHS
 from siag.server.gauges import LONGEST, counts_alike, length_of, shares
 from siag.server.members import DROP, KEEP, Departed
 from siag.server.parameter_server import ParameterServer
@@ -52,7 +53,7 @@ def test_the_step_is_that_of_the_schedule_or_the_mean_of_the_methods_own():
     assert served(SIAG(), Constant(0.5)).snapshot(0.2).step == 0.5
     assert served(SIAG(), Harmonic(beta=2.0, gamma=4.0)).snapshot(0.2).step == pytest.approx(2.0 / 6.0)
     server = served(Automatic(), Constant(1.0))
-    assert server.snapshot(0.2).step == pytest.approx(server.state.sums[6] / 2)
+    assert server.snapshot(0.2).step == pytest.approx(server.state.sums[LENGTHS] / 2)
     assert served(SIAG(), DelayAdaptive(gamma=0.1)).snapshot(0.2).step is None
 
 

@@ -102,11 +102,13 @@ def test_a_server_that_was_pickled_goes_on_bit_for_bit(method, step):
 
 def test_all_arrays_are_saved_those_of_a_state_within_the_state_too():
     assert sorted(make(HeavyBall()).arrays()) == [
+        "table.excess",
         "table.gone",
         "table.rows",
         "table.seen",
         "table.tally",
         "table.total",
+        "table.weights",
         "velocity",
         "w",
     ]

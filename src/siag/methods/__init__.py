@@ -37,6 +37,7 @@ from siag.methods.method import (
     shown,
     told,
     travelled,
+    weigh,
     weight,
 )
 from siag.methods.mifa import MIFA
@@ -52,8 +53,9 @@ from siag.methods.scaffold import SCAFFOLD
 from siag.methods.sgd import NORMALIZATIONS, SGD, Fresh
 from siag.methods.siag import SIAG, MeanRows
 from siag.methods.storm import STORM
-from siag.methods.table import Table, rows_left, table
+from siag.methods.table import Table, table, total_weight
 from siag.methods.trial import check_parts, try_method, try_out, try_problem
+from siag.methods.weighted import Weighted, check_weights, with_weights
 
 __all__ = [
     "ACE",
@@ -96,12 +98,14 @@ __all__ = [
     "Scaffnew",
     "Streaming",
     "Table",
+    "Weighted",
     "Yogi",
     "advance",
     "answer",
     "arrive",
     "check_fit",
     "check_parts",
+    "check_weights",
     "compute",
     "cost",
     "fade",
@@ -109,14 +113,16 @@ __all__ = [
     "needs",
     "ready",
     "receive",
-    "rows_left",
     "shown",
     "step_of",
     "table",
     "told",
+    "total_weight",
     "travelled",
     "try_method",
     "try_out",
     "try_problem",
+    "weigh",
     "weight",
+    "with_weights",
 ]

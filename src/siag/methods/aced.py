@@ -12,7 +12,7 @@ from siag.foundations.dispatch import part
 from siag.foundations.types import Floats, Integers, Record
 from siag.methods.ace import ACE
 from siag.methods.method import advance, fade, ready, receive
-from siag.methods.table import GONE, Table
+from siag.methods.table import GONE, LOST, Table
 
 STEPS, OLDEST = 0, 1  # the entries of `tally`
 
@@ -63,6 +63,7 @@ class ACED(ACE):
         rows = super().init(w0, n)
         rows.gone[:] = True
         rows.tally[GONE] = n
+        rows.excess[LOST] = n
         return Engaged(rows.w, rows, np.zeros(n, np.int64), np.zeros(2, np.int64), self.threshold)
 
 

@@ -40,6 +40,10 @@ class Around(Method):
         """As many as of the method's own."""
         return self.method.measured(d, n)
 
+    def weighed(self, d: int, n: int) -> int:
+        """As many as of the method's own."""
+        return self.method.weighed(d, n)
+
     def counts_to(self, d: int) -> int:
         """As far as the method does."""
         return self.method.counts_to(d)

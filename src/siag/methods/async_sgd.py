@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from siag.foundations import check
 from siag.foundations.errors import BadInput
 from siag.foundations.types import Floats, Record
+from siag.methods.discounted import CAPPED, DROPPED, EVEN, discounted
 from siag.methods.method import GRADIENTS, Method, source
-from siag.methods.weighted import CAPPED, DROPPED, EVEN, weighted
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +67,7 @@ class AsyncSGD(Method):
     def init(self, w0: Floats, n: int) -> Record:
         """Nothing received yet."""
         kind = EVEN if not self.adaptive else DROPPED if self.drop else CAPPED
-        return weighted(w0, n if self.threshold is None else self.threshold, kind)
+        return discounted(w0, n if self.threshold is None else self.threshold, kind)
 
     def recruit(self, w0: Floats, n: int) -> Record:
         """Workers that remember nothing."""

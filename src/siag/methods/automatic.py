@@ -12,8 +12,20 @@ from siag.foundations import check
 from siag.foundations.dispatch import compiled, part
 from siag.foundations.errors import Unsuitable
 from siag.foundations.types import Booleans, Floats, Integers, Record, Rng
-from siag.methods.method import Streaming, advance, answer, compute, cost, fade, forget, ready, receive, travelled
-from siag.methods.table import SINCE, Aggregated, Table, rows_left, sum_anew, table
+from siag.methods.method import (
+    Streaming,
+    advance,
+    answer,
+    compute,
+    cost,
+    fade,
+    forget,
+    ready,
+    receive,
+    travelled,
+    weigh,
+)
+from siag.methods.table import SINCE, Aggregated, Table, sum_anew, table, total_weight
 from siag.problems import curvature, sample
 from siag.problems.points import along
 from siag.steps import Constant, Step, Switched
@@ -25,10 +37,11 @@ TIMES = 2.0  # the factor of r²/√V
 LEAST = 0.5  # over k: the least share of the newest iterate in the mean
 SCALE = Constant(1.0)  # the step it is given by default: its own, as they are
 
-# The entries of `sums`: r, S, V, Σ weights, Σ a_i², Σ h_i, Σ η, Σ of all h's that ever came; of `counts`: t, workers
-# heard, Σ a_i, h's there are, whether r is to be set by them, k, h's that ever came.
-REACH, PROGRESS, SQUARES, WEIGHTS, AGES2, BENT, LENGTHS, EVER = range(8)
-NOW, HEARD, AGES, KNOWN, NEWS, STEPS, CAME = range(7)
+# The entries of `sums`: r, S, V, the sum of the weights of iterates; over the workers heard Σ c_i, Σ c_i a_i,
+# Σ c_i a_i² and Σ c_i h_i; Σ c_i of those that have sent an h_i; Σ η; Σ c_i h_i and Σ c_i of all h's that ever came.
+# Of `counts`: t, whether r is to be set by the h's, k, h's that ever came.
+REACH, PROGRESS, SQUARES, WEIGHTS, HEARD, AGES, AGES2, BENT, KNOWN, LENGTHS, EVER, ALL = range(12)
+NOW, NEWS, STEPS, CAME = range(4)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,7 +118,7 @@ class Automatic(Aggregated):
     def init(self, w0: Floats, n: int) -> Record:
         """An empty table, whose rows end with ⟨g, v⟩."""
         rows = table(w0, n, self.resum, self.wait, self.rows, w0.size + 1)
-        sums, counts = np.zeros(8), np.zeros(7, np.int64)
+        sums, counts = np.zeros(12), np.zeros(4, np.int64)
         sums[REACH] = self.start * (1.0 + float(np.linalg.norm(w0)))
         stamps, bends, met = np.zeros(n, np.int64), np.zeros(n), np.zeros(n, np.bool_)
         return Steered(rows.w, rows, w0.copy(), w0.copy(), stamps, bends, met, sums, counts)
@@ -202,39 +215,43 @@ class Steered(NamedTuple):
     origin: Floats  # (d,) w_0
     mean: Floats  # (d,) the result
     stamps: Integers  # (n,) the iteration whose w worker i's row was computed from
-    bends: Floats  # (n,) h_i, 0 where none has come
+    bends: Floats  # (n,) c_i h_i, 0 where none has come
     met: Booleans  # (n,) whether worker i has ever sent one
-    sums: Floats  # (8,) r, S, V, the sum of weights; Σ a_i², Σ h_i over the workers heard; Σ η, Σ of all h's ever
-    counts: Integers  # (7,) iterations, workers heard, Σ a_i, h's there are, whether they are to set r, steps, h's ever
+    sums: Floats  # (12,) see above
+    counts: Integers  # (4,) see above
 
 
 @part
 def leave_out(state: Steered, i: int) -> None:
     """Row i is no longer among those heard."""
-    age = state.counts[NOW] - state.stamps[i]
-    state.counts[HEARD] -= 1
-    state.counts[AGES] -= age
-    state.sums[AGES2] -= float(age) * age
+    count_age(state, -state.table.weights[i], float(state.counts[NOW] - state.stamps[i]))
+
+
+@part
+def count_age(state: Steered, weight: float, age: float) -> None:
+    """A row of this age counts for so much more among those heard."""
+    state.sums[HEARD] += weight
+    state.sums[AGES] += weight * age
+    state.sums[AGES2] += weight * age * age
 
 
 @part
 def sum_ages_anew(state: Steered) -> None:
-    """Σ a_i² and Σ h_i, of which rounding errors are left when a large one has gone."""
-    squares = bends = 0.0
+    """Sums over the workers heard, of which rounding errors are left when a large one has gone."""
+    for k in (HEARD, AGES, AGES2, BENT, KNOWN):
+        state.sums[k] = 0.0
     for i in range(state.stamps.size):
         if state.table.seen[i] and not state.table.gone[i]:
-            age = float(state.counts[NOW] - state.stamps[i])
-            squares += age * age
-            bends += state.bends[i]
-    state.sums[AGES2] = squares
-    state.sums[BENT] = bends
+            count_age(state, state.table.weights[i], float(state.counts[NOW] - state.stamps[i]))
+            state.sums[BENT] += state.bends[i]
+            state.sums[KNOWN] += state.table.weights[i] if state.bends[i] > 0.0 else 0.0
 
 
 @part
 def set_bend(state: Steered, i: int, bend: float) -> None:
-    """h_i ← bend, 0 meaning that there is none."""
+    """c_i h_i ← bend, 0 meaning that there is none."""
     state.sums[BENT] += bend - state.bends[i]
-    state.counts[KNOWN] += int(bend > 0.0) - int(state.bends[i] > 0.0)
+    state.sums[KNOWN] += state.table.weights[i] * (int(bend > 0.0) - int(state.bends[i] > 0.0))
     state.bends[i] = bend
 
 
@@ -246,14 +263,13 @@ def take_curvature_too(state: Steered, i: int, message: Floats, age: int) -> Non
         leave_out(state, i)
     if not rows.seen[i]:
         state.sums[WEIGHTS] = 0.0
-    state.counts[HEARD] += 1
-    state.counts[AGES] += age
-    state.sums[AGES2] += float(age) * age
+    count_age(state, rows.weights[i], float(age))
     state.stamps[i] = state.counts[NOW] - age
     receive(rows, i, message[: d + 1], age)
     if message[d + 1] > 0.0:
         if message[d + 1] != state.bends[i]:
             state.sums[EVER] += message[d + 1]
+            state.sums[ALL] += rows.weights[i]
             state.counts[CAME] += 1
             if not state.met[i] or state.counts[CAME] == FEW:
                 state.counts[NEWS] = 1
@@ -265,14 +281,14 @@ def take_curvature_too(state: Steered, i: int, message: Floats, age: int) -> Non
 def size_of_step(state: Steered, factor: float, length: float, along: float, moved: float) -> float:
     """η times a factor, given ‖Σ g_i‖, ⟨Σ g_i, w_0⟩ and ‖w − w_0‖; r, V, S and the sum of weights move on."""
     sums, counts = state.sums, state.counts
-    heard, left = counts[HEARD], rows_left(state.table)
+    heard, left = sums[HEARD], total_weight(state.table)
     norm, age = length / heard, math.sqrt(max(sums[AGES2], 0.0) / heard)
-    bend = sums[BENT] / counts[KNOWN] if counts[KNOWN] > 0 else 0.0
+    bend = sums[BENT] / sums[KNOWN] if sums[KNOWN] > 0.0 else 0.0
     if moved > 0.0:
         sums[REACH] = max(sums[REACH], GROWTH * sums[PROGRESS] / moved)
-    if counts[NEWS] == 1 and 2 * counts[KNOWN] >= left and counts[CAME] >= FEW and bend > 0.0 and moved > 0.0:
+    if counts[NEWS] == 1 and 2.0 * sums[KNOWN] >= left and counts[CAME] >= FEW and bend > 0.0 and moved > 0.0:
         slope = min(length / left, moved / sums[LENGTHS])
-        sums[REACH] = max(sums[REACH], FIRST * slope / max(bend, sums[EVER] / counts[CAME]))
+        sums[REACH] = max(sums[REACH], FIRST * slope / max(bend, sums[EVER] / sums[ALL]))
     counts[NEWS] = 0
     counts[STEPS] += 1
     reach = sums[REACH]
@@ -303,7 +319,7 @@ def step_by_itself(state: Steered, eta: float) -> None:
     sum_anew(rows)
     if rows.tally[SINCE] == 0:
         sum_ages_anew(state)
-    if ready(rows) and counts[HEARD] > 0:
+    if ready(rows) and state.sums[HEARD] > 0.0:
         length2 = along = moved2 = 0.0
         for j in range(w.size):
             sum_j, way = rows.total[j], w[j] - origin[j]
@@ -312,15 +328,15 @@ def step_by_itself(state: Steered, eta: float) -> None:
             moved2 += way * way
         if length2 > 0.0:
             length = math.sqrt(length2)
-            size = size_of_step(state, eta, length, along, math.sqrt(moved2)) / rows_left(rows)
-            weight = weight_of_step(state, length / counts[HEARD])
+            size = size_of_step(state, eta, length, along, math.sqrt(moved2)) / total_weight(rows)
+            weight = weight_of_step(state, length / state.sums[HEARD])
             share = max(weight / state.sums[WEIGHTS], LEAST / counts[STEPS])
             for j in range(w.size):
                 w[j] -= size * rows.total[j]
                 mean[j] += share * (w[j] - mean[j])
     counts[NOW] += 1
-    state.sums[AGES2] += 2.0 * counts[AGES] + counts[HEARD]
-    counts[AGES] += counts[HEARD]
+    state.sums[AGES2] += 2.0 * state.sums[AGES] + state.sums[HEARD]
+    state.sums[AGES] += state.sums[HEARD]
 
 
 @fade.when(Steered)
@@ -332,6 +348,17 @@ def fade_with_age(state: Steered, i: int, factor: float) -> None:
             leave_out(state, i)
         set_bend(state, i, 0.0)
     fade(rows, i, factor)
+
+
+@weigh.when(Steered)
+def weigh_with_age(state: Steered, i: int, weight: float) -> None:
+    """As the table does; a row that is there counts for so much in the sums of ages and curvatures, too."""
+    rows = state.table
+    more = weight - rows.weights[i]
+    if rows.seen[i] and not rows.gone[i]:
+        count_age(state, more, float(state.counts[NOW] - state.stamps[i]))
+        state.sums[KNOWN] += more if state.bends[i] > 0.0 else 0.0
+    weigh(rows, i, weight)
 
 
 @travelled.when(Steered)

@@ -13,6 +13,7 @@ from siag.foundations.errors import Unsuitable
 from siag.foundations.types import Floats, Record
 from siag.methods.around import Around
 from siag.methods.method import advance, receive
+from siag.methods.weighted import Weighted
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,8 @@ class Clipped(Around):
         and tight convergence guarantees", ICML 2023.
     """
 
+    NO_WEIGHTS = "messages are clipped before they are weighted: write Clipped(Weighted(…), norm=…)"
+
     _: KW_ONLY
     norm: float
 
@@ -52,7 +55,7 @@ class Clipped(Around):
         inner = self.method
         if isinstance(inner, Clipped):
             raise Unsuitable(f"Clipped cannot follow {inner!r}; leave the larger norm out")
-        if isinstance(inner, Around):
+        if isinstance(inner, Around) and not isinstance(inner, Weighted):
             kind = type(inner).__name__
             raise Unsuitable(f"Clipped cannot follow {inner!r}; clipping comes first: write {kind}(Clipped(…), …)")
         plain = inner.message(inner.least, 1) == inner.least

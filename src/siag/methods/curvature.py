@@ -12,7 +12,7 @@ from siag.foundations.errors import Unsuitable
 from siag.foundations.memory import check_fits
 from siag.foundations.types import Floats, Record, Rng
 from siag.methods.method import Exact, advance, compute, receive
-from siag.methods.table import SEEN, Aggregated, Table, rows_left, sum_anew
+from siag.methods.table import SEEN, Aggregated, Table, sum_anew, total_weight
 from siag.problems import Problem, hessian
 
 
@@ -112,7 +112,7 @@ def step_along_models(state: Bent, eta: float) -> None:
     w, table, slope = state.w, state.table, state.slope
     sum_anew(table)
     if table.tally[SEEN] >= table.quorum:
-        n, d = rows_left(table), w.size
+        n, d = total_weight(table), w.size
         for j in range(d):
             slope[j] = table.total[j]
             for k in range(d):

@@ -79,6 +79,10 @@ class EF21(Method):
         """The values."""
         return self.k
 
+    def weighed(self, d: int, n: int) -> int:
+        """The values."""
+        return self.k
+
     def counts_to(self, d: int) -> int:
         """The last index."""
         return d - 1

@@ -49,6 +49,7 @@ class FedAsync(Method):
     """
 
     NO_PROX = "its server moves by local steps, not by η times a gradient; use PIAG"
+    NO_WEIGHTS = "its workers send models, which are mixed; use Weighted(FedBuff(…), …)"
     NO_CLIP = "its workers send models, not gradients; use Clipped(FedBuff(…))"
     split = True
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from siag.foundations import check
 from siag.foundations.errors import Unsuitable
 from siag.foundations.types import Floats, Record
+from siag.methods.discounted import EVEN, ROOT, discounted
 from siag.methods.local import check_local, local, local_of, tuned_local
 from siag.methods.method import Method
-from siag.methods.weighted import EVEN, ROOT, weighted
 from siag.steps import Step
 
 
@@ -64,7 +64,7 @@ class FedBuff(Method):
 
     def init(self, w0: Floats, n: int) -> Record:
         """An empty buffer."""
-        return weighted(w0, n, ROOT if self.damp else EVEN)
+        return discounted(w0, n, ROOT if self.damp else EVEN)
 
     def recruit(self, w0: Floats, n: int) -> Record:
         """Workers that send w − y."""

@@ -59,6 +59,10 @@ class Method(ABC):
         """How many numbers at the beginning of a message are a gradient, whose length a guard looks at."""
         return min(d, self.message(d, n))
 
+    def weighed(self, d: int, n: int) -> int:
+        """How many numbers at the beginning of a message are proportional to its worker's objective; by default all."""
+        return self.message(d, n)
+
     def counts_to(self, d: int) -> int:
         """The largest whole number that a message or a model carries, as an index; 0: they carry none.
 
@@ -85,6 +89,7 @@ class Method(ABC):
     NO_PROX: ClassVar[str] = ""  # why `Prox` cannot stand around it, and what to do instead
     NO_CLIP: ClassVar[str] = ""  # the same of `Clipped`
     NO_MOMENTUM: ClassVar[str] = ""  # the same of `Momentum` and `Adam`, which change how far its server moves
+    NO_WEIGHTS: ClassVar[str] = ""  # the same of `Weighted`
 
     ages: ClassVar[str] = ""
     """Whose ages a step may look at: of a `"table"` of every worker's gradient, or of the `"arrivals"`, used once.
@@ -169,6 +174,14 @@ def fade(state: Record, i: int, factor: float) -> None:
     """Server: worker i has left for good; let what is kept of it count for `factor` as much, 0 being nothing.
 
     Nothing to do for a method that keeps nothing.
+    """
+
+
+@delegated_verb
+def weigh(state: Record, i: int, weight: float) -> None:
+    """Server: what worker i sends from now on is `weight` times a message of one that counts once; 1 until told.
+
+    Nothing to do for a method that keeps nothing of its workers: it takes what they send as it is.
     """
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from siag.foundations.types import Floats, Integers, Record
 from siag.methods.by_sample import BySample
 from siag.methods.method import advance, receive
-from siag.methods.table import SEEN, Table, rows_left, sum_anew
+from siag.methods.table import SEEN, Table, sum_anew, total_weight
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,7 +70,7 @@ def step_unbiased(state: Jump, eta: float) -> None:
     """w ← w − η [change/|A| + (g − change)/n]: g − change is the sum of the table before this iteration."""
     table, change = state.table, state.change
     sum_anew(table)
-    n, arrived = rows_left(table), state.arrived[0]
+    n, arrived = total_weight(table), state.arrived[0]
     if arrived > 0:
         for j in range(state.w.size):
             if table.tally[SEEN] >= table.quorum:

@@ -12,7 +12,7 @@ from siag.foundations.types import Floats, Record, Rng
 from siag.methods.local import Local, check_local, descend, local, local_of, tuned_local
 from siag.methods.method import Method, advance, compute, cost, forget, ready, receive, shown
 from siag.methods.sgd import Fresh
-from siag.methods.table import Table, rows_left, sum_anew, table
+from siag.methods.table import Table, sum_anew, table, total_weight
 from siag.steps import Step
 
 
@@ -113,7 +113,7 @@ def move_both(state: Controlled, eta: float) -> None:
     """Step x ← x − (η/|S|) Σ (x − y_i), and c ← (1/n) Σ c_i."""
     advance(state.fresh, eta)
     sum_anew(state.table)
-    n = rows_left(state.table)
+    n = total_weight(state.table)
     for j in range(state.w.size):
         state.table.w[j] = state.table.total[j] / n
 

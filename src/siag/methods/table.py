@@ -11,20 +11,27 @@ import numpy as np
 from siag.foundations import check
 from siag.foundations.dispatch import part
 from siag.foundations.types import Booleans, Floats, Integers, Record
-from siag.methods.method import Method, advance, arrive, fade, ready, receive
+from siag.methods.method import Method, advance, arrive, fade, ready, receive, weigh
 
 PRECISIONS = ("float64", "float32")
 SINCE, SEEN, GONE = 0, 1, 2  # the entries of `tally`
+ALL, LOST = 0, 1  # the entries of `excess`
+NOTHING = 1e-12  # times n: a weight that is but rounding
 
 
 class Table(NamedTuple):
-    """Fig. 1's buffer. `total` is the sum of `rows` at all times, up to rounding that cannot pile up."""
+    """Fig. 1's buffer. `total` is the sum of `rows` at all times, up to rounding that cannot pile up.
+
+    A row whose worker counts c times as much as others is c times its message; the average divides by Σ c_i.
+    """
 
     w: Floats  # (d,)
     rows: Floats  # (n, d) g_i, zero until worker i first reports; may be float32
     total: Floats  # (d,) g = Σ g_i
     seen: Booleans  # (n,) whether worker i has reported
     gone: Booleans  # (n,) whether nothing is left of row i, its worker having left
+    weights: Floats  # (n,) c_i: row i is a message times c_i, 1 unless somebody has said otherwise
+    excess: Floats  # (2,) Σ (c_i − 1) over all rows, and Σ c_i over those that are gone
     tally: Integers  # (3,) reports since the last exact sum, workers that have reported, rows that are gone
     resum: int  # reports per worker after which the rows are summed anew; 0: never
     quorum: int  # how many workers must have reported before the first step
@@ -71,13 +78,25 @@ def table(w0: Floats, n: int, resum: int, wait: float, precision: str = "float64
     width = w0.size if width is None else width
     rows, total = np.zeros((n, width), precision), np.zeros(width)
     seen, gone, tally = np.zeros(n, np.bool_), np.zeros(n, np.bool_), np.zeros(3, np.int64)
-    return Table(w0.copy(), rows, total, seen, gone, tally, resum, fraction_of(n, wait))
+    resting = tally, resum, fraction_of(n, wait)
+    return Table(w0.copy(), rows, total, seen, gone, np.ones(n), np.zeros(2), *resting)
 
 
 @part
-def rows_left(state: Table) -> int:
-    """How many rows the average is over: n, less those that are gone; 1 if all are, whose sum is 0."""
-    return int(max(1, state.rows.shape[0] - state.tally[GONE]))
+def total_weight(state: Table) -> float:
+    """What the average divides by: Σ c_i of the rows that are not gone, their number if all count the same.
+
+    1 if nothing is left, whose sum is 0.
+    """
+    n = state.rows.shape[0]
+    weight = n + (state.excess[ALL] - state.excess[LOST])
+    return float(weight) if weight > NOTHING * n else 1.0
+
+
+@part
+def rows_there(state: Table) -> int:
+    """How many rows are not gone."""
+    return int(state.rows.shape[0] - state.tally[GONE])
 
 
 @part
@@ -90,6 +109,7 @@ def count_report(state: Table, i: int) -> None:
     if state.gone[i]:
         state.gone[i] = False
         state.tally[GONE] -= 1
+        state.excess[LOST] -= state.weights[i]
 
 
 @receive.when(Table)
@@ -105,24 +125,28 @@ def replace_row(state: Table, i: int, message: Floats, age: int) -> None:
 
 @part
 def sum_anew(state: Table) -> None:
-    """g ← Σ g_i, summed row by row, if that is due."""
-    n = state.rows.shape[0]
-    if state.resum > 0 and state.tally[SINCE] >= state.resum * n:
+    """g ← Σ g_i, summed row by row, and Σ c_i, if that is due."""
+    if state.resum > 0 and state.tally[SINCE] >= state.resum * rows_there(state):
         state.tally[SINCE] = 0
         state.total[:] = 0.0
-        for i in range(n):
-            for j in range(state.total.size):
-                state.total[j] += np.float64(state.rows[i, j])
+        state.excess[:] = 0.0
+        for i in range(state.rows.shape[0]):
+            state.excess[ALL] += state.weights[i] - 1.0
+            if state.gone[i]:
+                state.excess[LOST] += state.weights[i]
+            else:
+                for j in range(state.total.size):
+                    state.total[j] += np.float64(state.rows[i, j])
 
 
 @advance.when(Table)
 def step_along_total(state: Table, eta: float) -> None:
-    """w ← w − (η/n) g, eq. (siag), after summing anew if that is due; n counts the rows that are not gone."""
+    """w ← w − (η/n) g, eq. (siag), after summing anew if that is due; n is the weight of the rows that are not gone."""
     sum_anew(state)
     if state.tally[SEEN] >= state.quorum:
-        left = rows_left(state)
+        n = total_weight(state)
         for j in range(state.w.size):
-            state.w[j] -= eta / left * state.total[j]
+            state.w[j] -= eta / n * state.total[j]
 
 
 @ready.when(Table)
@@ -134,21 +158,20 @@ def enough_have_reported(state: Table) -> bool:
 @arrive.when(Table)
 def replace_and_step(state: Table, i: int, message: Floats, age: int, eta: float) -> None:
     """Both in one pass over memory, unless a sum anew or a quorum is in the way; the same numbers to the bit."""
-    n = state.rows.shape[0]
-    due = state.resum > 0 and state.tally[SINCE] + 1 >= state.resum * n
+    due = state.resum > 0 and state.tally[SINCE] + 1 >= state.resum * rows_there(state)
     if due or not state.seen[i] or state.gone[i] or state.tally[SEEN] < state.quorum:
         receive(state, i, message, age)
         advance(state, eta)
         return
     state.tally[SINCE] += 1
-    left = rows_left(state)
+    n = total_weight(state)
     w, row, total = state.w, state.rows[i], state.total
     for j in range(message.size):
         before = np.float64(row[j])
         row[j] = message[j]
         sum_j = total[j] + (np.float64(row[j]) - before)
         total[j] = sum_j
-        w[j] -= eta / left * sum_j
+        w[j] -= eta / n * sum_j
 
 
 @fade.when(Table)
@@ -163,3 +186,14 @@ def fade_row(state: Table, i: int, factor: float) -> None:
     if factor == 0.0 and not state.gone[i]:
         state.gone[i] = True
         state.tally[GONE] += 1
+        state.excess[LOST] += state.weights[i]
+
+
+@weigh.when(Table)
+def set_weight(state: Table, i: int, weight: float) -> None:
+    """c_i ← weight."""
+    more = weight - state.weights[i]
+    state.weights[i] = weight
+    state.excess[ALL] += more
+    if state.gone[i]:
+        state.excess[LOST] += more

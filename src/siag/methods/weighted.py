@@ -1,72 +1,142 @@
-"""A sum of this iteration's messages, each weighted by its age: the server's memory of AsyncSGD and FedBuff."""
+"""Workers that count for more than others: the objective is Σ p_i F_i instead of the mean of the F_i."""
 
 from __future__ import annotations
 
-import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 
-from siag.foundations.types import Floats, Integers
-from siag.methods.method import advance, ready, receive, weight
+from siag.foundations import check
+from siag.foundations.errors import BadInput, Unsuitable, shorten
+from siag.foundations.types import Floats, Record
+from siag.methods.around import Around
+from siag.methods.method import Method, advance, fade, receive, weigh
 
-EVEN, CAPPED, ROOT, DROPPED = range(4)  # the kinds of weight
+SAMPLES = "samples"
 
 
-class Weighted(NamedTuple):
-    """What arrived in the current iteration, old messages counting for less.
+def check_weights(weights: object, n: int | None = None) -> Floats:
+    """(n,) the weights as numbers whose mean is 1; all exactly 1 if they are equal."""
+    each = check.floats("weights", weights, (n,))
+    if each.min(initial=0.0) < 0.0 or not each.any():
+        raise BadInput("weights", shorten(weights), "numbers of 0 or more, one above 0", "they are shares of the whole")
+    mean: Floats = np.ones(len(each)) if (each == each[0]).all() else each * (len(each) / each.sum())
+    return mean
 
-    A message of age τ weighs 1 (`EVEN`), min(1, c/max(τ, 1)) (`CAPPED`), 1/√(1 + τ) (`ROOT`), or 1 if τ ≤ c and 0
-    otherwise (`DROPPED`), c being the threshold.
+
+def with_weights(method: Method, weights: str | Sequence[float] | None) -> Method:
+    """The method with these weights of its workers, within all that is around it; as it is if there are none."""
+    if weights is None:
+        return method
+    if isinstance(method, Around) and not isinstance(method, Weighted):
+        return replace(method, method=with_weights(method.method, weights))
+    return Weighted(method, weights)
+
+
+@dataclass(frozen=True, repr=False)
+class Weighted(Around):
+    r"""A method that minimises Σ p_i F_i: what worker i sends counts n p_i times.
+
+        w^{t+1} = w^t − η_t Σ_i p_i g_i    in place of    w^t − (η_t/n) Σ_i g_i,    p_i = weights_i/Σ_k weights_k
+
+    The server multiplies messages; workers see no difference. That is right for all methods that are linear in their
+    messages, which most are. Of a worker that takes local steps it is how far it came that counts n p_i times: with
+    everybody active, and weights that are numbers of samples, that is McMahan's average with n_k/n.
+
+    If workers leave, their weight is shared by those that are left in proportion to theirs. With weights = `"samples"`
+    a worker counts as often as it has reported so far, each report being as one sample: then those that report more
+    often count for more, but for the newest report of each only, so there is no noise of who came last. That takes a
+    method that keeps a table.
+
+    Equal weights change nothing, to the bit.
+
+    Args:
+        method: the other.
+        weights: one number of 0 or more for each worker, only their ratios matter; or `"samples"`.
+
+    Example:
+        >>> from siag.methods import SIAG
+        >>> Weighted(SIAG(), [3.0, 1.0])
+        Weighted(method=SIAG(resum=64, wait=0.0, rows='float64', average=1), weights=(3.0, 1.0))
+
+    Reference:
+        X. Li, K. Huang, W. Yang, S. Wang, Z. Zhang, "On the convergence of FedAvg on non-IID data", ICLR 2020: weights
+        of workers, and how to keep them where only some are active, scheme II.
     """
 
-    w: Floats  # (d,)
-    total: Floats  # (d,) the weighted sum of this iteration's messages
-    arrived: Integers  # (1,) their number
-    weights: Floats  # (1,) the sum of their weights
-    threshold: int  # c; not used by `EVEN` and `ROOT`
-    kind: int
+    takes_short = True
+
+    weights: str | Sequence[float] = SAMPLES
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        inner = self.method
+        if isinstance(inner, Weighted):
+            raise Unsuitable(f"Weighted cannot follow {inner!r}; multiply the weights")
+        if remedy := inner.NO_WEIGHTS:
+            raise Unsuitable(f"Weighted cannot follow {inner!r}; {remedy}")
+        for name in ("NO_PROX", "NO_CLIP", "NO_MOMENTUM"):
+            object.__setattr__(self, name, getattr(inner, name))
+        if isinstance(self.weights, str):
+            check.choice("weights", self.weights, (SAMPLES,))
+            if not fade.reaches(inner.init(np.zeros(inner.least), 1)):
+                kind = type(inner).__name__
+                raise Unsuitable(f"weights='samples': {kind} keeps no table of what workers sent; use SIAG")
+        else:
+            check_weights(self.weights)
+            object.__setattr__(self, "weights", tuple(map(float, self.weights)))
+
+    def __repr__(self) -> str:
+        """Both, weights of many workers in short."""
+        return f"Weighted(method={self.method!r}, weights={shorten(self.weights)})"
+
+    def init(self, w0: Floats, n: int) -> Record:
+        """The method's own memory, told who counts how much."""
+        inner, width = self.method.init(w0, n), self.method.message(w0.size, n)
+        counted = self.weights == SAMPLES
+        if not counted and len(self.weights) != n:
+            raise Unsuitable(f"{len(self.weights)} weights do not fit {n} workers; give one for each")
+        each = np.zeros(n) if counted else check_weights(self.weights)
+        for i in range(n):
+            weigh(inner, i, each[i])
+        return Weighing(inner.w, inner, each, np.zeros(width), self.method.weighed(w0.size, n), int(counted))
 
 
-def weighted(w0: Floats, threshold: int, kind: int) -> Weighted:
-    """Nothing received yet."""
-    return Weighted(w0.copy(), np.zeros(w0.size), np.zeros(1, np.int64), np.zeros(1), threshold, kind)
+class Weighing(NamedTuple):
+    """A method's memory, and what its workers count for."""
+
+    w: Floats  # (d,) the method's own
+    inner: Record
+    weights: Floats  # (n,) n p_i; or how many reports each has sent
+    weighed: Floats  # (a message's length,) scratch: a message times its weight
+    numbers: int  # of a message, from its beginning, that are to be multiplied
+    counted: int  # whether the weights are numbers of reports
 
 
-@receive.when(Weighted)
-def add_weighted(state: Weighted, i: int, message: Floats, age: int) -> None:
-    """g ← g + v(τ) · message."""
-    v = 1.0
-    if state.kind == CAPPED and age > state.threshold:
-        v = state.threshold / age
-    elif state.kind == DROPPED and age > state.threshold:
-        v = 0.0
-    elif state.kind == ROOT:
-        v = 1.0 / math.sqrt(1.0 + age)
-    for j in range(message.size):
-        state.total[j] += v * message[j]
-    state.arrived[0] += 1
-    state.weights[0] += v
+@receive.when(Weighing)
+def multiply_and_receive(state: Weighing, i: int, message: Floats, age: int) -> None:
+    """n p_i times the message."""
+    if state.counted == 1:
+        state.weights[i] += 1.0
+        weigh(state.inner, i, state.weights[i])
+    weight = state.weights[i]
+    for j in range(state.numbers):
+        state.weighed[j] = weight * message[j]
+    for j in range(state.numbers, message.size):
+        state.weighed[j] = message[j]
+    receive(state.inner, i, state.weighed, age)
 
 
-@ready.when(Weighted)
-def anything_came(state: Weighted) -> bool:
-    """Whether there is anything to step along."""
-    return bool(state.arrived[0] > 0)
+@advance.when(Weighing)
+def step_within(state: Weighing, eta: float) -> None:
+    """As the method does."""
+    advance(state.inner, eta)
 
 
-@weight.when(Weighted)
-def mean_weight(state: Weighted) -> float:
-    """(1/|A|) Σ v(τ)."""
-    return float(state.weights[0] / state.arrived[0])
-
-
-@advance.when(Weighted)
-def step_along_sum(state: Weighted, eta: float) -> None:
-    """w ← w − (η/|A|) g; g ← 0. The weights do not enter the divisor: an old message makes the step shorter."""
-    if state.arrived[0] > 0:
-        for j in range(state.w.size):
-            state.w[j] -= eta / state.arrived[0] * state.total[j]
-            state.total[j] = 0.0
-        state.arrived[0] = 0
-        state.weights[0] = 0.0
+@weigh.when(Weighing)
+def weigh_own(state: Weighing, i: int, weight: float) -> None:
+    """What worker i sends is weighted already, and is taken as it is."""
+    state.weights[i] = 1.0
+    weigh(state.inner, i, weight)

@@ -55,7 +55,8 @@ from siag.methods.siag import SIAG, MeanRows
 from siag.methods.storm import STORM
 from siag.methods.table import Table, table, total_weight
 from siag.methods.trial import check_parts, try_method, try_out, try_problem
-from siag.methods.weighted import Weighted, check_weights, with_weights
+from siag.methods.weighted import Weighted, weigh_parts, weighted_for, weighting_of, with_weights
+from siag.problems.weights import check_weights
 
 __all__ = [
     "ACE",
@@ -123,6 +124,9 @@ __all__ = [
     "try_out",
     "try_problem",
     "weigh",
+    "weigh_parts",
     "weight",
+    "weighted_for",
+    "weighting_of",
     "with_weights",
 ]

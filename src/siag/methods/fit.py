@@ -6,6 +6,7 @@ from siag.activity import Activity, lasts
 from siag.foundations import check
 from siag.foundations.errors import Missing, Unsuitable
 from siag.methods.method import Method
+from siag.methods.weighted import weighted_for
 from siag.problems import Problem
 from siag.steps import Step
 
@@ -32,5 +33,5 @@ def check_fit(problem: Problem, method: Method, activity: Activity, step: Step, 
         check.integer(f"problem.{name}", getattr(problem, name))
     lasts(activity, iterations)
     activity.bound(problem.n)  # refuses what is meant for another number of workers
-    method.suit(problem, activity)
+    weighted_for(problem, method).suit(problem, activity)
     method.pair(step)

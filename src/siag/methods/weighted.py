@@ -8,22 +8,16 @@ from typing import NamedTuple
 
 import numpy as np
 
+from siag.activity import Activity, Nonuniform, Recorded
 from siag.foundations import check
 from siag.foundations.errors import BadInput, Unsuitable, shorten
 from siag.foundations.types import Floats, Record
 from siag.methods.around import Around
 from siag.methods.method import Method, advance, fade, receive, weigh
+from siag.problems import Problem, weights_of
+from siag.problems.weights import Weights, check_weights
 
 SAMPLES = "samples"
-
-
-def check_weights(weights: object, n: int | None = None) -> Floats:
-    """(n,) the weights as numbers whose mean is 1; all exactly 1 if they are equal."""
-    each = check.floats("weights", weights, (n,))
-    if each.min(initial=0.0) < 0.0 or not each.any():
-        raise BadInput("weights", shorten(weights), "numbers of 0 or more, one above 0", "they are shares of the whole")
-    mean: Floats = np.ones(len(each)) if (each == each[0]).all() else each * (len(each) / each.sum())
-    return mean
 
 
 def with_weights(method: Method, weights: str | Sequence[float] | None) -> Method:
@@ -33,6 +27,58 @@ def with_weights(method: Method, weights: str | Sequence[float] | None) -> Metho
     if isinstance(method, Around) and not isinstance(method, Weighted):
         return replace(method, method=with_weights(method.method, weights))
     return Weighted(method, weights)
+
+
+def weighted_for(problem: Problem, method: Method) -> Method:
+    """The method as it runs on a problem: with the problem's weights, unless it has weights of its own."""
+    weights = weights_of(problem) if weighting_of(method) is None else None
+    return method if weights is None else with_weights(method, weights.tolist())
+
+
+def weighting_of(method: object) -> Weighted | None:
+    """What weighs the messages of a method, within all that is around it; `None` if nothing does."""
+    while isinstance(method, Around) and not isinstance(method, Weighted):
+        method = method.method
+    return method if isinstance(method, Weighted) else None
+
+
+def weigh_parts(
+    problem: Problem, method: Method, activity: Activity, weights: Weights, iterations: int
+) -> tuple[Problem, Method]:
+    """The problem and the method for the argument `weights` of a simulation, or of its exact error.
+
+    Numbers, and words that the problem knows, are the problem's. `"samples"` is the method's, which counts reports; the
+    problem gets the shares of reports that the activity leads to, so that errors are measured from their optimum.
+    """
+    if weights is None or not isinstance(problem, Problem):  # which `check_fit` has words for
+        return problem, method
+    if isinstance(weights, str) and weights == SAMPLES and isinstance(method, Method):
+        return problem.weighted(rates_of(activity, problem.n, iterations)), with_weights(method, SAMPLES)
+    try:
+        return problem.weighted(weights), method
+    except BadInput as error:
+        if not isinstance(weights, str):
+            raise
+        remedy = f"or {SAMPLES!r}: as often as they report{'; ' if error.remedy else ''}{error.remedy}"
+        raise BadInput("weights", weights, error.allowed, remedy) from None
+
+
+def rates_of(activity: Activity, n: int, iterations: int) -> Floats:
+    """(n,) how often workers report, up to a factor; refused where that is not known ahead of a run."""
+    if isinstance(activity, Recorded):
+        activity.bound(n)  # refuses workers that do not exist
+        start, worker = activity.tape
+        return np.bincount(worker[: start[min(iterations, activity.length)]], minlength=n).astype(np.float64)
+    try:
+        if isinstance(activity, Nonuniform):
+            raise Unsuitable(f"{activity!r} draws them anew for every repeat")
+        return np.asarray(1.0 / activity.moments(n).mean)
+    except Unsuitable as error:
+        remedy = "give numbers, Recorded.of(activity, …), or Weighted(method, 'samples') as the method, whose errors "
+        raise Unsuitable(
+            f"weights={SAMPLES!r}: it is not known how often workers report: {error}; {remedy}are measured from the "
+            "problem's own optimum"
+        ) from None
 
 
 @dataclass(frozen=True, repr=False)
@@ -51,6 +97,9 @@ class Weighted(Around):
     method that keeps a table.
 
     Equal weights change nothing, to the bit.
+
+    A problem that has weights of its own, `problem.weighted([3, 1])`, needs no `Weighted`: methods get it when they
+    run. One that is `Weighted` already keeps its own weights; the problem's only say what errors are measured from.
 
     Args:
         method: the other.

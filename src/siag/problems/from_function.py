@@ -6,7 +6,8 @@ import inspect
 import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, NamedTuple, TypeAlias
+from copy import copy
+from typing import Any, NamedTuple, Self, TypeAlias
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from siag.foundations.returned import write_checked
 from siag.foundations.rng import bits
 from siag.foundations.types import Floats, Integers, Record, Rng
 from siag.problems.problem import Problem, exact, sample
+from siag.problems.weights import Weights, check_numbers, unequal, with_weights_printed
 
 Gradient: TypeAlias = Callable[..., Any]
 """gradient(i, w) or gradient(i, w, rng): (d,) numbers."""
@@ -49,6 +51,8 @@ class FromFunction(Problem):
         optimum: (d,) w*, if it is known.
         start: (d,) where runs begin; 0 by default.
         parallel: whether functions may be called by several threads at the same time.
+        weights: what workers count for, one number of 0 or more for each; by default all the same. `objective` and
+            `optimum` are those of F = Σ p_i F_i, then.
 
     Example:
         >>> import siag
@@ -74,6 +78,7 @@ class FromFunction(Problem):
         optimum: Any = None,
         start: Any = None,
         parallel: bool = False,
+        weights: Weights = None,
     ) -> None:
         self._n, self._d = check.integer("n", n), check.integer("d", d)
         self._gradient, self._exact = gradient, exact
@@ -86,6 +91,7 @@ class FromFunction(Problem):
         self._optimum = None if optimum is None else check.floats("optimum", optimum, (self._d,))
         self._start = None if start is None else check.floats("start", start, (self._d,))
         self._parallel = check.truth("parallel", parallel)
+        self._weights = unequal(check_numbers(weights, "FromFunction"), self._n)
         self._lock = self._make_lock()
 
     @property
@@ -102,6 +108,23 @@ class FromFunction(Problem):
     def optimum(self) -> Floats | None:
         """(d,) w*, if it was given."""
         return self._optimum
+
+    @property
+    def weights(self) -> Floats | None:
+        """(n,) n p_i, if they differ."""
+        return self._weights
+
+    def weighted(self, weights: Weights) -> Self:
+        """The same functions with other weights of the workers; refused where F or w* was given for those it has."""
+        new = unequal(check_numbers(weights, "FromFunction"), self.n)
+        given = " and ".join(name for name in ("objective", "optimum") if getattr(self, f"_{name}") is not None)
+        before, after = (np.ones(self.n) if each is None else each for each in (self._weights, new))
+        if given and not np.array_equal(before, after):
+            remedy = "make it anew with weights=…, and with what is true for them"
+            raise Unsuitable(f"FromFunction was given its {given} for other weights; {remedy}")
+        made = copy(self)
+        made._weights = new
+        return made
 
     @property
     def start(self) -> Floats:
@@ -130,13 +153,13 @@ class FromFunction(Problem):
         return super().gradient(i, w)
 
     def full_gradient(self, w: Floats) -> Floats:
-        """(d,) ∇F(w), the mean of the exact gradients."""
+        """(d,) ∇F(w), the mean of the exact gradients, or Σ p_i ∇F_i(w)."""
         self._check_exact()
         w, each, total = check.floats("w", w, (self.d,)), np.empty(self.d), np.zeros(self.d)
         asked = Asked(self, np.ones(self.n, np.int64))
         for i in range(self.n):
             asked(EXACT, i, 0, 0, w, each)
-            total += each
+            total += each if self._weights is None else self._weights[i] * each
         return total / self.n
 
     def _check_exact(self) -> None:
@@ -146,7 +169,7 @@ class FromFunction(Problem):
     def __repr__(self) -> str:
         """The function's name, n and d."""
         name = getattr(self._gradient, "__qualname__", type(self._gradient).__name__)
-        return f"FromFunction({name}, n={self.n}, d={self.d})"
+        return with_weights_printed(f"FromFunction({name}, n={self.n}, d={self.d})", self._weights)
 
     def __getstate__(self) -> dict[str, Any]:
         """All but the lock, which is of this process."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,21 +13,22 @@ from siag.foundations import check
 from siag.foundations.dispatch import compiled
 from siag.foundations.rng import chi_square, chi_square_from, normals
 from siag.foundations.types import Floats, Record, Rng
-from siag.problems.problem import Constants, Problem, curvature, exact, hessian, sample
+from siag.problems.problem import Constants, Drawn, curvature, exact, hessian, sample
+from siag.problems.weights import Weights, check_numbers, mean_by, unequal
 
 SAMPLERS = ("exact", "literal")
 U1, U2, U3 = (np.uint64(k) for k in (1, 2, 3))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class LeastSquares(Problem):
+class LeastSquares(Drawn):
     r"""Streaming least squares with heterogeneous workers.
 
     Worker i draws ξ = (A, y), A of shape p × d with independent N(0, 1) entries and y ~ N(A w_i*, σ² I), and
 
         f_i(w; A, y) = ½ ‖A w − y‖²,    ∇f_i = Aᵀ (A w − y),    ∇F_i(w) = p (w − w_i*).
 
-    So w* is the mean of the w_i*, and μ = L = p.
+    So w* is the mean of the w_i*, and μ = L = p; with weights w* = Σ p_i w_i*, and L is p times the largest n p_i.
 
     Args:
         centers: (n, d) the w_i*.
@@ -35,6 +36,7 @@ class LeastSquares(Problem):
         noise: σ, the standard deviation of y.
         sampler: `"exact"` draws ∇f_i from its law without ever drawing A, with d + 3 normals at any p;
             `"literal"` draws A and y. Same law, different random numbers.
+        weights: what workers count for, one number of 0 or more for each; by default all the same.
 
     Example:
         >>> problem = LeastSquares.random(n=80, d=20, p=10, noise=0.1, seed=0)
@@ -46,6 +48,7 @@ class LeastSquares(Problem):
     p: int
     noise: float
     sampler: str = "exact"
+    weights: Any = None
     origin: str = field(default="", init=False)  # how it was drawn, for the record of a run
 
     def __post_init__(self) -> None:
@@ -53,13 +56,16 @@ class LeastSquares(Problem):
         object.__setattr__(self, "p", check.integer("p", self.p))
         object.__setattr__(self, "noise", check.real("noise", self.noise, low=0))
         check.choice("sampler", self.sampler, SAMPLERS)
+        object.__setattr__(self, "weights", unequal(check_numbers(self.weights, "LeastSquares"), self.n))
 
     @classmethod
-    def random(cls, *, n: int, d: int, p: int, noise: float, seed: int = 0, sampler: str = "exact") -> LeastSquares:
+    def random(
+        cls, *, n: int, d: int, p: int, noise: float, seed: int = 0, sampler: str = "exact", weights: Weights = None
+    ) -> LeastSquares:
         """Draw the w_i* uniformly from [0, 1]^d, as Sec. IV does."""
         shape = check.integer("n", n), check.integer("d", d)
         centers = np.random.default_rng(check.seed(seed)).random(shape)
-        made = cls(centers, p, noise, sampler)
+        made = cls(centers, p, noise, sampler, weights)
         drawn = f"LeastSquares.random(n={n}, d={d}, p={p}, noise={noise}, seed={seed}, sampler={sampler!r})"
         object.__setattr__(made, "origin", drawn)
         return made
@@ -76,15 +82,15 @@ class LeastSquares(Problem):
 
     @cached_property
     def optimum(self) -> Floats:
-        """(d,) w*, the mean of the w_i*."""
-        mean: Floats = self.centers.mean(axis=0)
+        """(d,) w*, the mean of the w_i*, or Σ p_i w_i*."""
+        mean = mean_by(self.weights, self.centers)
         mean.setflags(write=False)
         return mean
 
     def __repr__(self) -> str:
         """How it was drawn, or what it is."""
         own = f"LeastSquares(n={self.n}, d={self.d}, p={self.p}, noise={self.noise}, sampler={self.sampler!r})"
-        return self.origin or own
+        return self._printed(own)
 
     def noise_at(self, w: Floats) -> Floats:
         """(n,) E‖∇f_i(w; ξ) − ∇F_i(w)‖² = p(d+1)‖w − w_i*‖² + σ²pd, exactly, for every worker."""
@@ -93,11 +99,11 @@ class LeastSquares(Problem):
 
     @cached_property
     def _spread(self) -> float:
-        """The mean of ‖w* − w_i*‖²."""
-        return float(((self.optimum - self.centers) ** 2).sum(axis=1).mean())
+        """The mean of ‖w* − w_i*‖², or Σ p_i ‖w* − w_i*‖²."""
+        return float(mean_by(self.weights, ((self.optimum - self.centers) ** 2).sum(axis=1)))
 
     def objective(self, w: Floats) -> float:
-        """F(w) = (p/2) (‖w − w*‖² + (1/n) Σ ‖w* − w_i*‖² + σ²)."""
+        """F(w) = (p/2) (‖w − w*‖² + Σ p_i ‖w* − w_i*‖² + σ²)."""
         away = float(((check.floats("w", w, (self.d,)) - self.optimum) ** 2).sum())
         return 0.5 * self.p * (away + self._spread + self.noise**2)
 
@@ -106,15 +112,20 @@ class LeastSquares(Problem):
         return np.asarray(self.p * (check.floats("w", w, (self.d,)) - self.optimum))
 
     def constants(self) -> Constants:
-        """μ = L = p, and the smallest σ² there is.
+        """μ = L = p, and the smallest σ² there is; with weights L = p max n p_i.
 
         The noise at w* + e is p(d+1) ‖e + c‖² + σ²pd with c = w* − w_i*, at most (r, 1) M (r, 1)ᵀ with r = ‖e‖, which
-        is attained if e points as c does; so it is the largest eigenvalue of M for the largest ‖c‖.
+        is attained if e points as c does; so it is the largest eigenvalue of M for the largest ‖c‖. The noise of a
+        worker with a weight is (n p_i)² times as large.
         """
-        apart = float(np.sqrt(((self.optimum - self.centers) ** 2).sum(axis=1).max()))
+        apart = np.sqrt(((self.optimum - self.centers) ** 2).sum(axis=1))
+        weights = np.ones(1) if self.weights is None else self.weights
+        if self.weights is None:
+            apart = apart.max(keepdims=True)  # whose noise is the largest
         slope, floor = self.p * (self.d + 1.0), self.noise**2 * self.p * self.d
-        form = slope * np.array([[1.0, apart], [apart, apart * apart]]) + np.diag([0.0, floor])
-        return Constants(float(self.p), float(self.p), float(np.linalg.eigvalsh(form)[-1]))
+        forms = np.array([[np.ones_like(apart), apart], [apart, apart * apart]]).transpose(2, 0, 1)
+        largest = np.linalg.eigvalsh(slope * forms + np.diag([0.0, floor]))[:, -1]
+        return Constants(float(self.p), self.p * float(weights.max()), float((weights**2 * largest).max()))
 
     @property
     def smoothness(self) -> Floats:

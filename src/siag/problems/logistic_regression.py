@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from siag.foundations.errors import BadInput, SiagError
 from siag.foundations.types import Floats
 from siag.problems.points import Pointwise, bend, slope
 from siag.problems.problem import Constants
+from siag.problems.weights import Weights, drawn_counts, listed
 
 NEWTON_STEPS = 200
 Drawn = TypeVar("Drawn", bound=Pointwise)
@@ -27,30 +28,35 @@ class Logistic(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LogisticRegression(Pointwise):
-    r"""Logistic regression; worker i holds m labelled points and streams them by drawing with replacement.
+    r"""Logistic regression; worker i holds m_i labelled points and streams them by drawing with replacement.
 
-        F_i(w) = (1/m) Σ_k log(1 + exp(−y_ik x_ik·w)) + (λ/2) ‖w‖²
+        F_i(w) = (1/m_i) Σ_k log(1 + exp(−y_ik x_ik·w)) + (λ/2) ‖w‖²
 
     A stochastic gradient takes `batch` of the worker's points at random; ∇F_i takes them all.
 
     Args:
-        features: (n, m, d) the x_ik.
-        labels: (n, m) the y_ik, each −1 or 1.
+        features: (n, m, d) the x_ik; or a list of n arrays (m_i, d).
+        labels: (n, m) the y_ik, each −1 or 1; or a list of n arrays (m_i,).
         regularization: λ > 0, which makes F strongly convex.
         batch: points per stochastic gradient.
+        weights: what workers count for, one number of 0 or more for each; `"points"`: by their number of points, so
+            that all points count the same, FedAvg's n_k/n; by default all workers count the same.
+        counts: (n,) m_i, if the rows from there on are no points of worker i; lists of unequal lengths tell it.
     """
 
     features: Floats
     labels: Floats
     regularization: float
     batch: int = 1
+    weights: Any = None
+    counts: Any = None
     origin: str = field(default="", init=False)  # how it was drawn, for the record of a run
 
     LOSS, VALUES, CURVATURE = Logistic(), "labels", 0.25
 
     def __post_init__(self) -> None:
         self._check(above=0)
-        check_labels(self.labels)
+        check_labels(self.labels[self._there])
 
     @classmethod
     def random(
@@ -58,24 +64,26 @@ class LogisticRegression(Pointwise):
         *,
         n: int,
         d: int,
-        m: int = 50,
+        m: int | Sequence[int] = 50,
         heterogeneity: float = 1.0,
         regularization: float = 0.1,
         batch: int = 1,
         seed: int = 0,
+        weights: Weights = None,
     ) -> LogisticRegression:
         """Draw points around a centre of the worker's own and label them by a weight vector of its own.
 
         Args:
             n: workers.
             d: dimension.
-            m: points per worker.
+            m: points per worker; one number, or one for each.
             heterogeneity: standard deviation of what is the worker's own; 0 gives all workers the same law.
             regularization: λ.
             batch: points per stochastic gradient.
             seed: of the draw.
+            weights: what workers count for: numbers, `"points"`, or by default all the same.
         """
-        return drawn(cls, n, d, m, heterogeneity, regularization, batch, seed)
+        return drawn(cls, n, d, m, heterogeneity, regularization, batch, seed, weights)
 
     @cached_property
     def optimum(self) -> Floats:
@@ -98,15 +106,16 @@ class LogisticRegression(Pointwise):
     def objective(self, w: Floats) -> float:
         """F(w)."""
         margins = self.labels * (self.features @ w)
-        return float(np.logaddexp(0.0, -margins).mean() + 0.5 * self.regularization * (w @ w))
+        return self._mean(np.logaddexp(0.0, -margins)) + float(0.5 * self.regularization * (w @ w))
 
     def _derivatives(self, w: Floats) -> tuple[Floats, Floats]:
         """∇F(w) and ∇²F(w)."""
         points = self.features.reshape(-1, self.d)
         labels = self.labels.reshape(-1)
         miss = 0.5 * (1.0 - np.tanh(0.5 * labels * (points @ w)))  # 1 / (1 + exp(margin)), without overflow
-        gradient = self.regularization * w - points.T @ (labels * miss) / len(points)
-        weight = miss * (1.0 - miss) / len(points)
+        gradient = self.regularization * w - self._moment(labels * miss)
+        weight = miss * (1.0 - miss)
+        weight = weight / len(points) if self._shares is None else weight * self._shares.reshape(-1)
         hessian = self.regularization * np.eye(self.d) + points.T @ (weight[:, None] * points)
         return gradient, hessian
 
@@ -114,23 +123,23 @@ class LogisticRegression(Pointwise):
         """μ = λ, approached far from the data; L, attained at w = 0; and a σ², see `noise_constant`."""
         margins = self.labels * (self.features @ self.optimum)
         slopes = -self.labels * 0.5 * (1.0 - np.tanh(0.5 * margins))
-        each = (noise_constant(x, slope) for x, slope in zip(self.features, slopes, strict=True))
-        sigma2 = max(each) / self.batch if self.m > 1 else 0.0
-        return Constants(self.regularization, float(self.smoothness.max()), sigma2)
+        return Constants(self.regularization, self._steepest, self._noise(noise_constant, slopes))
 
 
 def drawn(
     kind: Callable[..., Drawn],
     n: int,
     d: int,
-    m: int,
+    m: int | Sequence[int],
     heterogeneity: float,
     regularization: float,
     batch: int,
     seed: int,
+    weights: Weights,
 ) -> Drawn:
     """A problem of a kind on points and labels that are drawn, from the arguments of `LogisticRegression.random`."""
-    n, d, m = check.integer("n", n), check.integer("d", d), check.integer("m", m)
+    n, d = check.integer("n", n), check.integer("d", d)
+    m, counts = drawn_counts(m, n)
     spread = check.real("heterogeneity", heterogeneity, low=0, high=1e6)
     draw = np.random.default_rng(check.seed(seed))
     common = draw.standard_normal(d)
@@ -138,8 +147,8 @@ def drawn(
     features = own[0] + draw.standard_normal((n, m, d))
     odds = (features * (common + own[1])).sum(axis=2)
     labels = np.where(draw.logistic(size=(n, m)) < odds, 1.0, -1.0)
-    made = kind(features, labels, regularization, batch)
-    points = f"n={n}, d={d}, m={m}, heterogeneity={spread}"
+    made = kind(features, labels, regularization, batch, weights, counts)
+    points = f"n={n}, d={d}, m={m if counts is None else listed(counts)}, heterogeneity={spread}"
     settings = f"{points}, regularization={regularization}, batch={batch}, seed={seed}"
     object.__setattr__(made, "origin", f"{type(made).__name__}.random({settings})")
     return made

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from siag.foundations.rng import below
 from siag.foundations.types import Floats, Integers, Record, Rng
 from siag.problems.points import OnPoints
 from siag.problems.problem import exact, sample
+from siag.problems.weights import Weights, drawn_counts, listed
 
 ACTIVATIONS = ("tanh", "relu")
 CLUSTERS = 2  # of each class, so that no straight line tells them apart
@@ -23,22 +25,25 @@ CLUSTERS = 2  # of each class, so that no straight line tells them apart
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Network(OnPoints):
-    r"""A hidden layer, then softmax regression; worker i holds m labelled points and draws with replacement.
+    r"""A hidden layer, then softmax regression; worker i holds m_i labelled points, drawn with replacement.
 
-        F_i(w) = (1/m) Σ_k [log Σ_c exp(s_c) − s_{y_ik}],    s = W₂ φ(W₁ x_ik + b₁) + b₂
+        F_i(w) = (1/m_i) Σ_k [log Σ_c exp(s_c) − s_{y_ik}],    s = W₂ φ(W₁ x_ik + b₁) + b₂
 
     w holds W₁ (h × p), b₁, W₂ (C × h) and b₂, one after the other. F is not convex, and no L holds everywhere: runs are
     judged by ‖∇F‖², and begin at random weights, since w = 0 is a saddle point. Where φ has no derivative (ReLU at 0),
     it is taken to be 0.
 
     Args:
-        features: (n, m, p) the x_ik.
-        labels: (n, m) the y_ik, whole numbers from 0 to C − 1.
+        features: (n, m, p) the x_ik; or a list of n arrays (m_i, p).
+        labels: (n, m) the y_ik, whole numbers from 0 to C − 1; or a list of n arrays (m_i,).
         classes: C, at least 2.
         hidden: h, the width of the hidden layer.
         activation: φ, `"tanh"` or `"relu"`.
         batch: points per stochastic gradient.
         seed: of the weights at which runs begin.
+        weights: what workers count for, one number of 0 or more for each; `"points"`: by their number of points, so
+            that all points count the same, FedAvg's n_k/n; by default all workers count the same.
+        counts: (n,) m_i, if the rows from there on are no points of worker i; lists of unequal lengths tell it.
 
     Example:
         >>> problem = Network.random(n=10, heterogeneity=1.0, seed=1)
@@ -53,19 +58,23 @@ class Network(OnPoints):
     activation: str = "tanh"
     batch: int = 1
     seed: int = 0
+    weights: Any = None
+    counts: Any = None
     origin: str = field(default="", init=False)  # how it was drawn, for the record of a run
 
+    VALUES = "labels"
+
     def __post_init__(self) -> None:
-        features = check.floats("features", self.features, (None, None, None))
-        numbers = check.floats("labels", self.labels, features.shape[:2])
-        sizes = {name: check.integer(name, getattr(self, name)) for name in ("hidden", "batch")}
+        self._check_points()
+        numbers = np.asarray(self.labels)
+        sizes = {"hidden": check.integer("hidden", self.hidden)}
         sizes["classes"] = check.integer("classes", self.classes, low=2)
         labels = numbers.astype(np.int64)
         if (labels != numbers).any() or labels.min() < 0 or labels.max() >= self.classes:
             raise BadInput("labels", self.labels, f"whole numbers from 0 to {self.classes - 1}, the classes")
         labels.setflags(write=False)
         check.choice("activation", self.activation, ACTIVATIONS)
-        vars(self).update(features=features, labels=labels, seed=check.seed(self.seed), **sizes)
+        vars(self).update(labels=labels, seed=check.seed(self.seed), **sizes)
 
     @classmethod
     def random(
@@ -73,7 +82,7 @@ class Network(OnPoints):
         *,
         n: int,
         p: int = 10,
-        m: int = 50,
+        m: int | Sequence[int] = 50,
         classes: int = 5,
         spread: float = 2.0,
         heterogeneity: float = 0.5,
@@ -81,13 +90,14 @@ class Network(OnPoints):
         activation: str = "tanh",
         batch: int = 1,
         seed: int = 0,
+        weights: Weights = None,
     ) -> Network:
         """Draw points around centres, two for each class.
 
         Args:
             n: workers.
             p: dimension of the points.
-            m: points per worker.
+            m: points per worker; one number, or one for each.
             classes: C, at least 2.
             spread: standard deviation of the centres' coordinates; that of the points around them is 1.
             heterogeneity: the share of a worker's points that are of its own class, i mod C; the others are of any.
@@ -96,8 +106,10 @@ class Network(OnPoints):
             activation: `"tanh"` or `"relu"`.
             batch: points per stochastic gradient.
             seed: of the draw, and of the weights at which runs begin.
+            weights: what workers count for: numbers, `"points"`, or by default all the same.
         """
-        n, p, m = check.integer("n", n), check.integer("p", p), check.integer("m", m)
+        n, p = check.integer("n", n), check.integer("p", p)
+        m, counts = drawn_counts(m, n)
         classes = check.integer("classes", classes, low=2)
         spread = check.real("spread", spread, low=0, high=1e6)
         share = check.real("heterogeneity", heterogeneity, low=0, high=1)
@@ -106,8 +118,9 @@ class Network(OnPoints):
         own = draw.random((n, m)) < share
         labels = np.where(own, np.arange(n)[:, None] % classes, draw.integers(classes, size=(n, m)))
         features = centres[labels, draw.integers(CLUSTERS, size=(n, m))] + draw.standard_normal((n, m, p))
-        made = cls(features, labels, classes, hidden, activation, batch, seed)
-        drawn = f"n={n}, p={p}, m={m}, classes={classes}, spread={spread}, heterogeneity={share}"
+        made = cls(features, labels, classes, hidden, activation, batch, seed, weights, counts)
+        of_each = m if counts is None else listed(counts)
+        drawn = f"n={n}, p={p}, m={of_each}, classes={classes}, spread={spread}, heterogeneity={share}"
         rest = f"hidden={hidden}, activation={activation!r}, batch={batch}, seed={seed}"
         object.__setattr__(made, "origin", f"Network.random({drawn}, {rest})")
         return made
@@ -132,11 +145,11 @@ class Network(OnPoints):
         """F(w), the mean cross-entropy."""
         scores = self.scores(w, self.features)
         own = np.take_along_axis(scores, self.labels[..., None], axis=-1)[..., 0]
-        return float((np.logaddexp.reduce(scores, axis=-1) - own).mean())
+        return self._mean(np.logaddexp.reduce(scores, axis=-1) - own)
 
     def accuracy(self, w: Floats) -> float:
         """The share of the workers' points that w classifies rightly; `evaluate={"accuracy": problem.accuracy}`."""
-        return float((self.scores(w, self.features).argmax(axis=-1) == self.labels).mean())
+        return float((self.scores(w, self.features).argmax(axis=-1) == self.labels)[self._there].mean())
 
     def scores(self, w: Floats, points: Floats) -> Floats:
         """(…, C) the scores s of points (…, p)."""
@@ -149,12 +162,13 @@ class Network(OnPoints):
     def oracle(self) -> Record:
         """The points, and scratch space."""
         layers = make_layers(self.hidden, self.classes, self.activation)
-        return Labelled(layers, check.read_only(self.features), check.read_only(self.labels), self.batch)
+        features, labels, counts = check.read_only(self.features), check.read_only(self.labels), self.counts
+        return Labelled(layers, features, labels, check.read_only(counts), self.batch)
 
     def __repr__(self) -> str:
         """How it was drawn, or what it is."""
-        sizes = f"n={self.n}, m={self.m}, p={self.features.shape[2]}, classes={self.classes}, hidden={self.hidden}"
-        return self.origin or f"Network({sizes}, activation={self.activation!r}, batch={self.batch})"
+        sizes = f"{self._sizes}, p={self.features.shape[2]}, classes={self.classes}, hidden={self.hidden}"
+        return self._printed(f"Network({sizes}, activation={self.activation!r}, batch={self.batch})")
 
 
 class Layers(NamedTuple):
@@ -177,6 +191,7 @@ class Labelled(NamedTuple):
     layers: Layers
     features: Floats  # (n, m, p)
     labels: Integers  # (n, m)
+    counts: Integers  # (n,) m_i, how many points worker i has
     batch: int
 
 
@@ -224,14 +239,14 @@ def sample_labelled(oracle: Labelled, rng: Rng, i: int, w: Floats, out: Floats) 
     """The mean over `batch` of the worker's points, drawn with replacement."""
     out[:] = 0.0
     for _ in range(oracle.batch):
-        k = below(rng, oracle.labels.shape[1])
+        k = below(rng, oracle.counts[i])
         add_example(oracle.layers, oracle.features[i, k], oracle.labels[i, k], oracle.batch, w, out)
 
 
 @exact.when(Labelled)
 def exact_labelled(oracle: Labelled, i: int, w: Floats, out: Floats) -> None:
     """The mean over all of the worker's points."""
-    m = oracle.labels.shape[1]
+    m = oracle.counts[i]
     out[:] = 0.0
     for k in range(m):
         add_example(oracle.layers, oracle.features[i, k], oracle.labels[i, k], m, w, out)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from siag.foundations.types import Floats
 from siag.problems.logistic_regression import Logistic, check_labels, drawn
 from siag.problems.points import Pointwise, pull, stiffness
 from siag.problems.problem import Constants
+from siag.problems.weights import Weights
 
 
 class Saturating(NamedTuple):
@@ -20,17 +22,20 @@ class Saturating(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class NonconvexLogistic(Pointwise):
-    r"""Logistic regression with a non-convex penalty; worker i holds m labelled points and draws with replacement.
+    r"""Logistic regression with a non-convex penalty; worker i holds m_i labelled points, drawn with replacement.
 
-        F_i(w) = (1/m) Σ_k log(1 + exp(−y_ik x_ik·w)) + λ Σ_j w_j²/(1 + w_j²)
+        F_i(w) = (1/m_i) Σ_k log(1 + exp(−y_ik x_ik·w)) + λ Σ_j w_j²/(1 + w_j²)
 
     The penalty's curvature falls from 2λ at 0 to −λ/2 at ±1. No optimum is known: runs are judged by ‖∇F‖².
 
     Args:
-        features: (n, m, d) the x_ik.
-        labels: (n, m) the y_ik, each −1 or 1.
+        features: (n, m, d) the x_ik; or a list of n arrays (m_i, d).
+        labels: (n, m) the y_ik, each −1 or 1; or a list of n arrays (m_i,).
         regularization: λ ≥ 0.
         batch: points per stochastic gradient.
+        weights: what workers count for, one number of 0 or more for each; `"points"`: by their number of points, so
+            that all points count the same, FedAvg's n_k/n; by default all workers count the same.
+        counts: (n,) m_i, if the rows from there on are no points of worker i; lists of unequal lengths tell it.
 
     Reference:
         A. Antoniadis, I. Gijbels, M. Nikolova, "Penalized likelihood regression for generalized linear models with
@@ -46,6 +51,8 @@ class NonconvexLogistic(Pointwise):
     labels: Floats
     regularization: float
     batch: int = 1
+    weights: Any = None
+    counts: Any = None
     origin: str = field(default="", init=False)  # how it was drawn, for the record of a run
 
     LOSS, VALUES, CURVATURE = Logistic(), "labels", 0.25
@@ -53,7 +60,7 @@ class NonconvexLogistic(Pointwise):
 
     def __post_init__(self) -> None:
         self._check(low=0)
-        check_labels(self.labels)
+        check_labels(self.labels[self._there])
 
     @classmethod
     def random(
@@ -61,20 +68,21 @@ class NonconvexLogistic(Pointwise):
         *,
         n: int,
         d: int,
-        m: int = 50,
+        m: int | Sequence[int] = 50,
         heterogeneity: float = 1.0,
         regularization: float = 0.1,
         batch: int = 1,
         seed: int = 0,
+        weights: Weights = None,
     ) -> NonconvexLogistic:
         """Draw the points and labels that `LogisticRegression.random` draws; the arguments are the same."""
-        return drawn(cls, n, d, m, heterogeneity, regularization, batch, seed)
+        return drawn(cls, n, d, m, heterogeneity, regularization, batch, seed, weights)
 
     def objective(self, w: Floats) -> float:
         """F(w)."""
         margins = self.labels * (self.features @ w)
         penalty = (1.0 - 1.0 / (1.0 + w * w)).sum()
-        return float(np.logaddexp(0.0, -margins).mean() + self.regularization * penalty)
+        return self._mean(np.logaddexp(0.0, -margins)) + float(self.regularization * penalty)
 
     def constants(self) -> Constants:
         """There is no μ; the L_i, which are attained at w = 0, are `smoothness`."""

@@ -1,27 +1,34 @@
-"""Problems on m points per worker, each with a loss of x·w: what logistic and ridge regression have in common."""
+"""Problems on points that workers hold, each with a loss of x·w: what logistic and ridge regression have in common."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import copy
-from typing import ClassVar, NamedTuple, Self
+from functools import cached_property
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
 from siag.foundations import check
 from siag.foundations.dispatch import compiled, verb
 from siag.foundations.rng import below
-from siag.foundations.types import Floats, Record, Rng
-from siag.problems.problem import Problem, exact, hessian, sample
+from siag.foundations.types import Floats, Integers, Record, Rng
+from siag.problems.problem import Drawn, exact, hessian, sample
+from siag.problems.weights import POINTS, check_counts, listed, stacked, unequal
 
 
 class Square(NamedTuple):
     """The penalty x²/2, per coordinate."""
 
 
-class OnPoints(Problem):
-    """Worker i holds m points, of which its F_i is a mean."""
+class OnPoints(Drawn):
+    """Worker i holds m_i points, of which its F_i is a mean."""
 
-    features: Floats  # (n, m, how many numbers a point has)
+    VALUES: ClassVar[str]  # the name of the field that holds the y_ik, (n, m)
+
+    features: Floats  # (n, m, how many numbers a point has), 0 from worker i's m_i on
+    batch: int
+    counts: Any  # (n,) the m_i, once they are checked
 
     @property
     def n(self) -> int:
@@ -30,17 +37,63 @@ class OnPoints(Problem):
 
     @property
     def m(self) -> int:
-        """The number of points per worker."""
+        """The number of points per worker; if they differ, the largest of the m_i, which are `counts`."""
         return int(self.features.shape[1])
 
     @property
     def finite(self) -> bool:
-        """They are means over the m points."""
+        """They are means over the points."""
         return True
+
+    @property
+    def _sizes(self) -> str:
+        """n and m as they print."""
+        return f"n={self.n}, m={self.m if self._full else listed(self.counts)}"
+
+    @property
+    def _full(self) -> bool:
+        """Whether all workers have as many points."""
+        return bool((self.counts == self.m).all())
+
+    @property
+    def _there(self) -> Any:
+        """(n, m) whether there is such a point."""
+        return np.arange(self.m) < self.counts[:, np.newaxis]
+
+    @cached_property
+    def _shares(self) -> Floats | None:
+        """(n, m) p_i/m_i, what a point counts in F, 0 where there is none; `None`: all are there and count the same."""
+        if self._full and self.weights is None:
+            return None
+        weights = np.ones(self.n) if self.weights is None else self.weights
+        return np.where(self._there, (weights / (self.n * self.counts))[:, np.newaxis], 0.0)
+
+    def _mean(self, values: Floats) -> float:
+        """The mean over all points that F is, of (n, m) numbers."""
+        return float(values.mean() if self._shares is None else (self._shares * values).sum())
+
+    def _check_points(self) -> None:
+        """Check the points, their numbers and the weights, and keep them as read-only arrays."""
+        given = stacked(self.features, self.VALUES, getattr(self, self.VALUES), self.counts)
+        features = check.floats("features", given[0], (None, None, None))
+        values = check.floats(self.VALUES, given[1], features.shape[:2])
+        counts = check_counts(given[2], *features.shape[:2])
+        vars(self).update({"features": features, self.VALUES: values, "counts": counts})
+        if not self._full:
+            none = ~self._there
+            for name in ("features", self.VALUES):
+                array = np.array(getattr(self, name))
+                array[none] = 0.0
+                vars(self)[name] = check.read_only(array)
+        weights = self.weights
+        if isinstance(weights, str):
+            check.choice("weights", weights, (POINTS,))
+            weights = counts
+        vars(self).update(weights=unequal(weights, self.n), batch=check.integer("batch", self.batch))
 
 
 class Pointwise(OnPoints):
-    """F_i(w) = (1/m) Σ_k ℓ(x_ik·w, y_ik) + λ Σ_j r(w_j); a stochastic gradient takes `batch` of the m points.
+    """F_i(w) = (1/m_i) Σ_k ℓ(x_ik·w, y_ik) + λ Σ_j r(w_j); a stochastic gradient takes `batch` of the m_i points.
 
     A subclass is a frozen dataclass with the fields below and one for the y_ik, and names its loss ℓ: an empty
     `NamedTuple` for which `slope` and `bend` have a meaning. Its penalty r is another, x²/2 by default, for which
@@ -50,12 +103,9 @@ class Pointwise(OnPoints):
     LOSS: ClassVar[Record]
     PENALTY: ClassVar[Record] = Square()
     STIFFEST: ClassVar[float] = 1.0  # the largest second derivative of r
-    VALUES: ClassVar[str]  # the name of the field that holds the y_ik, (n, m)
     CURVATURE: ClassVar[float]  # the largest second derivative of ℓ
 
     regularization: float
-    batch: int
-    origin: str
 
     @property
     def d(self) -> int:
@@ -64,39 +114,62 @@ class Pointwise(OnPoints):
 
     @property
     def smoothness(self) -> Floats:
-        """(n,) L_i = λ r″ + ℓ″ ‖X_i‖²/m, with ‖X_i‖ the spectral norm and the largest second derivatives."""
+        """(n,) L_i = λ r″ + ℓ″ ‖X_i‖²/m_i, with ‖X_i‖ the spectral norm and the largest second derivatives."""
         norms = np.array([np.linalg.norm(points, 2) for points in self.features])
-        return np.asarray(self.STIFFEST * self.regularization + self.CURVATURE * norms**2 / self.m)
+        return np.asarray(self.STIFFEST * self.regularization + self.CURVATURE * norms**2 / self.counts)
 
     def by_sample(self) -> Self:
-        """The same F as a finite sum: n·m workers with one point each, the table by sample of SAG and SAGA.
+        """The same F as a finite sum: a worker for each point, the table by sample of SAG and SAGA.
 
-        The points are shared, not copied. A sample is then the exact gradient, so methods see no noise.
+        The points are shared, not copied, if workers have as many of them. A sample is then the exact gradient, so
+        methods see no noise. Where the points do not count the same in F, their workers have weights.
         """
-        made = copy(self)
+        made, shares = copy(self), self._shares
+        weights = None if shares is None else unequal(shares[self._there], int(self.counts.sum()))
         for name in ("features", self.VALUES):
             array = getattr(self, name)
-            vars(made)[name] = array.reshape(-1, 1, *array.shape[2:])
-        vars(made).update(batch=1, origin=f"{self!r}.by_sample()")
+            array = array if self._full else check.read_only(array[self._there])
+            vars(made)[name] = array.reshape(-1, 1, *self.features.shape[2:] if name == "features" else ())
+        counts = check.read_only(np.ones(made.n, np.int64))
+        vars(made).update(batch=1, origin=f"{self!r}.by_sample()", counts=counts, weights=weights)
+        vars(made).pop("_shares", None)
         return made
 
     def oracle(self) -> Record:
         """The arrays the gradients are made from."""
-        features, values = map(check.read_only, (self.features, getattr(self, self.VALUES)))
-        return Points(self.LOSS, self.PENALTY, features, values, self.regularization, self.batch)
+        features, values, counts = map(check.read_only, (self.features, getattr(self, self.VALUES), self.counts))
+        return Points(self.LOSS, self.PENALTY, features, values, counts, self.regularization, self.batch)
 
     def __repr__(self) -> str:
         """How it was drawn, or what it is."""
-        own = f"n={self.n}, m={self.m}, d={self.d}, regularization={self.regularization}, batch={self.batch}"
-        return self.origin or f"{type(self).__name__}({own})"
+        own = f"{self._sizes}, d={self.d}, regularization={self.regularization}, batch={self.batch}"
+        return self._printed(f"{type(self).__name__}({own})")
+
+    def _moment(self, values: Floats) -> Floats:
+        """Σ over all points of x_ik values_ik, as much as each counts in F; values are one number or more a point."""
+        points = self.features.reshape(-1, self.d)
+        if self._shares is None:
+            return np.asarray(points.T @ values / len(points))
+        return np.asarray((points.T * self._shares.reshape(-1)) @ values)
+
+    def _noise(self, constant: Callable[[Floats, Floats], float], slopes: Floats) -> float:
+        """The largest σ² of a worker, from that of its points and slopes; with weights (n p_i)² times as large."""
+        weights = np.ones(self.n) if self.weights is None else self.weights
+        each = [
+            c * c * constant(x[:m], slope[:m]) if m > 1 else 0.0
+            for c, m, x, slope in zip(weights, self.counts, self.features, slopes, strict=True)
+        ]
+        return float(max(each)) / self.batch
+
+    @property
+    def _steepest(self) -> float:
+        """The L of Assumption 1: the largest n p_i L_i."""
+        return float((self.smoothness if self.weights is None else self.weights * self.smoothness).max())
 
     def _check(self, *, above: float | None = None, low: float | None = None) -> None:
         """Check all fields, λ against these limits, and keep them as read-only arrays and numbers."""
-        features = check.floats("features", self.features, (None, None, None))
-        values = check.floats(self.VALUES, getattr(self, self.VALUES), features.shape[:2])
-        strength = check.real("regularization", self.regularization, above=above, low=low)
-        batch = check.integer("batch", self.batch)
-        vars(self).update({"features": features, self.VALUES: values, "regularization": strength, "batch": batch})
+        self._check_points()
+        vars(self)["regularization"] = check.real("regularization", self.regularization, above=above, low=low)
 
 
 class Points(NamedTuple):
@@ -106,6 +179,7 @@ class Points(NamedTuple):
     penalty: Record
     features: Floats  # (n, m, d)
     values: Floats  # (n, m)
+    counts: Integers  # (n,) m_i, how many points worker i has
     regularization: float
     batch: int
 
@@ -180,13 +254,13 @@ def sample_points(oracle: Points, rng: Rng, i: int, w: Floats, out: Floats) -> N
     for j in range(w.size):
         out[j] = oracle.regularization * pull(oracle.penalty, w[j])
     for _ in range(oracle.batch):
-        add_point(oracle, i, below(rng, oracle.values.shape[1]), 1.0 / oracle.batch, w, out)
+        add_point(oracle, i, below(rng, oracle.counts[i]), 1.0 / oracle.batch, w, out)
 
 
 @exact.when(Points)
 def exact_points(oracle: Points, i: int, w: Floats, out: Floats) -> None:
     """The mean over all of the worker's points."""
-    m = oracle.values.shape[1]
+    m = oracle.counts[i]
     for j in range(w.size):
         out[j] = oracle.regularization * pull(oracle.penalty, w[j])
     for k in range(m):
@@ -195,8 +269,8 @@ def exact_points(oracle: Points, i: int, w: Floats, out: Floats) -> None:
 
 @hessian.when(Points)
 def hessian_points(oracle: Points, i: int, w: Floats, out: Floats) -> None:
-    """∇²F_i(w) = λ diag(r″(w_j)) + (1/m) Σ_k ℓ″ x_ik x_ikᵀ."""
-    m = oracle.values.shape[1]
+    """∇²F_i(w) = λ diag(r″(w_j)) + (1/m_i) Σ_k ℓ″ x_ik x_ikᵀ."""
+    m = oracle.counts[i]
     out[:] = 0.0
     for j in range(w.size):
         out[j, j] = oracle.regularization * stiffness(oracle.penalty, w[j])

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import ClassVar, NamedTuple
+from dataclasses import fields, is_dataclass, replace
+from typing import Any, ClassVar, NamedTuple, Self, cast
 
 import numpy as np
 
@@ -11,10 +12,11 @@ from siag.foundations import check
 from siag.foundations.dispatch import compiled, optional_verb, verb
 from siag.foundations.errors import Unsuitable
 from siag.foundations.types import Floats, Record, Rng
+from siag.problems.weights import Weights, unequal, with_weights_printed
 
 
 class Constants(NamedTuple):
-    """The constants of Assumptions 1 and 2."""
+    """The constants of Assumptions 1 and 2; with weights those of n p_i F_i in place of F_i, whose mean F is."""
 
     mu: float  # F is μ-strongly convex
     L: float  # every ∇F_i is L-Lipschitz
@@ -27,6 +29,9 @@ class Problem(ABC):
     To bring your own: subclass this, let `oracle` return a `NamedTuple` of arrays, and give `sample` a meaning for it
     (and `exact`, if ∇F_i can be computed, and `hessian`, if ∇²F_i can). A whole one is in
     docs/tutorials/own_problem.md. `FromFunction` makes one from a function that Numba need not understand.
+
+    Where workers count for more than others, F = Σ p_i F_i, and `weights` says so. All that is said of F is then said
+    of this one: `optimum`, `objective`, `full_gradient`, `constants`. What is said of the F_i stays as it is.
     """
 
     no_exact: ClassVar[str] = ""  # what a user does to have exact gradients, where it is not to write a meaning
@@ -48,6 +53,32 @@ class Problem(ABC):
         A run on a problem without one is judged by ‖∇F‖², where `exact` is known, or by F.
         """
         return None
+
+    @property
+    def weights(self) -> Floats | None:
+        """(n,) what workers count for, p_i = weights_i/Σ_k weights_k; `None`: all the same, p_i = 1/n.
+
+        Methods on a problem that has weights are run as `siag.methods.Weighted` has them.
+        """
+        return None
+
+    def weighted(self, weights: Weights) -> Self:
+        """The same problem with these weights of its workers, instead of those it has; `None`: all count the same.
+
+        A problem of your own can do that if it is a dataclass with a field `weights`.
+
+        >>> from siag.problems import LeastSquares
+        >>> problem = LeastSquares([[0.0], [4.0]], p=1, noise=0.1)
+        >>> problem.weighted([3, 1]).optimum, problem.weighted([3, 1]).weights
+        (array([1.]), array([1.5, 0.5]))
+        """
+        known: Any = self
+        takes = {each.name for each in fields(known) if each.init} if is_dataclass(known) else set()
+        if "weights" not in takes:
+            remedy = "make it a dataclass with a field weights, or give it a property weights"
+            raise Unsuitable(f"{type(self).__name__} takes no weights; {remedy}")
+        made: Self = replace(cast(Any, self), weights=weights)
+        return made
 
     @property
     def start(self) -> Floats:
@@ -86,9 +117,11 @@ class Problem(ABC):
         raise Unsuitable(f"{type(self).__name__} does not know F; give it a method objective(w)")
 
     def full_gradient(self, w: Floats) -> Floats:
-        """(d,) ∇F(w), exactly: the mean of the ∇F_i(w)."""
+        """(d,) ∇F(w), exactly: the mean of the ∇F_i(w), or Σ p_i ∇F_i(w)."""
         each, out = np.empty((2, self.d))
-        mean_gradient(self.oracle(), self.n, check.floats("w", w, (self.d,)), each, out)
+        own = weights_of(self)
+        weights = np.ones(self.n) if own is None else np.array(own)
+        mean_gradient(self.oracle(), weights, check.floats("w", w, (self.d,)), each, out)
         return out
 
     def gradient(self, i: int, w: Floats) -> Floats:
@@ -113,6 +146,28 @@ def optimum_of(problem: Problem) -> Floats:
     return problem.optimum
 
 
+class Drawn(Problem):
+    """A problem of the package: a dataclass that takes weights, and that may have been drawn at random."""
+
+    weights: Any  # (n,) n p_i, once it is checked; `None`: all count the same
+    origin: str  # how it was drawn, for the record of a run
+
+    def weighted(self, weights: Weights) -> Self:
+        """The same problem with these weights of its workers, instead of those it has; `None`: all count the same."""
+        made = super().weighted(weights)
+        object.__setattr__(made, "origin", self.origin)
+        return made
+
+    def _printed(self, otherwise: str) -> str:
+        """How it was drawn, or else what it is, with its weights."""
+        return with_weights_printed(self.origin or otherwise, self.weights)
+
+
+def weights_of(problem: Problem) -> Floats | None:
+    """(n,) a problem's weights with mean 1, also those that a problem of the user's says; `None` if all are equal."""
+    return unequal(problem.weights, problem.n)
+
+
 @verb
 def sample(oracle: Record, rng: Rng, i: int, w: Floats, out: Floats) -> None:
     """Worker: draw ξ ~ D_i and write ∇f_i(w; ξ) to `out`. Must not write to w."""
@@ -124,13 +179,14 @@ def exact(oracle: Record, i: int, w: Floats, out: Floats) -> None:
 
 
 @compiled
-def mean_gradient(oracle: Record, n: int, w: Floats, each: Floats, out: Floats) -> None:
-    """Write ∇F(w) = (1/n) Σ ∇F_i(w) to `out`."""
+def mean_gradient(oracle: Record, weights: Floats, w: Floats, each: Floats, out: Floats) -> None:
+    """Write ∇F(w) = (1/n) Σ weights_i ∇F_i(w) to `out`."""
+    n = weights.size
     out[:] = 0.0
     for i in range(n):
         exact(oracle, i, w, each)
         for j in range(w.size):
-            out[j] += each[j] / n
+            out[j] += weights[i] * each[j] / n
 
 
 @verb

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import NamedTuple
 
 from siag.foundations.dispatch import compiled
@@ -43,6 +44,15 @@ class Track(NamedTuple):
     tally: Integers  # (4,) the next point, and the counts so far
     limit: float  # a coordinate beyond this ends the run
     kept: Floats  # (room, d) the results at the last points; (0, d) if nobody wants them
+
+
+def cuts(track: Track, first: int, count: int) -> list[tuple[int, int]]:
+    """Iterations `first` to `first + count`, cut so that in each piece no more points fall than results are kept of."""
+    room = len(track.kept)
+    if not 0 < room < len(track.t):
+        return [(0, count)]
+    due = track.t[(track.t > first) & (track.t < first + count)] - first
+    return list(pairwise([0, *due[room - 1 :: room].tolist(), count]))
 
 
 @compiled

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import pairwise
 from typing import Any, NamedTuple, TypeAlias, cast
 
 import numpy as np
@@ -27,11 +26,13 @@ from siag.foundations.types import Floats, Integers, Record
 from siag.foundations.version import __version__
 from siag.methods import Method, answer, check_fit, check_parts, shown, step_of, try_method, try_problem
 from siag.methods.rounded import Rounded, check_messages
+from siag.methods.weighted import weigh_parts, weighted_for
 from siag.problems import Problem, sample
 from siag.problems.from_function import why_diverged
+from siag.problems.weights import Weights
 from siag.simulation.aged import aged_events, aged_schedule
 from siag.simulation.in_flight import Flight, follow_events
-from siag.simulation.iterate import CURSOR, DRAWN, Draws, Track, Views, iterate, note
+from siag.simulation.iterate import CURSOR, DRAWN, Draws, Track, Views, cuts, iterate, note
 from siag.simulation.metrics import (
     STATIONARITY,
     WORDS,
@@ -70,6 +71,7 @@ def simulate(
     evaluate: Evaluate | None = None,
     objective: bool | None = None,
     messages: str = FLOAT64.name,
+    weights: Weights = None,
 ) -> Run:
     """Run a method on a problem along an activity, `repeats` times.
 
@@ -97,6 +99,10 @@ def simulate(
             optimum is known.
         messages: in which numbers workers read w and send their messages, as in `siag.train`, to see what rounding
             them costs: `"float64"`, `"float32"`, `"bfloat16"` or `"int8"`. `run.bytes` counts them as they are.
+        weights: what workers count for, in place of the problem's own weights: F = Σ p_i F_i. One number of 0 or more
+            for each; or `"points"` of a problem whose workers hold points: by how many they hold. `"samples"`: by how
+            often they have reported so far, for methods that keep a table; errors are then measured for the shares of
+            reports that the activity leads to, which must be known ahead, as they are of `Bernoulli` or `Recorded`.
 
     Returns:
         The run; its error is ‖w − w*‖², where no optimum is known ‖∇F(w)‖², or else F(w); `run.measure` says which. If
@@ -111,6 +117,7 @@ def simulate(
         True
     """
     iterations, repeats = check.integer("iterations", iterations), check.integer("repeats", repeats, high=MOST)
+    problem, method = weigh_parts(problem, method, activity, weights, iterations)
     step = step_of(method, step)
     check_fit(problem, method, activity, step, iterations)
     start = start_of(problem) if w0 is None else check.floats("w0", w0, (problem.d,))
@@ -189,6 +196,11 @@ class Job:
     messages: str = FLOAT64.name
 
     @cached_property
+    def server(self) -> Method:
+        """The method as it runs: with the problem's weights, if it has any."""
+        return weighted_for(self.problem, self.method)
+
+    @cached_property
     def measured(self) -> list[str]:
         """What is measured at the recorded points: ‖∇F‖² and F, both, one, or none."""
         wanted = self.problem.optimum is None if self.objective is None else self.objective
@@ -212,7 +224,7 @@ class Job:
         problem = self.problem
         remedy = "use rows='float32' if the method has a table, fewer workers, or fewer threads"
         try:
-            state, memory = self.method.init(self.w0, problem.n), self._recruit()
+            state, memory = self.server.init(self.w0, problem.n), self._recruit()
         except MemoryError:
             numbers = problem.n * problem.d
             check_fits(8 * numbers, f"a table of {problem.n} × {problem.d} numbers", remedy)
@@ -227,11 +239,11 @@ class Job:
         if problem.optimum is not None:
             check.floats("problem.optimum", problem.optimum, (problem.d,))
         sample.meaning(type(problem.oracle()))
-        check_parts(self.method, self.w0, state, memory)
+        check_parts(self.server, self.w0, state, memory)
         if self.compiled:
             try_problem(problem, memory, STATIONARITY in self.measured)
             n, iterations = problem.n, self.iterations
-            try_method(self.method, self.w0, n, state, memory, problem=problem, iterations=iterations)
+            try_method(self.server, self.w0, n, state, memory, problem=problem, iterations=iterations)
 
     def _recruit(self) -> Record:
         """The workers' memory; where messages are short, they round what they read and send."""
@@ -267,7 +279,7 @@ class Job:
     def repeat(self, repeat: int, t: Integers, watch: Watch) -> Outcome:
         """Run one repeat."""
         n, track = self.problem.n, self._track(t)
-        parts = (self.problem.oracle(), self._recruit(), self.method.init(self.w0, n))
+        parts = (self.problem.oracle(), self._recruit(), self.server.init(self.w0, n))
         draws = Draws(key(self.seed, repeat, SAMPLES), blank(), np.zeros(n, np.int64))
         oracle, _, state = parts
         called = callback_of(oracle)
@@ -378,15 +390,6 @@ class Job:
                     return
                 yield end - begin, -1
             first += steps
-
-
-def cuts(track: Track, first: int, count: int) -> list[tuple[int, int]]:
-    """Iterations `first` to `first + count`, cut so that in each piece no more points fall than results are kept of."""
-    room = len(track.kept)
-    if not 0 < room < len(track.t):
-        return [(0, count)]
-    due = track.t[(track.t > first) & (track.t < first + count)] - first
-    return list(pairwise([0, *due[room - 1 :: room].tolist(), count]))
 
 
 def _warn(run: Run, job: Job) -> None:

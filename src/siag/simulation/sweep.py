@@ -23,9 +23,10 @@ from siag.foundations.files import writable_folder, write_text
 from siag.foundations.parallel import Cancelled, Progress, Watch, cores, run_all
 from siag.foundations.schedule import points
 from siag.foundations.types import Integers
-from siag.methods import Method, check_fit, step_of
+from siag.methods import Method, check_fit, step_of, weigh_parts, weighting_of
 from siag.methods.rounded import check_messages
 from siag.problems import Problem
+from siag.problems.weights import Weights
 from siag.simulation.metrics import Evaluate, check_evaluate
 from siag.simulation.parameters import Scalar, labels_of, parameters_of
 from siag.simulation.run import Run, load
@@ -56,6 +57,7 @@ def sweep(
     evaluate: Evaluate | None = None,
     objective: bool | None = None,
     messages: str = FLOAT64.name,
+    weights: Weights = None,
 ) -> Sweep:
     """Run every combination of the given problems, methods, activities and steps; all their repeats run in parallel.
 
@@ -85,6 +87,7 @@ def sweep(
         evaluate: as in `simulate`. Functions of the same name count as the same when a sweep goes on.
         objective: as in `simulate`.
         messages: as in `simulate`; a search for steps is made with doubles.
+        weights: as in `simulate`, for every problem.
 
     Example:
         >>> import siag
@@ -104,7 +107,7 @@ def sweep(
     metrics = check_evaluate(evaluate)
     failed: dict[int, Exception] = {}
     measured = None if objective is None else check.truth("objective", objective)
-    given = iterations, seed, metrics, measured, encoding_of(messages).name
+    given = iterations, seed, metrics, measured, encoding_of(messages).name, weights
     jobs = [_job(combination, *given) for combination in combinations]
     for k, job in enumerate(jobs):
         _check(job, threads, combinations[k], failed, k)
@@ -170,11 +173,18 @@ def _finds_steps(method: object) -> bool:
 
 
 def _job(
-    combination: Combination, iterations: int, seed: int, evaluate: Evaluate, objective: bool | None, messages: str
+    combination: Combination,
+    iterations: int,
+    seed: int,
+    evaluate: Evaluate,
+    objective: bool | None,
+    messages: str,
+    weights: Weights,
 ) -> Job:
     """One combination, if its parts fit together; where the step is to be found, with what the search begins from."""
     problem, method, activity, step = combination
     try:
+        problem, method = weigh_parts(problem, method, activity, weights, iterations)
         if isinstance(step, Tuned) and isinstance(method, Method) and isinstance(problem, Problem):
             method, step = method.tuned(unit_of(problem, step.eta), iterations / WANE)
         step = step_of(method, step)
@@ -331,6 +341,9 @@ def _mark(part: Any) -> str:
     data = [value for value in arrays if isinstance(value, np.ndarray) and not value.flags.writeable]
     for value in data:
         digest.update(value.tobytes())
+    weights = getattr(part if isinstance(part, Problem) else weighting_of(part), "weights", None)
+    if weights is not None and not isinstance(weights, str):
+        digest.update(np.asarray(weights, np.float64).tobytes())
     if isinstance(part, Problem) and not data:
         digest.update(str(id(part)).encode())
     return digest.hexdigest()

@@ -47,7 +47,7 @@ def noise_of_points(oracle: Points, i: int, m: Floats, V: Floats, out: Floats, s
 
     So z̄ = S w − c with S the mean of ℓ″ x_k x_kᵀ, and E[z̄ z̄ᵀ] = E z̄ (E z̄)ᵀ + S V S.
     """
-    d, count = m.size, oracle.values.shape[1]
+    d, count = m.size, oracle.counts[i]
     out[:] = 0.0
     if count == 1:
         return

@@ -12,7 +12,7 @@ from siag.problems import LeastSquares, Ridge
 from siag.steps import Constant, Harmonic
 from siag.theory import best_average, best_step, biased_optimum, exact_error, price_of_staleness, sharp_law
 from siag.theory.blocks import quadratic
-from siag.theory.sharp import at_optimum_of, weights_of
+from siag.theory.sharp import at_optimum_of, response_of
 
 RIDGE = Ridge.random(n=4, d=3, m=6, tilt=0.4, spread=1.0, regularization=0.2, noise=0.3, batch=2, seed=3)
 HESSIANS = np.einsum("nmi,nmj->nij", RIDGE.features, RIDGE.features) / 6 + 0.2 * np.eye(3)
@@ -113,7 +113,7 @@ def test_on_least_squares_the_law_of_matrices_is_that_of_traces(step, averaged):
     problem = LeastSquares.random(n=6, d=4, p=10, noise=0.1)
     with as_python():
         curvatures, variances = at_optimum_of(quadratic(problem, True), problem.optimum)
-    general = Bernoulli(np.linspace(0.1, 1.0, 6)).reuse(6) @ variances @ weights_of(curvatures, step, averaged) / 36
+    general = Bernoulli(np.linspace(0.1, 1.0, 6)).reuse(6) @ variances @ response_of(curvatures, step, averaged) / 36
     law = sharp_law(problem, Bernoulli(np.linspace(0.1, 1.0, 6)), step, averaged=averaged)
     assert law.constant == pytest.approx(general, rel=1e-12)
 

@@ -62,6 +62,7 @@ WORD = 14  # letters of the longest word in a method's name
     show_default=True,
     help="In which numbers messages travel, in the runs that are shown.",
 )
+@click.option("--weights", help="What workers count for: numbers between commas, one for each; or points.")
 @click.option("--evaluate", multiple=True, help="NAME=module:function: a metric of w of your own; may be repeated.")
 @click.option("--out", type=FILE, default="out", show_default=True, help="Folder for the result.")
 @click.option("--details", is_flag=True, help="Print every method and activity with its parameters and steps, too.")
@@ -72,6 +73,7 @@ def compare(
     activities: tuple[str, ...],
     n: int,
     seed: int,
+    weights: str | None,
     evaluate: tuple[str, ...],
     out: Path,
     details: bool,
@@ -96,6 +98,7 @@ def compare(
     chosen = None if problem is None else problem_named(problem, HERE)[0]
     chosen = chosen or LeastSquares.random(n=n, d=D, p=P, noise=NOISE, seed=seed)
     places, metrics = _activities(activities, chosen), metrics_named(list(evaluate), HERE)
+    given["weights"] = _weights(weights)
     names = [name for text in methods for name in _split(text)] if methods else None
     try:
         with bar(not as_json and sys.stderr.isatty()) as show:
@@ -114,6 +117,18 @@ def compare(
             print("\n".join(f"{name}: {text}" for name, text in each.items()), end="\n\n")
         print(f"Report: {page}")
     return FAILED if any(entry.failed for entry in found.entries) else 0
+
+
+def _weights(text: str | None) -> list[float] | str | None:
+    """Numbers between commas, or a word."""
+    if text is None:
+        return None
+    try:
+        return [float(each) for each in text.split(",")]
+    except ValueError:
+        if "," in text:
+            raise BadInput("weights", text, "numbers between commas, one for each worker; or points") from None
+        return text.strip()
 
 
 def _activities(texts: tuple[str, ...], problem: Problem) -> dict[str, Activity] | None:

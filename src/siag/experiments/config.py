@@ -47,8 +47,10 @@ from siag.experiments.written import Makers, made
 from siag.foundations import check
 from siag.foundations.encodings import ENCODINGS
 from siag.foundations.errors import BadFile, BadInput, Missing
-from siag.methods import Method, check_fit, step_of
+from siag.methods import Method, check_fit, check_weights, step_of, weigh_parts
+from siag.methods.weighted import SAMPLES
 from siag.problems import LeastSquares, LogisticRegression, Network, NonconvexLogistic, Problem, Ridge
+from siag.problems.weights import POINTS
 from siag.simulation import MOST, Run, Sweep, Tuned, simulate, sweep
 from siag.simulation.metrics import check_evaluate
 from siag.steps import Constant, DelayAdaptive, Harmonic, Step, Switched, theorem
@@ -90,8 +92,8 @@ PIECES: dict[str, Callable[..., Any]] = {
     for kind in (Arrivals, Fixed, Exponential, LogNormal, Pareto, EveryArrivals, Tick, WaitForAll, OnOff)
 }
 BASES = {"problem": Problem, "method": Method, "activity": Activity, "step": Step}
-LISTS = ("rates", "slowness", "trace", "smoothness", "graph")  # arguments that are lists by themselves
-RUN = ("iterations", "repeats", "seed", "record", "threads", "objective", "evaluate", "messages")
+LISTS = ("rates", "slowness", "trace", "smoothness", "graph", "weights")  # arguments that are lists by themselves
+RUN = ("iterations", "repeats", "seed", "record", "threads", "objective", "evaluate", "messages", "weights")
 
 
 @dataclass(frozen=True)
@@ -206,8 +208,9 @@ def build(tables: Mapping[str, Any], folder: Path = Path()) -> Experiment:
     methods, activities = (_parts(role, tables[role], folder) for role in ("method", "activity"))
     experiment = Experiment(problems, methods, activities, steps, options)
     if experiment.single:
-        step = step_of(methods[0], cast("Step | None", steps[0]))
-        check_fit(problems[0], methods[0], activities[0], step, options["iterations"])
+        iterations = options["iterations"]
+        fit = weigh_parts(problems[0], methods[0], activities[0], options.get("weights"), iterations)
+        check_fit(*fit, activities[0], step_of(fit[1], cast("Step | None", steps[0])), iterations)
     return experiment
 
 
@@ -223,10 +226,23 @@ def _options(table: Any, folder: Path) -> dict[str, Any]:
         check.choice("run.messages", options["messages"], tuple(ENCODINGS))
     if "evaluate" in options:
         options["evaluate"] = check_evaluate(metrics_named(options["evaluate"], folder))
-    for name in table.keys() - {"objective", "evaluate", "messages"}:
+    if "weights" in options:
+        check_written_weights("run.weights", options["weights"])
+    for name in table.keys() - {"objective", "evaluate", "messages", "weights"}:
         low, high = (0, check.LARGEST_SEED) if name == "seed" else (1, check.LARGEST if name == "iterations" else MOST)
         check.integer(f"run.{name}", options[name], low=low, high=high)
     return options
+
+
+def check_written_weights(place: str, weights: object) -> None:
+    """Refuse what cannot be weights, whatever the problem; how many there must be, the problem knows."""
+    if isinstance(weights, str):
+        check.choice(place, weights, (POINTS, SAMPLES))
+        return
+    try:
+        check_weights(weights)
+    except BadInput as error:
+        raise BadInput(place, error.value, error.allowed, error.remedy) from None
 
 
 def _step(table: Mapping[str, Any] | str, problems: Sequence[Problem], folder: Path) -> Step | Tuned:

@@ -5,7 +5,18 @@ from siag.problems.least_squares import LeastSquares
 from siag.problems.logistic_regression import LogisticRegression
 from siag.problems.network import Network
 from siag.problems.nonconvex_logistic import NonconvexLogistic
-from siag.problems.problem import Constants, Problem, again, curvature, exact, hessian, optimum_of, sample, weights_of
+from siag.problems.problem import (
+    Constants,
+    Problem,
+    again,
+    curvature,
+    exact,
+    hessian,
+    optimum_of,
+    reweighted,
+    sample,
+    weights_of,
+)
 from siag.problems.ridge import Ridge
 
 __all__ = [
@@ -22,6 +33,7 @@ __all__ = [
     "exact",
     "hessian",
     "optimum_of",
+    "reweighted",
     "sample",
     "weights_of",
 ]

@@ -168,6 +168,11 @@ def weights_of(problem: Problem) -> Floats | None:
     return unequal(problem.weights, problem.n)
 
 
+def reweighted(problem: Problem, weights: Weights) -> Problem:
+    """The problem with weights that were given in place of its own; as it is if none were."""
+    return problem if weights is None else problem.weighted(weights)
+
+
 @verb
 def sample(oracle: Record, rng: Rng, i: int, w: Floats, out: Floats) -> None:
     """Worker: draw ξ ~ D_i and write ∇f_i(w; ξ) to `out`. Must not write to w."""

@@ -15,15 +15,16 @@ POINTS = "points"
 Weights: TypeAlias = str | Sequence[float] | Floats | None
 """A number of 0 or more for each worker, of which only the ratios matter; a word; or `None`: all count the same."""
 
+ROUNDING = 4 * np.finfo(np.float64).eps
 PRINTED = 16  # numbers of a list that are printed
 
 
 def check_weights(weights: object, n: int | None = None) -> Floats:
-    """(n,) the weights as numbers whose mean is 1; all exactly 1 if they are equal."""
+    """(n,) the weights as numbers whose mean is 1; all exactly 1 if they are equal, but for rounding."""
     each = check.floats("weights", weights, (n,))
     if each.min() < 0.0 or not each.any():
         raise BadInput("weights", shorten(weights), "numbers of 0 or more, one above 0", "they are shares of the whole")
-    if (each == each[0]).all():
+    if each.max() - each.min() <= ROUNDING * each.max():
         return np.ones(len(each))
     with np.errstate(over="ignore"):
         scale = len(each) / each.sum()
@@ -57,7 +58,9 @@ def mean_by(weights: Floats | None, values: Floats) -> Floats:
 
 def with_weights_printed(text: str, weights: Floats | None) -> str:
     """How a problem prints, `Kind(…)`, with its weights."""
-    return text if weights is None else f"{text[:-1]}, weights={listed(weights)})"
+    if weights is None:
+        return text
+    return f"{text}.weighted({listed(weights)})" if text.endswith("()") else f"{text[:-1]}, weights={listed(weights)})"
 
 
 def listed(numbers: Sequence[Any] | Floats | Integers) -> str:

@@ -15,7 +15,9 @@ from siag.foundations.parallel import Progress, Watch, run_all
 from siag.foundations.schedule import Schedule, points
 from siag.foundations.types import Floats, Integers, Record
 from siag.methods import Exact, Fresh, MeanRows, Method, Streaming, Table, check_fit, try_out
+from siag.methods.weighted import Weighing, weigh_parts, weighted_for
 from siag.problems import LeastSquares, Problem
+from siag.problems.weights import Weights
 from siag.steps import Step, shifted
 from siag.theory.blocks import Linear, blocks_at_start, carry_blocks, quadratic
 from siag.theory.linear import check_linear
@@ -62,12 +64,14 @@ def exact_error(
     w0: Floats | None = None,
     threads: int | None = None,
     progress: Progress = False,
+    weights: Weights = None,
 ) -> Curve:
     """E‖w^t − w*‖² of a quadratic problem, given who is active when; the expectation is over the samples only.
 
     With the same seed it sees the activity pattern that `simulate` sees. Works for methods that are linear in w and
     gradients: those that keep a table of gradients (sIAG, IAG, SAG, SAGA) or of moving averages of them (sIAG with
-    `average`), non-aggregated SGD, `Averaged` around any of them, and what `linear` declares. An iteration costs
+    `average`), non-aggregated SGD, `Averaged` and `Weighted` around any of them, and what `linear` declares. Weights of
+    the problem are those of F = Σ p_i F_i, and the method has them, as in `simulate`. An iteration costs
     O(n |A_t|) on `LeastSquares`; on others it takes covariances of all vectors and rows, O(n d³ |A_t|).
 
     Args:
@@ -83,6 +87,7 @@ def exact_error(
         w0: (d,) where to start; 0 by default.
         threads: how many to use; all cores by default.
         progress: as in `simulate`.
+        weights: as in `simulate`.
 
     Example:
         >>> from siag.activity import Uniform
@@ -96,6 +101,7 @@ def exact_error(
     """
     iterations, seed = check.integer("iterations", iterations), check.seed(seed)
     repeats = check.integer("repeats", repeats)
+    problem, method = weigh_parts(problem, method, activity, weights, iterations)
     check_fit(problem, method, activity, step, iterations)
     t = points(iterations, check.integer("record", record))
     moments_at_start(problem, method, w0)
@@ -126,19 +132,16 @@ def least_squares(what: str, problem: Problem) -> LeastSquares:
 def moments_at_start(problem: Problem, method: Method, w0: Floats | None) -> Record:
     """The moments before iteration 0, for a problem and a method of which they are known."""
     start = np.zeros(problem.d) if w0 is None else check.floats("w0", w0, (problem.d,))
+    method = weighted_for(problem, method)
     memory = method.recruit(start, problem.n)
     if not isinstance(memory, Streaming | Exact):
         raise Unsuitable(f"the exact moments of {method!r} are not known: its workers remember; use simulate")
     noisy, n = isinstance(memory, Streaming), problem.n
     if isinstance(problem, LeastSquares):
-        source, state = alike(problem, noisy), method.init(start, n)
-        if isinstance(state, Table):
-            return table_moments(source, start, n, state.quorum)
-        if isinstance(state, MeanRows):
-            return mean_row_moments(source, start, n, state.table.quorum, state.most)
-        if isinstance(state, Fresh):
-            return fresh_moments(source, start, state.divisor)
-        moments = blocks_at_start(source, method, start, n)
+        known = traces_at_start(problem, noisy, method.init(start, n), start)
+        if known is not None:
+            return known
+        moments = blocks_at_start(alike(problem, noisy), method, start, n)
     else:
         moments = blocks_at_start(quadratic(problem, noisy), method, start, n)
     try_out(method, start, n, problem)
@@ -146,11 +149,23 @@ def moments_at_start(problem: Problem, method: Method, w0: Floats | None) -> Rec
     return moments
 
 
+def traces_at_start(problem: LeastSquares, noisy: bool, state: Record, w0: Floats) -> Record | None:
+    """The moments of a table, or of what keeps nothing, also one whose messages are weighed; `None` for others."""
+    source, n = alike(problem, noisy), problem.n
+    if isinstance(state, Weighing) and not state.counted:
+        source, state = source._replace(weights=state.weights), state.inner
+    if isinstance(state, Table):
+        return table_moments(source, w0, n, state.quorum)
+    if isinstance(state, MeanRows):
+        return mean_row_moments(source, w0, n, state.table.quorum, state.most)
+    return fresh_moments(source, w0, state.divisor) if isinstance(state, Fresh) else None
+
+
 def alike(problem: LeastSquares, noisy: bool) -> Source:
-    """The law of gradients whose Hessians are p·I."""
+    """The law of gradients whose Hessians are p·I, before they are weighed."""
     p, d = problem.p, problem.d
     spread, floor = (float(p * (d + 1)), problem.noise**2 * p * d) if noisy else (0.0, 0.0)
-    return Source(problem.centers, float(p), spread, floor)
+    return Source(problem.centers, float(p), spread, floor, np.ones(problem.n))
 
 
 def carry(moments: Record, schedule: Schedule, first: int, trail: Trail) -> None:

@@ -169,7 +169,7 @@ def follow(moments: TableMoments, past: Past, schedule: Schedule, first: int, no
 @compiled
 def look_back(moments: TableMoments, past: Past, workers: Integers) -> None:
     """Before the rows are renewed: u_i becomes w for active i, and fresh rows vary with older u_i through w alone."""
-    n, p, V = moments.C.size, moments.source.slope, moments.V[0]
+    n, V = moments.C.size, moments.V[0]
     for i in workers:
         for k in range(moments.m.size):  # a row assigned at once would have references counted
             past.m[i, k] = moments.m[k]
@@ -177,6 +177,7 @@ def look_back(moments: TableMoments, past: Past, workers: Integers) -> None:
         for j in range(n):
             past.R[j, i] = moments.C[j]
     for j in workers:
+        p = moments.source.weights[j] * moments.source.slope
         for i in range(n):
             past.R[j, i] = p * past.D[i]
     for i in range(n):

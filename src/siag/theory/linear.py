@@ -22,10 +22,11 @@ from siag.methods import Fresh, MeanRows, Method, Table, advance, answer, receiv
 from siag.methods.averaged import Averaging
 from siag.methods.momentum import Rolling
 from siag.methods.saga import Jump
+from siag.methods.weighted import Weighing
 
 K = TypeVar("K", bound=type)
 
-_linear: set[type] = {Table, MeanRows, Fresh, Averaging, Jump, Rolling}
+_linear: set[type] = {Table, MeanRows, Fresh, Averaging, Jump, Rolling, Weighing}
 
 
 def linear(kind: K) -> K:
@@ -177,9 +178,14 @@ def _tables(record: Record) -> Iterator[Table]:
 
 
 def _replaced(record: Record, place: dict[int, Floats]) -> Record:
-    """The same with these arrays in place of some; a table is not to sum its rows, which hold other things here."""
+    """The same with these arrays in place of some.
+
+    A table is not to sum its rows, which hold other things here; and what is weighed is a whole row of T.
+    """
     values = [_replaced(value, place) if isinstance(value, tuple) else place.get(id(value), value) for value in record]
     made = type(record)(*values) if hasattr(record, "_fields") else tuple(values)
+    if isinstance(made, Weighing):
+        return made._replace(numbers=made.weighed.size)
     return made._replace(resum=0) if isinstance(made, Table) else made
 
 

@@ -7,6 +7,9 @@ O(n |A_t|).
 
 If rows are moving averages, g_i ← (1 − a) g_i + a ∇f_i(w; ξ) with a = 1/min(k, m), the same moments are enough: what is
 known of the old row enters with 1 − a, what a fresh gradient brings with a, and its own noise with a².
+
+If worker i counts c_i = n p_i times as much as others, its row is c_i ∇f_i(w; ξ): a mean of c_i p(w − w_i*), and c_i²
+times the noise.
 """
 
 from __future__ import annotations
@@ -28,6 +31,7 @@ class Source(NamedTuple):
     slope: float  # p: ∇F_i(w) = p (w − w_i*)
     spread: float  # p(d + 1), or 0 for exact gradients
     floor: float  # σ²pd, or 0 for exact gradients
+    weights: Floats  # (n,) c_i, what rows are multiplied by
 
 
 class TableMoments(NamedTuple):
@@ -63,7 +67,7 @@ class FreshMoments(NamedTuple):
     m: Floats  # (d,)
     V: Floats  # (1,)
     drift: Floats  # (d,) Σ_{i∈A} ∇F_i(m), of this iteration
-    noise: Floats  # (2,) Σ_{i∈A} variance of ∇f_i, and |A|, of this iteration
+    noise: Floats  # (3,) Σ_{i∈A} variance of ∇f_i, |A| and Σ_{i∈A} c_i, of this iteration
     divisor: int  # n, or 0 for |A|
 
 
@@ -103,25 +107,24 @@ def mean_row_moments(source: Source, w0: Floats, n: int, quorum: int, most: int)
 
 def fresh_moments(source: Source, w0: Floats, divisor: int) -> FreshMoments:
     """Before iteration 0."""
-    return FreshMoments(source, w0.copy(), np.zeros(1), np.zeros(w0.size), np.zeros(2), divisor)
+    return FreshMoments(source, w0.copy(), np.zeros(1), np.zeros(w0.size), np.zeros(3), divisor)
 
 
 @renew.when(TableMoments)
 def renew_rows(moments: TableMoments, workers: Integers) -> None:
     """Rows of active workers now vary as ∇f_i(w^t): with all else through w alone, and by noise of their own.
 
-    Row i of Q becomes pC, and column i with it. Row sums follow: by difference where only column i changed, anew for
-    the active workers themselves, so that rounding errors do not outlive a report.
+    Row i of Q becomes c_i pC, and column i with it. Row sums follow: by difference where only column i changed, anew
+    for the active workers themselves, so that rounding errors do not outlive a report.
     """
     n, source = moments.C.size, moments.source
-    p, V = source.slope, moments.V[0]
-    C, Q, S, seen = moments.C, moments.Q, moments.S, moments.seen
+    V, C, Q, S, seen = moments.V[0], moments.C, moments.Q, moments.S, moments.seen
     for i in workers:
         seen[n] += 1 - seen[i]
         seen[i] = 1
-        C[i] = p * V
+        C[i] = source.weights[i] * source.slope * V
     for i in workers:
-        row = Q[i]
+        p, row = source.weights[i] * source.slope, Q[i]
         for j in range(n):
             new = p * C[j]
             S[j] += new - row[j]
@@ -129,13 +132,14 @@ def renew_rows(moments: TableMoments, workers: Integers) -> None:
         for j in range(n):
             Q[j, i] = row[j]
     for i in workers:
-        apart = 0.0
+        apart, c = 0.0, source.weights[i]
+        p = c * source.slope
         for k in range(moments.m.size):
             e = moments.m[k] - source.centers[i, k]
             apart += e * e
             moments.hsum[k] += p * e - moments.h[i, k]
             moments.h[i, k] = p * e
-        Q[i, i] += source.spread * (V + apart) + source.floor
+        Q[i, i] += c * c * (source.spread * (V + apart) + source.floor)
         S[i] = 0.0
         for j in range(n):
             S[i] += Q[i, j]
@@ -173,12 +177,15 @@ def renew_means(moments: MeanRowMoments, workers: Integers) -> None:
         h_i ← b h_i + a p(m − w_i*),    C_i ← b C_i + a pV,    Q_ij ← b Q_ij + a pC_j for j ≠ i,
         Q_ii ← b² Q_ii + 2ab pC_i + a² (p²V + p(d+1)(V + ‖m − w_i*‖²) + σ²pd),
 
-    the C on the right being those before. For a = 1 this is what `renew_rows` does.
+    the C on the right being those before. With a weight c_i, p is c_i p, and all that is noise is c_i² times as large.
+    For a = 1 this is what `renew_rows` does.
     """
     rows = moments.table
     n, source, V = rows.C.size, rows.source, rows.V[0]
-    p, C, Q, S = source.slope, rows.C, rows.Q, rows.S
+    C, Q, S = rows.C, rows.Q, rows.S
     for i in workers:
+        c = source.weights[i]
+        p = c * source.slope
         rows.seen[n] += 1 - rows.seen[i]
         rows.seen[i] = 1
         moments.reports[i] = min(moments.reports[i] + 1, moments.most)
@@ -192,7 +199,7 @@ def renew_means(moments: MeanRowMoments, workers: Integers) -> None:
             rows.hsum[k] += new - rows.h[i, k]
             rows.h[i, k] = new
         own = b * b * Q[i, i] + 2.0 * a * b * p * C[i]
-        own += a * a * (p * p * V + source.spread * (V + apart) + source.floor)
+        own += a * a * (p * p * V + c * c * (source.spread * (V + apart) + source.floor))
         row = Q[i]
         S[i] = 0.0
         for j in range(n):
@@ -217,22 +224,23 @@ def renew_sum(moments: FreshMoments, workers: Integers) -> None:
     """The gradients' means add, and so do the variances of their noise."""
     source, V = moments.source, moments.V[0]
     for i in workers:
-        apart = 0.0
+        apart, c = 0.0, source.weights[i]
         for k in range(moments.m.size):
             e = moments.m[k] - source.centers[i, k]
             apart += e * e
-            moments.drift[k] += source.slope * e
-        moments.noise[0] += source.spread * (V + apart) + source.floor
+            moments.drift[k] += c * source.slope * e
+        moments.noise[0] += c * c * (source.spread * (V + apart) + source.floor)
         moments.noise[1] += 1.0
+        moments.noise[2] += c
 
 
 @move.when(FreshMoments)
 def move_and_forget(moments: FreshMoments, eta: float) -> None:
-    """V ← (1 − cp|A|)² V + c² Σ noise_i, m ← m − c Σ∇F_i(m) with c = η/|A| or η/n."""
+    """V ← (1 − cpΣc_i)² V + c² Σ noise_i, m ← m − c Σc_i∇F_i(m) with c = η/|A| or η/n; without weights c_i = 1."""
     count = moments.noise[1]
     if count > 0.0:
         c = eta / (moments.divisor if moments.divisor > 0 else count)
-        kept = 1.0 - c * moments.source.slope * count
+        kept = 1.0 - c * moments.source.slope * moments.noise[2]
         moments.V[0] = kept * kept * moments.V[0] + c * c * moments.noise[0]
         for k in range(moments.m.size):
             moments.m[k] -= c * moments.drift[k]

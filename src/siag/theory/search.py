@@ -13,7 +13,8 @@ from siag.foundations import check
 from siag.foundations.errors import Unsuitable
 from siag.foundations.types import Floats
 from siag.methods import SIAG, Method, check_fit
-from siag.problems import LeastSquares, Problem
+from siag.problems import LeastSquares, Problem, reweighted, weights_of
+from siag.problems.weights import Weights, mean_by
 from siag.steps import Harmonic, Step
 from siag.theory.exact import exact_error
 from siag.theory.quadratic import quadratics
@@ -52,6 +53,7 @@ def best_step(
     seed: int = 0,
     repeats: int = 1,
     w0: Floats | None = None,
+    weights: Weights = None,
 ) -> Best:
     """The `Harmonic` step β/(t + γ) with the smallest exact error after the given number of iterations.
 
@@ -68,6 +70,7 @@ def best_step(
         seed: of the activity.
         repeats: how many patterns of the activity to average over.
         w0: (d,) where to start; 0 by default.
+        weights: numbers, or `"points"`, as in `simulate`, in place of the problem's own.
 
     Example:
         >>> from siag.activity import Cyclic
@@ -77,6 +80,7 @@ def best_step(
         >>> bool(best.error < 0.6 * usual)
         True
     """
+    problem = reweighted(problem, weights)
     check_fit(problem, method, activity, Harmonic(1.0, 1.0), check.integer("iterations", iterations))
     seen: dict[Point, float] = {}
 
@@ -102,6 +106,7 @@ def best_average(
     seed: int = 0,
     repeats: int = 1,
     w0: Floats | None = None,
+    weights: Weights = None,
 ) -> Best:
     """The m of `SIAG(average=m)` with the smallest exact error after the given number of iterations.
 
@@ -117,6 +122,7 @@ def best_average(
         seed: of the activity.
         repeats: how many patterns of the activity to average over.
         w0: (d,) where to start; 0 by default.
+        weights: numbers, or `"points"`, as in `simulate`, in place of the problem's own.
 
     Example:
         >>> from siag.activity import Bernoulli
@@ -127,6 +133,7 @@ def best_average(
     """
     if not isinstance(method, SIAG):
         raise Unsuitable(f"rows that average are SIAG's, not those of {method!r}; give a SIAG")
+    problem = reweighted(problem, weights)
     pattern = Recorded.of(activity, problem.n, iterations, seed).tape
     most = max(1, int(np.bincount(pattern.worker, minlength=1).max()))
     found: dict[int, Best] = {}
@@ -171,11 +178,13 @@ def last_error(
 def first_point(problem: Problem, score: Callable[[Point], float]) -> Point:
     """β = 1/μ, and the first γ ≥ L/μ of a row of them after which the error grows again."""
     if isinstance(problem, LeastSquares):
-        mu = L = float(problem.p)
+        mu, L, _ = problem.constants()
     else:
         hessians, _ = quadratics(problem, "the best step")
-        mu = float(np.linalg.eigvalsh(hessians.mean(axis=0))[0])
-        L = float(np.linalg.eigvalsh(hessians)[:, -1].max())
+        weights = weights_of(problem)
+        mu = float(np.linalg.eigvalsh(mean_by(weights, hessians))[0])
+        most = np.linalg.eigvalsh(hessians)[:, -1]
+        L = float((most if weights is None else weights * most).max())
     if mu <= 0.0:
         raise Unsuitable("the best step is searched for where F is strongly convex; add a regularization")
     point = (-math.log2(mu), math.log2(L / mu))

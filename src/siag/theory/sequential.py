@@ -1,4 +1,7 @@
-"""Sequential SGD, the yardstick of linear speedup: one sample of a worker drawn at random per iteration."""
+"""Sequential SGD, the yardstick of linear speedup: one sample of a worker drawn at random per iteration.
+
+Where workers have weights, they are drawn with the probabilities p_i.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ from siag.foundations.errors import Unsuitable
 from siag.foundations.schedule import points
 from siag.foundations.types import Floats
 from siag.problems import LeastSquares, Problem
+from siag.problems.weights import mean_by
 from siag.steps import Step
 from siag.theory.exact import Curve, least_squares
 
@@ -21,7 +25,7 @@ def selection_factor(problem: Problem) -> float:
     Sequential SGD pays it; a table that holds every worker's gradient does not.
     """
     problem = least_squares("the selection factor", problem)
-    noise = float(problem.noise_at(problem.optimum).mean())
+    noise = float(mean_by(problem.weights, problem.noise_at(problem.optimum)))
     if noise == 0.0:
         raise Unsuitable("there is no noise at the optimum to compare the selection of workers with")
     between = problem.p**2 * _spread(problem)
@@ -54,4 +58,4 @@ def sequential_error(
 
 def _spread(problem: LeastSquares) -> float:
     """S, the mean of ‖w* − w_i*‖²."""
-    return float(((problem.centers - problem.optimum) ** 2).sum(axis=1).mean())
+    return float(mean_by(problem.weights, ((problem.centers - problem.optimum) ** 2).sum(axis=1)))

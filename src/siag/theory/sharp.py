@@ -12,7 +12,8 @@ from siag.foundations.dispatch import compiled
 from siag.foundations.encodings import FLOAT64
 from siag.foundations.errors import BadInput, Unsuitable
 from siag.foundations.types import Floats, Integers
-from siag.problems import LeastSquares, Problem
+from siag.problems import LeastSquares, Problem, reweighted, weights_of
+from siag.problems.weights import Weights, mean_by
 from siag.steps import Constant, Harmonic, Step
 from siag.theory.blocks import Quadratic, quadratic
 from siag.theory.noise import noise
@@ -24,7 +25,7 @@ class SharpLaw:
     """E_t ≈ constant / (t + γ)^power; call it with t.
 
     Attributes:
-        constant: tr P of `sharp_law`; for LeastSquares β²/(2βμ − 1) · (1/n) Σ_i κ_i σ_i² / n.
+        constant: tr P of `sharp_law`; for LeastSquares β²/(2βμ − 1) · Σ_i p_i² κ_i σ_i², p_i being 1/n or weights.
         gamma: γ of the step.
         kappa: κ, the mean over the workers of κ_i.
         power: 1, or 0 where the error stays what it is.
@@ -48,21 +49,25 @@ def sharp_law(
     average: int = 1,
     averaged: bool = False,
     messages: str = FLOAT64.name,
+    weights: Weights = None,
 ) -> SharpLaw:
     r"""The error of sIAG for large t, with its constant.
 
     A sample is used for as many iterations as its worker's gap G lasts, so its noise enters G times as strong. Let
     N_i be the covariance of ∇f_i at w*, H the Hessian of F with smallest eigenvalue μ, and
 
-        S = (1/n²) Σ_i κ_i N_i,    κ_i = E[G_i²]/E[G_i].
+        S = Σ_i p_i² κ_i N_i,    κ_i = E[G_i²]/E[G_i],
+
+    p_i being 1/n, or what worker i counts for: then w* and H = Σ p_i H_i are those of F = Σ p_i F_i.
 
     With η_t = β/(t + γ) and βμ > ½
 
         E_t ≈ tr P/(t + γ),    (βH − ½I) P + P (βH − ½I) = β² S.
 
-    If all H_i are μI, as those of `LeastSquares`, tr P = β²/(2βμ − 1) · (1/n) Σ_i κ_i σ_i²/n with σ_i² = tr N_i. If
-    further all workers have the same gaps this is κ σ*² β²/((2βμ − 1) n (t + γ)): a speedup of n/κ over one sample per
-    iteration. κ = 1 if all are always active, n if cyclic, (2T + 1)/3 for gaps uniform on {1, …, T}.
+    If all H_i are μI, as those of `LeastSquares`, tr P = β²/(2βμ − 1) · Σ_i p_i² κ_i σ_i² with σ_i² = tr N_i. If
+    further all workers count the same and have the same gaps this is κ σ*² β²/((2βμ − 1) n (t + γ)): a speedup of n/κ
+    over one sample per iteration. κ = 1 if all are always active, n if cyclic, (2T + 1)/3 for gaps uniform on
+    {1, …, T}.
 
     If rows are moving averages of m reports, a sample counts 1/m when it comes and (1 − 1/m)^l/m after l more reports
     of its worker. Over all iterations that adds up to U = (1/m) Σ_l (1 − 1/m)^l G^{(l)} in place of G, and
@@ -85,6 +90,7 @@ def sharp_law(
         average: m, as in `SIAG`.
         averaged: whether the law is that of the mean of the iterates.
         messages: as in `siag.train`; packed ones are rounded at random, which adds `rounding_variance` to N_i.
+        weights: numbers, or `"points"`, as in `simulate`, in place of the problem's own.
 
     Example:
         >>> from siag.activity import Uniform
@@ -93,15 +99,22 @@ def sharp_law(
         >>> round(law.kappa, 2), bool(law(20_000) < law(10_000))
         (10.33, True)
     """
+    problem = reweighted(problem, weights)
     curvatures, variances = at_optimum(problem, messages)
-    reuse, weights = activity.reuse(problem.n, average), weights_of(curvatures, step, averaged)
-    constant = float(reuse @ variances @ weights) / problem.n**2
+    reuse, response = activity.reuse(problem.n, average), response_of(curvatures, step, averaged)
+    constant = float((squared(problem) * reuse) @ variances @ response) / problem.n**2
     harmonic = isinstance(step, Harmonic)
     gamma = step.gamma if isinstance(step, Harmonic) and not averaged else 0.0
     return SharpLaw(constant, gamma, float(reuse.mean()), 1.0 if harmonic or averaged else 0.0)
 
 
-def weights_of(curvatures: Floats, step: Step, averaged: bool) -> Floats:
+def squared(problem: Problem) -> Floats:
+    """(n,) (n p_i)², by which the noise of a worker's messages grows."""
+    weights = weights_of(problem)
+    return np.ones(problem.n) if weights is None else weights**2
+
+
+def response_of(curvatures: Floats, step: Step, averaged: bool) -> Floats:
     """What a unit of noise along each eigenvector of H adds to the law's constant."""
     check.truth("averaged", averaged)
     if isinstance(step, Constant):
@@ -125,12 +138,15 @@ def at_optimum(problem: Problem, messages: str = FLOAT64.name) -> tuple[Floats, 
         variances = problem.noise_at(problem.optimum) + rounding_variance(problem, messages).sum(axis=1)
         return np.array([float(problem.p)]), variances[:, np.newaxis]
     source = quadratic(problem, noisy=True)
-    return at_optimum_of(source, np.array(problem.optimum), rounding_variance(problem, messages))
+    weights = weights_of(problem)
+    return at_optimum_of(source, np.array(problem.optimum), rounding_variance(problem, messages), weights)
 
 
-def at_optimum_of(source: Quadratic, optimum: Floats, rounding: Floats | None = None) -> tuple[Floats, Floats]:
+def at_optimum_of(
+    source: Quadratic, optimum: Floats, rounding: Floats | None = None, weights: Floats | None = None
+) -> tuple[Floats, Floats]:
     """The same for any quadratic; `rounding` is (n, d) the variance of the rounding of every number."""
-    curvatures, vectors = np.linalg.eigh(source.hessians.mean(axis=0))
+    curvatures, vectors = np.linalg.eigh(mean_by(weights, source.hessians))
     if curvatures[0] <= 0.0:
         raise Unsuitable("the sharp law needs an F that is strongly convex; add a regularization")
     variances = []

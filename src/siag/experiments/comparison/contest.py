@@ -21,7 +21,9 @@ from siag.foundations.errors import BadInput, SiagError, Unsuitable
 from siag.foundations.parallel import Watch, run_all
 from siag.methods import Method, check_fit
 from siag.methods.rounded import check_messages
-from siag.problems import Problem
+from siag.methods.weighted import SAMPLES
+from siag.problems import Problem, reweighted
+from siag.problems.weights import POINTS, Weights
 from siag.simulation.metrics import Evaluate, check_evaluate, known_of
 from siag.simulation.tuning import quiet, rule, unit_of
 
@@ -53,6 +55,7 @@ def compare(
     axis: str = "iterations",
     objective: bool | None = None,
     messages: str = FLOAT64.name,
+    weights: Weights = None,
 ) -> Comparison:
     """Compare methods on one problem, each with the best step that one rule finds for it.
 
@@ -77,6 +80,7 @@ def compare(
         axis: `"iterations"`, `"samples"`, `"bytes"` or `"time"`: what all have the same of in the end.
         objective: as of `simulate`, for the runs that are shown. Without an optimum methods are compared by ‖∇F‖².
         messages: as of `simulate`, for the runs that are shown; steps are found with doubles.
+        weights: numbers, or `"points"`, as of `simulate`. Methods that cannot weigh their workers are listed as such.
 
     Returns:
         The comparison: a table (`table`, `markdown`), curves, figures, and `write` for all of it.
@@ -89,8 +93,7 @@ def compare(
         >>> [(entry.contender.name, entry.reason[:4]) for entry in found.entries]
         [('sIAG', ''), ('SAG', 'SAG ')]
     """
-    if not isinstance(problem, Problem):
-        raise BadInput("problem", problem, "a Problem")
+    problem = _problem(problem, weights)
     iterations, repeats = check.integer("iterations", iterations, low=10), check.integer("repeats", repeats, low=2)
     seed, record = check.seed(seed), check.integer("record", record)
     unit, contenders, metrics = unit_of(problem, eta), chosen(methods), check_evaluate(evaluate)
@@ -147,6 +150,16 @@ def compare(
     if failed and all(each.run is None for each in entries):
         raise SiagError(f"{failed[-1].contender.name}: {failed[-1].reason}")
     return Comparison(problem, tuple(reversed(entries)), rule(iterations, unit), verdicts, places, axis)
+
+
+def _problem(problem: object, weights: Weights) -> Problem:
+    """The problem with weights that were given."""
+    if not isinstance(problem, Problem):
+        raise BadInput("problem", problem, "a Problem")
+    if isinstance(weights, str) and weights == SAMPLES:
+        remedy = "with it every activity has another optimum; compare Weighted(SIAG(), 'samples') as a method"
+        raise BadInput("weights", weights, f"numbers, or {POINTS!r}", remedy)
+    return reweighted(problem, weights)
 
 
 def _named(activities: Any) -> dict[str, Activity]:

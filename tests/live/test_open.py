@@ -158,8 +158,8 @@ class Crowd:
 def grow(session, crowd, reports, names=("a", "north", "south", "east", "west")):
     """Let workers join one after the other, and report; each report is on disk when the next comes."""
     desk = Desk(session, open=True)
-    desk.now = time.monotonic()
     for k in reports:
+        desk.now = time.monotonic()
         row = (k * k + k // 3) % min(ROOM, 1 + k // 4)
         for each in range(len(desk.connections.by_row), row + 1):
             before = session.server.fades

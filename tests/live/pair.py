@@ -36,10 +36,20 @@ class Notes(Quiet):
 
 
 def begun(
-    names=("a",), *, d=D, method=None, step=0.5, guard=None, messages="float64", until=None, session=Session, **options
+    names=("a",),
+    *,
+    d=D,
+    method=None,
+    step=0.5,
+    guard=None,
+    messages="float64",
+    room=0,
+    until=None,
+    session=Session,
+    **options,
 ):
     """A session that has begun at time 0; whoever watches is in `notes`."""
-    given = {"guard": guard or Guard(jump=None), "messages": messages}
+    given = {"guard": guard or Guard(jump=None), "messages": messages, "room": room}
     server = ParameterServer(method or SIAG(), Constant(step), np.zeros(d), list(names), **given)
     until, notes = until or Until(), Notes()
     made = session(server, Curve(until, 10, None), watcher=notes, **options)

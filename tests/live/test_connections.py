@@ -212,11 +212,21 @@ def test_a_row_that_is_away_is_kept_for_its_worker_for_a_while():
     kind, _, content = desk.call().hello()
     assert (kind, content["final"]) == (wire.REFUSAL, False)
     assert "may come back" in content["reason"]
-    again = desk.call()
-    assert again.join(worker="a")["samples"] == 1
-    again.lose()
     desk.now = OCCUPIED
     assert desk.call().join()["samples"] == 1
+
+
+def test_the_row_of_a_worker_that_has_said_its_name_is_never_given_to_one_without():
+    desk = Desk(begun())
+    caller = desk.call()
+    caller.join(worker="a")
+    caller.report(np.ones(D))
+    caller.lose()
+    desk.now = 1000.0 * OCCUPIED
+    kind, _, content = desk.call().hello()
+    assert (kind, content["final"]) == (wire.REFUSAL, True)
+    assert "give the worker its name" in content["reason"]
+    assert desk.call().join(worker="a")["samples"] == 1
 
 
 @pytest.mark.parametrize(("failed", "state"), [(False, "left"), (True, "away")])

@@ -149,7 +149,7 @@ def test_a_spec_without_the_workers_data_tells_the_same_of_the_run():
 
 def test_train_and_serve_have_all_fields_but_their_own():
     train, serve = fields_of(serving=False), fields_of(serving=True)
-    assert set(train) ^ set(serve) == {"gradient", "streams", "pauses", "preload", "linger"}
+    assert set(train) ^ set(serve) == {"gradient", "streams", "pauses", "preload", "linger", "open", "max_workers"}
 
 
 @dataclass(frozen=True)

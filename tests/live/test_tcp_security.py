@@ -66,7 +66,7 @@ def test_a_stream_goes_on_only_if_its_worker_is_known_to_be_the_same(tmp_path, k
 
     with Served(["a", "b"]) as served, Client(served.port) as other, Client(served.port) as before:
         other.join(worker="b")
-        before.join(worker="a")
+        before.join(**({"worker": "a"} if known else {}))
         before.report(np.zeros(D), sample=3)
         assert before.frame()[0] == wire.MODEL
         before.send(wire.text(wire.LEAVE, {"reason": "", "failed": False}))

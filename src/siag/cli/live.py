@@ -228,18 +228,21 @@ def _look_at(trace: Path, method: Any, run: Run | None, where: str, insecure: bo
 @click.option("--host", "hosts", multiple=True, help="A name or address of the server; may be repeated.")
 @click.option("--name", "names", multiple=True, help="A worker's name; repeat it, one token is made for each.")
 @click.option("--workers", type=int, help="How many tokens to make, instead of --name.")
+@click.option("--guest", is_flag=True, help="Make a token for workers that join later, under names of their own.")
 @click.option("--days", type=int, default=365, show_default=True, help="How long the certificate is valid.")
-def certs(folder: Path, hosts: tuple[str, ...], names: tuple[str, ...], workers: int | None, days: int) -> None:
+def certs(
+    folder: Path, hosts: tuple[str, ...], names: tuple[str, ...], workers: int | None, guest: bool, days: int
+) -> None:
     """Make a certificate for the server and a token for every worker, in FOLDER."""
     from siag.live.certificates import make_certificates
     from siag.live.spec import renamed
 
     if names and workers is not None:
         raise BadInput("workers", workers, "given alone", "leave out workers or names")
-    if not names and workers is None:
-        raise Missing("workers", "give --workers N, or --name A --name B …")
+    if not names and workers is None and not guest:
+        raise Missing("workers", "give --workers N, or --name A --name B …, or --guest")
     with renamed({"hosts": "host"} | ({"workers": "name"} if names else {})):
-        written = make_certificates(folder, hosts=hosts, workers=list(names) or workers or 0, days=days)
+        written = make_certificates(folder, hosts=hosts, workers=list(names) or workers or 0, guest=guest, days=days)
     for path in written:
         print(path)
 

@@ -129,7 +129,7 @@ class Assembly:
     def given(self) -> dict[str, Any]:
         """What any `ParameterServer` is given beside method, step, w0 and names."""
         spec = self.spec
-        return {name: getattr(spec, name) for name in ("server", "guard", "departed", "patience", "messages")}
+        return {name: getattr(spec, name) for name in ("server", "guard", "departed", "patience", "messages", "room")}
 
     # Put together
 
@@ -262,6 +262,7 @@ def workers_of(server: ParameterServer, seconds: float) -> list[dict[str, Any]]:
             "refused": member.refused,
         }
         for member in server.members
+        if not member.vacant
     ]
 
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from siag.foundations import check
 from siag.foundations.errors import BadInput, Missing
 from siag.foundations.files import writable_folder
-from siag.live.security import FORMAT, MOST_WORKERS, hash_of
+from siag.live.security import FORMAT, GUEST, MOST_WORKERS, hash_of
 
 if TYPE_CHECKING:
     from cryptography import x509
@@ -34,7 +34,13 @@ _LABEL = re.compile(r"(?!-)[a-z0-9_-]{1,63}(?<!-)")
 
 
 def make_certificates(
-    folder: Path, *, hosts: Sequence[str], workers: int | Sequence[str], days: int = 365, now: datetime | None = None
+    folder: Path,
+    *,
+    hosts: Sequence[str],
+    workers: int | Sequence[str],
+    guest: bool = False,
+    days: int = 365,
+    now: datetime | None = None,
 ) -> list[Path]:
     """Make all a server and its workers need to trust each other; nothing that exists is overwritten.
 
@@ -45,7 +51,8 @@ def make_certificates(
     Args:
         folder: where to; made if need be.
         hosts: the names and addresses workers reach the server by; localhost and 127.0.0.1 are always among them.
-        workers: how many there are, or their names.
+        workers: how many there are, or their names; none, if there is a token for guests.
+        guest: make one token more, `guest.token`, with which workers join that bring a name of their own.
         days: how long the certificates are valid.
         now: from when on; by default from now on.
 
@@ -55,7 +62,9 @@ def make_certificates(
     if isinstance(hosts, str):
         raise BadInput("hosts", hosts, "a list of names and addresses", f"write [{hosts!r}]")
     days = check.integer("days", days, high=MOST_DAYS)
-    return _place(folder, _certificates(hosts, days, now or datetime.now(UTC)) | _tokens(workers))
+    return _place(
+        folder, _certificates(hosts, days, now or datetime.now(UTC)) | _tokens(workers, check.truth("guest", guest))
+    )
 
 
 def certify_run() -> tuple[bytes, bytes, bytes]:
@@ -146,9 +155,13 @@ def _alternative(host: object) -> x509.GeneralName:
     return x509.DNSName(name)
 
 
-def _tokens(workers: int | Sequence[str]) -> dict[str, bytes]:
+def _tokens(workers: int | Sequence[str], guest: bool) -> dict[str, bytes]:
     """The server's file of hashes by name, and a file with the secret for each worker."""
-    files = _workers(workers)
+    files = {} if guest and not workers else _workers(workers)
+    if guest:
+        if "guest" in files.values():
+            raise BadInput("workers", "guest", "another name where there is a token for guests", "it is in guest.token")
+        files = files | {GUEST: "guest"}
     made = {name: secrets.token_urlsafe(32) for name in files}
     known = {"format": FORMAT, "sha256": {name: hash_of(token).hex() for name, token in made.items()}}
     own = {f"{files[name]}.token": f"{token}\n".encode() for name, token in made.items()}

@@ -38,7 +38,13 @@ class Departures:
     @property
     def anyone(self) -> bool:
         """Whether a worker is there, or may still come for the first time."""
-        return any(member.state in (State.WORKING, State.EXPECTED) for member in self._members)
+        there = (State.WORKING, State.EXPECTED)
+        return any(member.state in there and not member.vacant for member in self._members)
+
+    @property
+    def more(self) -> bool:
+        """Whether workers that are not known yet may come."""
+        return self._members[-1].vacant
 
     def gone(self, row: int, kind: Failure, reason: str) -> WorkerFailure | None:
         """A worker is gone, for this reason; `None` if a clearer one is known already."""
@@ -79,6 +85,8 @@ class Departures:
     def desertion(self) -> Ended:
         """Why nobody is there."""
         states = Counter(self._states())
+        if not states:
+            return Ended(Ending.NOBODY, "none came")
         if set(states) == {State.LEFT}:
             return Ended(Ending.ALL_LEFT)
         return Ended(Ending.NOBODY, ", ".join(f"{count} {state}" for state, count in sorted(states.items())))
@@ -91,7 +99,7 @@ class Departures:
         if at_work or State.WORKING in (states := self._states()):
             self._alone = None
             return None
-        if self._left and State.LEFT in states and all(state in GONE for state in states):
+        if not self.more and self._left and State.LEFT in states and all(state in GONE for state in states):
             return self.desertion()
         if self._alone is None:
             self._alone = now
@@ -104,4 +112,5 @@ class Departures:
         return [
             FORGOTTEN if member.state == State.LEFT and member.row in self._forgotten else member.state
             for member in self._members
+            if not member.vacant
         ]

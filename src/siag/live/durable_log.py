@@ -16,8 +16,8 @@ from siag.server.status import State
 from siag.storage.store import Recovery, Store
 from siag.storage.trace_writer import TraceLines
 
-LAYOUT = struct.Struct("<Bqqqdd")  # kind, row, stamp, sample, loss, seconds; a report's numbers follow
-REPORTED, TICKED, LEFT, SKIPPED, MEMORY_LOST, LET_GO, DIVERGED = range(7)  # they are on disk: a new kind comes last
+LAYOUT = struct.Struct("<Bqqqdd")  # kind, row, stamp, sample, loss, seconds; a report's numbers follow, or a name
+REPORTED, TICKED, LEFT, SKIPPED, MEMORY_LOST, LET_GO, DIVERGED, ADMITTED = range(8)  # a new one comes last
 BEYOND = "with them w leaves the range of numbers"
 
 
@@ -83,6 +83,8 @@ def redo(server: ParameterServer, entry: bytes, now: float) -> float:
         server.let_go(row, at)
     elif kind == LEFT:
         server.leave(row, at, "it had left before")
+    elif kind == ADMITTED:
+        server.admit(entry[LAYOUT.size :].decode())
     else:
         raise BadFile(f"an entry of kind {kind} in the log, unknown here; use the version of siag that wrote it")
     if kind in (REPORTED, SKIPPED):

@@ -98,7 +98,7 @@ class Health:
 
     def look(self, now: float, *, regular: bool = True, last: bool = False) -> list[str]:
         """What is new; `regular`: it is looked at every so often; `last`: and will not be looked at again."""
-        members = [member for member in self._server.members if member.state != State.LEFT]
+        members = [each for each in self._server.members if each.state != State.LEFT and not each.vacant]
         with np.errstate(over="ignore", invalid="ignore"):  # w may be about to leave the range of numbers
             self.warned = [each for each in self.warned if not self._over(each, members)]
             known = {each[:2] for each in self.warned}

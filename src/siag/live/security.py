@@ -25,6 +25,8 @@ FORMAT = "siag tokens 1"
 VARIABLE = "SIAG_TOKEN"
 MOST_WORKERS = 100_000  # comparing a token with that many hashes takes about 30 ms
 
+GUEST = "*"  # in place of a name: the token of workers that bring a name of their own
+ANY = -1  # in place of a row, for that token
 Hashes = tuple[tuple[int, bytes], ...]
 
 _LIMIT = 2**24  # bytes; no file read here is near it
@@ -123,12 +125,21 @@ class Tokens:
         """Whether a worker must show a token."""
         return bool(self._hashes)
 
+    @property
+    def guests(self) -> bool:
+        """Whether there is a token for workers that bring a name of their own."""
+        return any(row == ANY for row, _ in self._hashes)
+
+    def owns(self, row: int) -> bool:
+        """Whether a row has a token of its own, so that no other may claim it."""
+        return any(row == each for each, _ in self._hashes)
+
     def row_of(self, token: str) -> int | None:
-        """The row the token is for, or None; how long this takes tells nothing of the token or the row."""
+        """The row the token is for, `ANY`, or None; how long this takes tells nothing of the token or the row."""
         given, found = hash_of(token), 0
         for row, known in self._hashes:  # all of them: no exit, no branch
-            found += (row + 1) * hmac.compare_digest(known, given)
-        return found - 1 if found else None
+            found += (row + 2) * hmac.compare_digest(known, given)
+        return found - 2 if found else None
 
 
 def _hashes_in(path: Path, names: Sequence[str]) -> Hashes:
@@ -150,7 +161,7 @@ def _hashes_in(path: Path, names: Sequence[str]) -> Hashes:
     for what, values in zip(("name", "token"), zip(*known, strict=True), strict=True):
         if len(set(values)) < len(values):
             raise BadFile(f"{path}: two workers have the same {what}; {remedy}")
-    rows = {name: row for row, name in enumerate(names)}
+    rows = {name: row for row, name in enumerate(names)} | {GUEST: ANY}
     for name, _ in known:
         if name not in rows:
             remedy = "give the workers the names that siag certs was given, or make tokens for theirs"

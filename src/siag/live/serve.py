@@ -88,6 +88,8 @@ def serve(  # noqa: D417  # what is as in `train` is described there
     step: Step | None = None,
     until: Until | int | None = None,
     *,
+    open: bool = False,  # the word that users have
+    max_workers: int | None = None,
     problem: Problem | None = None,
     seed: int = 0,
     host: str = Network.host,
@@ -124,6 +126,10 @@ def serve(  # noqa: D417  # what is as in `train` is described there
         w0: (d,) where to start; or a model, the one that workers have as their gradient.
         workers: how many, or their names; as many as a `problem` has.
         until: as in `siag.train`; by default until all workers have left.
+        open: let workers join that were not expected, under names of their own; none need be expected. Each counts from
+            its first report on, and the model minimises the mean over those that are there.
+        max_workers: how many there may ever be, 1000 by default if it is open; rows that nobody has cost next to
+            nothing. Without `open`, workers that were not expected need a token that may bring a name.
         problem: what workers with the same `problem` and `seed` minimise; kept in the trace, for `siag.replay`.
         seed: of their samples.
         host: the address to listen on; only this machine by default.
@@ -158,6 +164,9 @@ def serve_spec(spec: Spec, network: Network, ready: Callable[[str, int], None] |
     encoding = encoding_of(spec.messages)
     _carried("w0", spec.w0.size, encoding.model)
     context, tokens = network.secured(spec.names)
+    if spec.room > len(spec.names) and not (spec.open or tokens.guests):
+        remedy = "give open, or tokens with one for guests: siag certs --guest"
+        raise BadInput("max_workers", spec.max_workers, "left out where nobody may join later", remedy)
     limits, origin = network.limits or Limits.for_workers(spec.n), _origin(spec.problem, spec.seed)
     with ExitStack() as stack:
         listeners = [stack.enter_context(listener) for listener in listen(network.host, network.port)]
@@ -170,7 +179,8 @@ def serve_spec(spec: Spec, network: Network, ready: Callable[[str, int], None] |
             _carried("method", session.server.message_size, encoding)
             _carried("method", session.server.shown.size, encoding.model)
             with _on_hangup(lambda: session.soon(lambda: _readmit(session, tokens))):
-                connections = Connections(session, tokens, limits, origin=origin, now=time.monotonic())
+                anyone = spec.open and not tokens.required
+                connections = Connections(session, tokens, limits, origin=origin, open=anyone, now=time.monotonic())
                 serve_eagerly(connections, listeners, context=context, ready=ready)
 
         run = assembly.run(carry)

@@ -18,7 +18,7 @@ from siag.live.announcer import Announcer
 from siag.live.checkpoints import Checkpoints
 from siag.live.curve import Curve
 from siag.live.departures import GONE, Departures
-from siag.live.durable_log import DIVERGED, LEFT, LET_GO, MEMORY_LOST, REPORTED, SKIPPED, TICKED
+from siag.live.durable_log import ADMITTED, DIVERGED, LEFT, LET_GO, MEMORY_LOST, REPORTED, SKIPPED, TICKED
 from siag.live.first_loss import FirstLoss
 from siag.live.health import Health
 from siag.live.monitor.watch import Watcher
@@ -172,6 +172,8 @@ class Session:
         self._saves.begin(now)
         self.health, self._examined = Health(server, self.first, self._scales), now
         self.before = server.reports
+        if not self.past.recovered:
+            server.vacate(now)
         if not self.curve.begun:
             self._note(now)
         for remark in self.past.remarks:
@@ -261,6 +263,14 @@ class Session:
             if self.diverged_at < 0:
                 self._diverge(error)
         return self.diverged_at >= 0
+
+    def admit(self, name: str, now: float) -> int:
+        """A worker that was not expected is given a row; see `ParameterServer.admit`."""
+        row = self.server.admit(name)
+        known = self.server.members[row].name
+        self._saves.log(ADMITTED, row, 0, 0, now, memoryview(known.encode()))
+        self.event(f"worker {known} is new, row {row}")
+        return row
 
     def join(self, row: int, now: float) -> Ticket:
         """A worker is here; see `ParameterServer.join`."""
@@ -422,7 +432,8 @@ class Session:
     def _rest(self) -> list[int]:
         """The rows of all who have not left and have not failed."""
         failed = {failure.row for failure in self.departures.failures}
-        return [member.row for member in self.server.members if member.state not in GONE and member.row not in failed]
+        there = [member for member in self.server.members if member.state not in GONE and not member.vacant]
+        return [member.row for member in there if member.row not in failed]
 
     def _examine(self, now: float, *, regular: bool = True, last: bool = False) -> None:
         """Tell what seems to be wrong with the training."""

@@ -25,7 +25,7 @@ from siag.live.scales import Doubt
 from siag.live.task import Gradient, Source, Task, check_method
 from siag.live.until import Until, until_of
 from siag.losses import Loss
-from siag.methods import SIAG, Automatic, Method, step_of
+from siag.methods import SIAG, Automatic, Method, fade, step_of
 from siag.methods.rounded import check_messages
 from siag.problems import Problem
 from siag.server.guard import Guard
@@ -36,6 +36,7 @@ from siag.steps import Step
 from siag.storage.urls import is_url
 
 AnyPath = str | os.PathLike[str]
+ROOM = 1000  # workers that there may ever be, if they may come later and nothing else is said
 LEFT_OUT: Any = None  # filled in, or refused, by `validate`
 AS_IN_PYTHON = "As in Python, or yours as module:attribute:"
 READY_MADE = "The loss: Squared, Huber, Logistic, Softmax, Poisson, instead of --gradient, as in Python;"
@@ -62,6 +63,8 @@ class Spec:
     seed: Annotated[int, "Seed of a problem's samples, or of the order of finite data.  [default: 0]"] = 0
     pauses: Sequence[float] = LEFT_OUT
     names: Annotated[Sequence[str], "A worker's name; repeat it.  [default: 0, 1, …]"] = LEFT_OUT
+    open: Annotated[bool, "Let workers join that were not expected, under names of their own."] = False
+    max_workers: Annotated[int | None, f"How many workers there may ever be.  [default: {ROOM} with --open]"] = None
     w0: Annotated[Floats, "A .npy file with the first parameters, instead of --dimension."] = LEFT_OUT
     method: Annotated[Method, f"{AS_IN_PYTHON} SGD, SIAG(wait=1.0), …  [default: Automatic, or SIAG with a step]"] = (
         LEFT_OUT
@@ -102,8 +105,13 @@ class Spec:
 
     @property
     def n(self) -> int:
-        """The number of workers."""
-        return len(self.names)
+        """The number of rows: one for each worker that there may ever be."""
+        return max(len(self.names), self.room)
+
+    @property
+    def room(self) -> int:
+        """The number of rows if workers may come later, otherwise 0."""
+        return self.max_workers or 0
 
     @property
     def per_worker(self) -> list[Any]:
@@ -219,9 +227,11 @@ class Spec:
         pauses = self._pauses()
         w0 = self._start()
         names = self._names(serving)
-        check_method(method, self.problem, w0, len(names))
+        room = self._room(names, w0)
+        n = max(len(names), room or 0)
+        check_method(method, self.problem, w0, n)
         if isinstance(self.server, EveryArrivals):
-            method.gather(self.server.k, len(names))
+            method.gather(self.server.k, n)
         check_messages(self.messages, method, int(w0.size))
         doubts = () if self.streams is None else doubts_about(self.gradient, self.streams, int(w0.size))
         ready = isinstance(self.gradient, Loss)
@@ -237,6 +247,7 @@ class Spec:
             self,
             w0=w0,
             names=names,
+            max_workers=room,
             pauses=pauses,
             linger=linger,
             seed=check.seed(self.seed),
@@ -301,12 +312,31 @@ class Spec:
             return check.floats("problem.start", problem.start, (problem.d,))
         return check.floats("w0", w0, (None if problem is None else problem.d,))
 
+    def _room(self, names: list[str], w0: Floats) -> int | None:
+        """How many rows there are to be, if workers may come later."""
+        most = self.max_workers
+        if not check.truth("open", self.open) and most is None:
+            return None
+        if self.problem is not None:
+            raise BadInput("open", self.open, "left out with a problem", f"it has {self.problem.n} workers")
+        room = max(ROOM, len(names)) if most is None else check.integer("max_workers", most)
+        if room < len(names):
+            raise BadInput("max_workers", most, f"at least {len(names)}, as many as are expected")
+        if self.method.quorum(room) > 0:
+            raise BadInput("method", self.method, "one that waits for nobody where workers may join", "leave out wait")
+        if not fade.reaches(self.method.init(w0[:1], 1)):
+            raise BadInput("method", self.method, "one that keeps a table where workers may join", "use SIAG")
+        return room
+
     def _names(self, serving: bool) -> list[str]:
         """The workers' names; their numbers by default. A server may be told how many there are."""
         count = self.problem.n if self.problem is not None else None if self.streams is None else len(self.streams)
-        if serving and self.problem is None and self.names is None:
+        later = self.open or self.max_workers is not None
+        names: Any = [] if later and self.names is None else self.names
+        if serving and self.problem is None and names is None:
             raise Missing("names", "say how many there are, or give their names, or a problem")
-        names: Any = self.names
+        if later and names in ([], (), 0):
+            return []
         if names is None or (serving and isinstance(names, int)):
             number = check.integer("names", count if names is None else names)
             if count is not None and number != count:
@@ -346,7 +376,7 @@ class Spec:
             raise BadInput("durable", True, allowed, "give the path of a folder")
 
 
-LOCAL, SERVED = ("gradient", "streams", "pauses", "preload"), ("linger",)  # fields of `train` and of `serve` alone
+LOCAL, SERVED = ("gradient", "streams", "pauses", "preload"), ("linger", "open", "max_workers")  # of one alone
 
 
 def fields_of(serving: bool) -> tuple[str, ...]:

@@ -124,11 +124,17 @@ class Member:
     def __init__(self, row: int, name: str, lines: Floats, patience: float | None = None) -> None:
         self.row, self.name, self.lines = row, name, lines
         self.began = False  # whether it may have computed something before
+        self.claimed = False  # whether it has said who it is, so that no worker without a name is given its row
         self.refused = 0
         self.reason = ""
         self._state, self._strikes = State.EXPECTED, 0
         self._patience = patience
         self._rate = Rate(RECENT)
+
+    @property
+    def vacant(self) -> bool:
+        """Whether nobody has the row yet; workers have names."""
+        return not self.name
 
     @property
     def state(self) -> State:
@@ -227,12 +233,13 @@ class Member:
             "name": self.name,
             "left": self.state == State.LEFT,
             "seen": self.state != State.EXPECTED or self.reports > 0,
+            "claimed": self.claimed,
             **{name: getattr(self, name) for name in SAVED},
         }
 
     def restore(self, saved: Mapping[str, Any]) -> None:
         """Take over what an earlier server knew; a worker that was there is away now, a refused one may try again."""
-        self.name = str(saved["name"])
+        self.name, self.claimed = str(saved["name"]), bool(saved["claimed"])
         for name in SAVED:
             setattr(self, name, saved[name])
         self.began, self.strikes = True, 0
@@ -240,12 +247,19 @@ class Member:
 
 
 class Roster:
-    """The workers of a server, in the order of their rows, and their ledger."""
+    """The workers of a server, in the order of their rows, and their ledger.
 
-    def __init__(self, workers: int | Sequence[str], patience: float | None) -> None:
+    Args:
+        workers: how many there are, or their names.
+        patience: as for `ParameterServer`.
+        room: how many rows there are; those of no worker are vacant, for workers that come later.
+    """
+
+    def __init__(self, workers: int | Sequence[str], patience: float | None, room: int = 0) -> None:
         names = [str(i) for i in range(workers)] if isinstance(workers, int) else list(workers)
-        if not names or len(set(names)) < len(names):
+        if not (names or room) or len(set(names)) < len(names):
             raise BadInput("workers", workers, "at least one, and no name twice")
+        names += [""] * (room - len(names))
         if patience is not None:
             patience = check.real("patience", patience, above=0)
         self.lines: Floats = ledger.blank(len(names))
@@ -257,6 +271,17 @@ class Roster:
         if isinstance(name, int):
             return self.members[name] if 0 <= name < len(self.members) else None
         return next((member for member in self.members if member.name == name), None)
+
+    def admit(self, name: str) -> Member:
+        """Give a vacant row to a worker of this name, or of the row's number if it has none."""
+        vacant = next((member for member in self.members if member.vacant), None)
+        if vacant is None:
+            what, most = f"worker {name}" if name else "a worker", len(self.members)
+            reason = f"no room for {what}: this server has {most} rows; give it more with max_workers"
+            raise Refused(reason, final=True, why=Verdict.UNKNOWN)
+        taken = {member.name for member in self.members}
+        vacant.name = name or next(f"{k}" for k in range(vacant.row, 2 * len(self.members) + 1) if f"{k}" not in taken)
+        return vacant
 
     def joining(self, name: str | int) -> Member:
         """The worker of this name or row, if it may join."""

@@ -66,6 +66,7 @@ class ParameterServer:
         departed: what becomes of the row of a worker that has left for good.
         trace: where to record who reported when.
         patience: seconds without a report after which a worker is shown as stalled; by default by its own habits.
+        room: how many workers there may be; more than `workers` if some are to come later, see `admit`.
         messages: in which numbers reports come and w is sent: `"float64"`; `"float32"`, half the bytes; or packed
             reports, `"bfloat16"` or `"int8"`, w being sent in float32. All that is kept is in doubles: a step that is
             small beside w would be lost in shorter numbers.
@@ -92,6 +93,7 @@ class ParameterServer:
         departed: Departed = DROP,
         trace: Recorder | None = None,
         patience: float | None = None,
+        room: int = 0,
         messages: str = FLOAT64.name,
     ) -> None:
         self.encoding = encoding_of(messages)
@@ -99,7 +101,7 @@ class ParameterServer:
             raise BadInput("server", server, "EveryArrivals(k) or Tick(seconds)", "a live server waits for nobody")
         method.serve()
         w0 = check.floats("w0", w0, (None,))
-        self.roster, self.guard = Roster(workers, patience), Guard() if guard is None else guard
+        self.roster, self.guard = Roster(workers, patience, room), Guard() if guard is None else guard
         self.method, self.step, self.pace = method, step, server
         self.ledger, self.members, self.departed = self.roster.lines, self.roster.members, departed
         self.n, self.d = len(self.members), int(w0.size)
@@ -214,6 +216,19 @@ class ParameterServer:
             self.memory_lost(member.row, now)
         member.began = True
         return Ticket(member.row, self.version, member.samples)
+
+    def vacate(self, now: float) -> None:
+        """Before the first report: rows that nobody has yet count for nothing; their workers' first reports will."""
+        for member in self.members:
+            if member.vacant and member.row not in self.gone:
+                self._fade(member.row, 0.0, now)
+
+    def admit(self, name: str = "") -> int:
+        """A worker that was not expected: it is given a vacant row, and counts from its first report on.
+
+        Its name is the number of its row if it has none.
+        """
+        return self.roster.admit(name).row
 
     def readmit(self, name: str | int) -> bool:
         """Lift the ban on a worker that was refused too often; return whether there was one."""
@@ -386,7 +401,8 @@ class ParameterServer:
         """How things stand, as far as the server knows."""
         reports = self.ledger[:-1, REPORTS].astype(int).tolist()
         parts = shares(self._alike, reports, self.departed, self.fading, self.gone)
-        views = tuple(member.view(self.version, now, parts[member.row]) for member in self.members)
+        known = [member for member in self.members if not member.vacant]
+        views = tuple(member.view(self.version, now, parts[member.row]) for member in known)
         return Snapshot(
             version=self.version,
             reports=self.reports,

@@ -27,13 +27,14 @@ from siag.live.protocol.reception import (
 )
 from siag.live.protocol.welcome import described
 from siag.live.reasons import Trouble
-from siag.live.security import Tokens
+from siag.live.security import ANY, GUEST, Tokens
 from siag.live.session import Session
 from siag.server.guard import Refused
 from siag.server.parameter_server import ParameterServer, Ticket
 from siag.server.status import State
 
 OCCUPIED = 5.0  # seconds of silence after which a row may be taken over by a new connection
+LONGEST_NAME = 60  # letters of the name of a worker that was not expected
 QUIET = 1.0  # seconds between two remarks about workers that were turned away
 
 
@@ -54,6 +55,7 @@ class Connections(Reception):
         limits: on connections.
         origin: the problem and the seed of its samples, in words, if workers must have the same.
         share: whether workers may share memory with the server, which a connection's place offers them.
+        open: whether workers may join that were not expected; with tokens, one for guests decides that.
         now: the time.
     """
 
@@ -65,10 +67,11 @@ class Connections(Reception):
         *,
         origin: dict[str, Any] | None = None,
         share: bool = False,
+        open: bool = False,  # the word that users have
         now: float,
     ) -> None:
         super().__init__(limits)
-        self.session, self.tokens = session, tokens
+        self.session, self.tokens, self._open = session, tokens, open
         self.server: ParameterServer = session.server
         self._origin, self._share = origin or {}, share
         sent = self.encoding.size(self.server.message_size)
@@ -81,7 +84,7 @@ class Connections(Reception):
         if share:
             self.joined = {**self.joined, wire.SHARED_REPORT: wire.NONE}
         self.by_row: dict[int, Connection] = {}
-        self._rows = {member.name: member.row for member in self.server.members}
+        self._rows = {member.name: member.row for member in self.server.members if member.name}
         self._lost = {member.row: now for member in self.server.members if member.state == State.AWAY}
         self._method = described(self.server.method)
         self._outbox: Outbox[Reply] = Outbox(session)
@@ -185,6 +188,7 @@ class Connections(Reception):
             actions = self.refuse(old, TAKEN_OVER, now, final=False)
         connection.row, connection.due, connection.reader.expected = row, math.inf, self.joined
         self.by_row[row] = connection
+        self.server.members[row].claimed |= hello.get("worker") is not None or self.tokens.required
         self._lost.pop(row, None)
         return actions
 
@@ -215,10 +219,14 @@ class Connections(Reception):
 
     def _row_of(self, hello: dict[str, Any], row: int | None, now: float) -> int:
         """The row a worker asks for and may have, given that of its token."""
-        asked = hello.get("worker")
+        asked, guest = hello.get("worker"), row == ANY
+        if guest and asked is None:
+            raise Refused("this token is for workers that say their name; give the worker one", final=True)
         if asked is not None:
             named = self._rows.get(asked) if isinstance(asked, str) else None
-            if named is None or (row is not None and named != row):
+            if named is None and (guest or (self._open and row is None)):
+                return self._admit(asked, now)
+            if named is None or (self.tokens.owns(named) if guest else row is not None and named != row):
                 what = wire.words(asked)[:60] if isinstance(asked, str) else "of an unknown kind"
                 raise Refused(f"worker {what}: not among this server's, or another's row", final=True)
             row = named
@@ -228,17 +236,35 @@ class Connections(Reception):
             raise Refused(f"worker {self.server.members[row].name} is connected already")
         return row
 
+    def _admit(self, name: Any, now: float) -> int:
+        """A row for a worker that was not expected."""
+        if not (isinstance(name, str) and 0 < len(name) <= LONGEST_NAME and name == wire.words(name) and name != GUEST):
+            raise Refused(f"a worker's name must be a text of 1 to {LONGEST_NAME} visible letters", final=True)
+        row = self.session.admit(name, now)
+        self._rows[name] = row
+        return row
+
     def _free_row(self, now: float) -> int:
-        """A row for a worker that does not mind which: a new one, or that of a worker who does not come back."""
-        vacant = [member for member in self.server.members if member.row not in self.by_row]
-        away = [member.row for member in vacant if member.state == State.AWAY]
-        free = [member.row for member in vacant if member.state == State.EXPECTED]
+        """A row for a worker that does not mind which: a new one, or that of a worker who does not come back.
+
+        Never that of a worker which has said who it is.
+        """
+        others = [member for member in self.server.members if not (member.claimed or member.vacant)]
+        unclaimed = [member for member in others if member.row not in self.by_row]
+        away = [member.row for member in unclaimed if member.state == State.AWAY]
+        free = [member.row for member in unclaimed if member.state == State.EXPECTED]
         free += [row for row in away if now - self._lost.get(row, -math.inf) >= OCCUPIED]
-        free += [member.row for member in vacant if member.state == State.LEFT]
+        free += [member.row for member in unclaimed if member.state == State.LEFT]
         if free:
             return free[0]
+        if self._open and self.session.departures.more:
+            row = self.session.admit("", now)
+            self._rows[self.server.members[row].name] = row
+            return row
         if away:
             raise Refused("all rows are taken, some by workers that may come back; they are free in a few seconds")
+        if not others:
+            raise Refused("all rows are those of workers with names; give the worker its name", final=True)
         raise Refused("all rows are taken; give more workers to the server")
 
     def _report(self, connection: Connection, row: int, head: wire.Head, payload: memoryview, now: float) -> Actions:

@@ -135,9 +135,9 @@ def test_a_save_from_before_curves_were_kept_is_gone_on_with(tmp_path):
     first.curve.saved = lambda: None
     keep = first.store.save
 
-    def without(arrays, rows, meta, wait=False):
+    def without(arrays, rows, meta, **how):
         del meta["curve"]
-        return keep(arrays, rows, meta, wait=wait)
+        return keep(arrays, rows, meta, **how)
 
     first.store.save = without
     stopped(first)

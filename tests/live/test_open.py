@@ -245,3 +245,22 @@ def test_over_a_network_a_newcomer_changes_what_is_minimised():
         thread.join()
     assert [each["name"] for each in run.workers] == ["a", "north"]
     assert np.linalg.norm(run.w[0] - 2.0) < 0.1
+
+
+def test_rows_that_nobody_has_take_no_room_on_disk(assembled, tmp_path):
+    """A thousand rows, two workers: the file is as large as that of two rows, and comes back whole."""
+    given = {"open": True, "max_workers": 1000, "d": 500, "folder": tmp_path / "state"}
+    session = assembled(workers=["a"], **given)
+    session.begin(0.0)
+    row = session.admit("north", 0.0)
+    for each in (0, row):
+        session.join(each, 0.0)
+        session.push(each, session.server.version, np.full(500, 1.0 + each), 0, 0.1)
+    session.finish(1.0)
+    session.disk.kill()
+    size = sum(path.stat().st_size for path in (tmp_path / "state").iterdir())
+    assert 8 * 500 * 2 < size < 8 * 500 * 200
+    again = assembled(workers=["a"], **given)
+    for name, array in session.server.arrays().items():
+        assert np.array_equal(array, again.server.arrays()[name]), name
+    assert [each.name for each in again.server.members[:3]] == ["a", "north", ""]

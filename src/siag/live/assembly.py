@@ -118,7 +118,7 @@ class Assembly:
         spec, method, n, d = self.spec, self.spec.method, self.spec.n, int(self.spec.w0.size)
         length = method.message(d, n)
         needed = size(method.init(spec.w0[:1], n)) * max(d, length // method.message(1, n)) + 8 * n * length
-        check_fits(needed, f"{method!r} with {n} workers and d = {d}", "use fewer workers")
+        check_fits(needed, f"{method!r} with {n} workers and d = {d}", "use fewer workers, or a smaller max_workers")
         return ParameterServer(method, spec.step, spec.w0, spec.names, **self.given)
 
     def make_store(self, folder: str, **writing: Any) -> Store:

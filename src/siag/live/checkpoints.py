@@ -71,7 +71,8 @@ class Checkpoints:
         rows = np.flatnonzero(server.changed)
         self.flush(force=wait, wait=wait)
         meta = server.meta(now) | {"trace": None if self.trace is None else self.trace.tail} | dict(more)
-        if self.store.save(server.arrays(), rows, meta, wait=wait):
+        blank = np.array([member.row for member in server.members if member.vacant], np.int64)
+        if self.store.save(server.arrays(), rows, meta, wait=wait, blank=blank):
             server.changed[rows] = False
             self._tried = now
             if self.store.problem is None:

@@ -36,7 +36,7 @@ class Save(NamedTuple):
     """A checkpoint that is in a file."""
 
     meta: dict[str, Any]  # what was saved with the arrays
-    rows: int  # how many of them there are, unless there are all
+    rows: int  # how many of them there are
     place: int  # where the arrays begin
 
 
@@ -230,15 +230,19 @@ def fill_arrays(scan: Scan, arrays: Arrays) -> None:
     with _opened(scan.disk, scan.path) as stream:
         for k, save in enumerate(scan.saves):
             stream.seek(save.place)
-            for name in small if k else small + rowwise:
+            for name in small:
                 read_into(stream, arrays[name])
-            if k:
-                rows = np.empty(save.rows, np.int64)
-                read_into(stream, rows)
-                for name in rowwise:
-                    some = np.empty((save.rows, *arrays[name].shape[1:]), arrays[name].dtype)
-                    read_into(stream, some)
-                    arrays[name][rows] = some
+            rows = np.empty(save.rows, np.int64)
+            read_into(stream, rows)
+            for name in rowwise:
+                if k == 0 and save.rows == len(arrays[name]):  # all of them, in order
+                    read_into(stream, arrays[name])
+                    continue
+                some = np.empty((save.rows, *arrays[name].shape[1:]), arrays[name].dtype)
+                read_into(stream, some)
+                if k == 0:
+                    arrays[name][...] = 0
+                arrays[name][rows] = some
 
 
 def all_saves(folder: Place, disk: Disk) -> Iterator[Scan]:

@@ -2,13 +2,13 @@
 
     header  magic, format, length, checksum, {"identity", "arrays", "generation", "birth"} as JSON
     record  mark, kind, sequence, length, checksum of the content, checksum of all that, content
-    content of the first CHECKPOINT  length of the JSON, 0, JSON, small arrays, all rows
-    content of a later CHECKPOINT    length of the JSON, number of rows, JSON, small arrays, row numbers, these rows
+    content of a CHECKPOINT          length of the JSON, number of rows, JSON, small arrays, row numbers, these rows
     content of an ENTRY              what was logged
 
-A file begins with a checkpoint of the whole state. Entries of the write-ahead log are numbered. The sequence of a
-checkpoint is the number of the last entry it covers, so it does not matter whether an entry that was logged while the
-checkpoint was being written comes before or after it in the file.
+A file begins with a checkpoint of the whole state; rows that are not in it are 0. Later ones have the rows that
+changed. Entries of the write-ahead log are numbered. The sequence of a checkpoint is the number of the last entry it
+covers, so it does not matter whether an entry that was logged while the checkpoint was being written comes before or
+after it in the file.
 """
 
 from __future__ import annotations
@@ -75,15 +75,24 @@ def raw_bytes(array: np.ndarray[Any, Any]) -> memoryview:
     return array.reshape(-1).view(np.uint8).data
 
 
-def make_content(arrays: Arrays, n: int | None, rows: Integers | None, meta: Mapping[str, Any]) -> list[Part]:
-    """A copy of what a save holds: all rows, or some."""
+def make_content(arrays: Arrays, n: int | None, rows: Integers, meta: Mapping[str, Any]) -> list[Part]:
+    """A copy of what a save holds: these rows, and all that is not kept by rows."""
     small, rowwise = in_order(layout_of(arrays), n)
     text = json.dumps(meta).encode()
-    parts: list[Part] = [SIZES.pack(len(text), 0 if rows is None else len(rows)) + text]
+    parts: list[Part] = [SIZES.pack(len(text), len(rows)) + text]
     parts += [raw_bytes(np.array(arrays[name], order="C")) for name in small]
-    if rows is None:
-        return parts + [raw_bytes(np.array(arrays[name], order="C")) for name in rowwise]
     return [*parts, raw_bytes(rows), *(raw_bytes(np.take(arrays[name], rows, axis=0)) for name in rowwise)]
+
+
+def all_rows(arrays: Arrays, n: int | None, blank: Integers) -> Integers:
+    """The rows that a checkpoint of the whole state needs: all, without those that are blank, as they were made.
+
+    Rows are made alike, so one of them tells whether they are 0.
+    """
+    rowwise = in_order(layout_of(arrays), n)[1]
+    rows = np.arange(n or 0)
+    zero = len(blank) > 0 and not any(arrays[name][blank[-1]].any() for name in rowwise)
+    return np.setdiff1d(rows, blank) if zero else rows
 
 
 def make_header(

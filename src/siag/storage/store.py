@@ -26,7 +26,7 @@ from siag.storage.background import OneThread
 from siag.storage.checkpoint_writer import CheckpointWriter
 from siag.storage.disk import LOCAL, Disk, File, Place
 from siag.storage.generations import Scan, compare, fill_arrays, generations_in, good_scans, join_entries
-from siag.storage.records import Arrays, Layout, Part, layout_of, make_content
+from siag.storage.records import Arrays, Layout, Part, all_rows, layout_of, make_content
 
 LOCK = "lock"  # the name of the file that is locked while a server has the folder
 NONE: Integers = np.empty(0, np.int64)
@@ -154,7 +154,13 @@ class Store:
         self._recovered = True
 
     def save(
-        self, arrays: Arrays, changed: np.ndarray[Any, Any], meta: Mapping[str, Any], *, wait: bool = False
+        self,
+        arrays: Arrays,
+        changed: np.ndarray[Any, Any],
+        meta: Mapping[str, Any],
+        *,
+        wait: bool = False,
+        blank: Integers = NONE,
     ) -> bool:
         """Copy what is to be saved and have it written; False if the previous save is still under way.
 
@@ -163,6 +169,7 @@ class Store:
             changed: numbers of the rows that changed since `save` last returned True.
             meta: what else there is to save, ready for JSON.
             wait: wait for the disk, then say whether it is there.
+            blank: numbers of rows that are as they were made, and take no room on disk if that is 0.
         """
         if not self._recovered:
             raise BadFile(f"{self._folder}: holds a saved state; recover it, or choose another folder")
@@ -175,7 +182,8 @@ class Store:
             raise BadInput("arrays", layout, f"as in the saves before: {self._layout}")
         full = self._writer.plan()
         rows = np.union1d(self._owed, np.asarray(changed, dtype=np.int64))
-        parts = make_content(arrays, self._identity.get("n"), None if full else rows, meta)
+        n = self._identity.get("n")
+        parts = make_content(arrays, n, all_rows(arrays, n, blank) if full else rows, meta)
         self._layout = layout
         self._writing = self._background.submit(self._write, rows, full, self.logged, layout, parts)
         return not wait or self._writing.result()

@@ -14,7 +14,7 @@ import numpy as np
 
 from siag.foundations.errors import BadFile
 from siag.foundations.overflow import limit_of
-from siag.foundations.types import Floats
+from siag.foundations.types import Floats, Integers
 from siag.live.assembly import REMEDY, Assembly
 from siag.live.protocol import wire
 from siag.live.protocol.connections import Connections
@@ -29,7 +29,7 @@ from siag.live.spec import Spec
 from siag.server.parameter_server import Diverged, ParameterServer, Ticket
 from siag.storage.disk import Place
 from siag.storage.records import Arrays
-from siag.storage.store import Recovery
+from siag.storage.store import NONE, Recovery
 
 NOT_SPLIT = "holds the state of a server whose model was not split"
 
@@ -147,7 +147,13 @@ class LeadStore(ShardStore):
         return Recovery(found.meta, [], (f"save {once} is not intact in all shards; used save {self._common}",))
 
     def save(
-        self, arrays: Arrays, changed: np.ndarray[Any, Any], meta: Mapping[str, Any], *, wait: bool = False
+        self,
+        arrays: Arrays,
+        changed: np.ndarray[Any, Any],
+        meta: Mapping[str, Any],
+        *,
+        wait: bool = False,
+        blank: Integers = NONE,
     ) -> bool:
         """Have all shards save what they have now; False if one is still at the save before."""
         if wait:

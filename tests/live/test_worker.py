@@ -28,6 +28,8 @@ WELCOME = {"protocol": 1, "row": 0, "name": "a", "workers": 2, "d": D, "samples"
 class Counting:
     """A task that counts what it is asked."""
 
+    tied = True
+
     loss, first, passes, settle = math.nan, UNKNOWN, 0, None
 
     def __init__(self):
@@ -139,6 +141,7 @@ def test_a_welcome_that_is_none_is_a_bad_frame(more):
 @pytest.mark.parametrize(
     ("more", "says"),
     [
+        ({"row": 1}, "another than before: row 1 of 2, d = 3, not row 0 of 2, d = 3"),
         ({"workers": 3}, "another than before: row 0 of 3, d = 3, not row 0 of 2, d = 3"),
         ({"message": 2 * D}, "another than before: reports of 6 numbers of float64, not reports of 3 numbers"),
         ({"messages": "float32"}, "another than before: reports of 3 numbers of float32, not reports of 3 numbers"),
@@ -151,6 +154,17 @@ def test_it_does_not_work_for_another_server_in_the_same_place(driven, more, say
     assert driven.say(wire.WELCOME, **{**WELCOME, **more}) == [HangUp()]
     assert driven.worker.end[0] is End.DISMISSED
     assert says in driven.worker.end[1]
+
+
+def test_a_worker_whose_samples_are_its_own_takes_another_row(driven):
+    """An open server that has lost its last seconds in a crash may give the rows anew."""
+    driven.worker.compute()
+    driven.worker.task.tied = False
+    driven.worker.lost("gone", 0.0)
+    driven.worker.connected(1.0)
+    assert driven.say(wire.WELCOME, **{**WELCOME, "row": 1}) == []
+    assert driven.worker.place == (1, 2, D)
+    assert driven.worker.end is None
 
 
 # Refusals

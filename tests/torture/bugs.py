@@ -21,6 +21,7 @@ from siag.foundations.types import Floats
 from siag.live.protocol.connections import Connections
 from siag.live.protocol.outbox import Outbox
 from siag.live.protocol.reception import Actions, Connection
+from siag.live.session import Session
 from siag.methods import SIAG
 from siag.server import ParameterServer
 from siag.server.ledger import SAMPLES
@@ -169,6 +170,23 @@ def believes_times() -> AbstractContextManager[Any]:
     return mock.patch.object(store, "good_scans", scans)
 
 
+def forgets_newcomers() -> AbstractContextManager[Any]:
+    """Have a durable session not log who was given a row."""
+
+    def admit(session: Session, name: str, now: float) -> int:
+        return session.server.admit(name)
+
+    return mock.patch.object(Session, "admit", admit)
+
+
+class GivesRowsTwice(Connections):
+    """A newcomer is given the first row, whoever has it."""
+
+    def _admit(self, name: Any, now: float) -> int:
+        row = super()._admit(name, now)
+        return 0 if self.server.members[0].name else row
+
+
 BUGS: Sequence[Bug] = (
     Bug("acknowledge before force", {"connections": AcknowledgesEarly}),
     Bug("skip the folder's force", {"disk": ForgetfulFolder}),
@@ -181,6 +199,8 @@ BUGS: Sequence[Bug] = (
     Bug("save fewer rows than have changed", {"store": OldRows}),
     Bug("apply a torn record", patch=believes_anything, first=250),
     Bug("believe the times of files", patch=believes_times, first=65),
+    Bug("do not log who has joined", patch=forgets_newcomers),
+    Bug("give a newcomer another's row", {"connections": GivesRowsTwice}),
     *(Bug(name, kinds, sharded=True, first=FIRST.get(name, 0)) for name, kinds in SHARD_BUGS.items()),
 )
 

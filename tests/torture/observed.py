@@ -22,9 +22,14 @@ FOLDER = Path("state")
 
 
 class Task(FromProblem):
-    """A worker of the problem, whose stream may end."""
+    """A worker of the problem, whichever row it is given, whose stream may end."""
 
     last: int | None = None
+    index, tied = 0, False
+
+    def begin(self, row: int, *given: Any, **more: Any) -> Any:
+        """Which row it has does not matter to its samples."""
+        return super().begin(self.index, *given, **more)
 
     def compute(self, w: Any, out: Any) -> bool:
         """The next message."""
@@ -36,9 +41,9 @@ class Task(FromProblem):
 class Told(Worker):
     """A worker that tells what it sends, what it has read, and which of its samples were acknowledged."""
 
-    def __init__(self, shadow: Shadow, row: int, **given: Any) -> None:
+    def __init__(self, shadow: Shadow, index: int, **given: Any) -> None:
         super().__init__(**given)
-        self._shadow, self._row, self._sent = shadow, row, -1
+        self._shadow, self._index, self._sent = shadow, index, -1
 
     def computed(self, send: bool, now: float) -> Any:
         """A message is sent, if there is a server."""
@@ -46,7 +51,7 @@ class Told(Worker):
         for action in actions:
             if isinstance(action, Send) and action.array is not None:
                 _, _, _, stamp, self._sent, _ = wire.HEADER.unpack(action.frame)
-                self._shadow.send(self._row, stamp, self._sent, action.array)
+                self._shadow.send(self._index, stamp, self._sent, action.array)
         return actions
 
     def lost(self, reason: str, now: float) -> Any:
@@ -59,7 +64,7 @@ class Told(Worker):
         if head.kind == wire.REFUSAL:
             self._sent = -1
         if head.kind == wire.MODEL and self.phase in (Phase.JOINED, Phase.WELCOMED):
-            self._shadow.read(self._row, head.stamp, self._sent)
+            self._shadow.read(self._index, head.stamp, self._sent)
             self._sent = -1
         return super().frame(head, content, now)
 
@@ -72,8 +77,7 @@ class Tap:
 
     def report(self, version: int, worker: int, stamp: int, sample: int, seconds: float, loss: float) -> None:
         """A report was taken."""
-        self._torture.check_owner(worker)
-        self._shadow.report(version, worker, stamp, sample)
+        self._shadow.report(version, worker, self._torture.check_owner(worker), stamp, sample)
         if self._trace is not None:
             self._trace.report(version, worker, stamp, sample, seconds, loss)
 

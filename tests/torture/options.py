@@ -37,6 +37,7 @@ class Options:
     quiet: float  # when faults stop
     shards: int = 1  # servers that the model is split over; then it is not durable
     link_cuts: float = 0.0  # between two cuts of the lead's connection to a follower
+    newcomers: int = 0  # of the workers, so many are not expected, and join an open server
 
     @property
     def total(self) -> int:
@@ -87,7 +88,7 @@ class Options:
         )
         shards = rng.choice((1, 1, 1, 1, 2, 3))
         if shards == 1:
-            return whole
+            return replace(whole, newcomers=rng.randint(0, whole.workers) if rng.random() < 0.4 else 0)
         return replace(whole, shards=shards, durable=False, link_cuts=maybe(0.5, 1.0, 6.0))
 
     def __str__(self) -> str:

@@ -63,6 +63,7 @@ class Shadow:
         self.models: dict[int, Floats] = {0: w0.copy()}
         self.lines: list[tuple[int, ...]] = []
         self._sent: list[dict[tuple[int, int], bytes]] = [{} for _ in range(n)]  # by stamp and sample, of each worker
+        self._owners: dict[int, int] = {}  # whose rows they are
         self._summed: dict[int, tuple[int, ...]] = {}  # when each shard's sum was last checked
         self._expected: dict[int, tuple[Point, dict[str, bytes]]] = {}  # what each shard was last checked against
         self._points = [self._point()]
@@ -75,19 +76,20 @@ class Shadow:
 
     # What workers and the server say they have done
 
-    def send(self, row: int, stamp: int, sample: int, message: Floats) -> None:
-        """The worker whose row this is has sent a report."""
-        self._sent[row][stamp, sample] = message.tobytes()
+    def send(self, worker: int, stamp: int, sample: int, message: Floats) -> None:
+        """A worker has sent a report."""
+        self._sent[worker][stamp, sample] = message.tobytes()
 
-    def report(self, version: int, row: int, stamp: int, sample: int) -> None:
-        """It has taken a report."""
+    def report(self, version: int, row: int, worker: int, stamp: int, sample: int) -> None:
+        """It has taken a report of the worker whose row this is."""
+        self._owners[row] = worker
         require(version == self._version, f"a report at version {version}, which is {self._version}")
         require(sample >= self._samples[row], f"sample {sample} of worker {row} was counted twice")
         require(stamp in self.models, f"a report from version {stamp}, which never was")
         message = np.empty(self._problem.d)
-        self._task.begin(row, self.n, self._problem.d, sample)
+        self._task.begin(worker, self.n, self._problem.d, sample)
         self._task.compute(check.read_only(self.models[stamp]), message)  # as workers read it
-        sent, what = self._sent[row].get((stamp, sample)), f"sample {sample} of worker {row} from version {stamp}"
+        sent, what = self._sent[worker].get((stamp, sample)), f"sample {sample} of worker {worker} from version {stamp}"
         require(sent is not None, f"{what} was never sent")
         require(sent == message.tobytes(), f"{what} was sent with other numbers")
         self._reports += 1
@@ -106,10 +108,10 @@ class Shadow:
         self._fades += 1
         self._points.append(self._point())
 
-    def read(self, row: int, version: int, sample: int) -> None:
+    def read(self, worker: int, version: int, sample: int) -> None:
         """A worker has read w of a version; that acknowledges a sample it has sent, unless it is -1."""
         self.seen = max(self.seen, version)
-        self.acknowledged[row] = max(self.acknowledged[row], sample)
+        self.acknowledged[worker] = max(self.acknowledged[worker], sample)
 
     def begin_afresh(self) -> None:
         """A server has found nothing on disk."""
@@ -167,6 +169,11 @@ class Shadow:
         return (self.lines[before][1], self.lines[before][3]) if after > before else None
 
     @property
+    def in_order(self) -> bool:
+        """Whether every worker has the row of its number, as in a simulation."""
+        return all(row == worker for row, worker in self._owners.items())
+
+    @property
     def changes(self) -> int:
         """How many changes lead to the state as it is."""
         return len(self._points) - 1
@@ -198,10 +205,14 @@ class Shadow:
         require(bool(self._points), f"it goes on from {counts}, with a state that never was")
         if durable:
             require(server.version >= self.seen, f"version {server.version}: a worker has read {self.seen}")
-            for row, sample in enumerate(self.acknowledged):
-                known = server.members[row].samples
-                require(known > sample, f"sample {sample} of worker {row} was acknowledged, and is lost")
+            for worker, sample in enumerate(self.acknowledged):
+                known = next((each.samples for each in server.members if each.name == str(worker)), 0)
+                require(known > sample, f"sample {sample} of worker {worker} was acknowledged, and is lost")
         require(server.version >= self.saved, f"version {server.version}: {self.saved} was saved")
+        for member in server.members:
+            owner = self._owners.get(member.row) if member.reports else None
+            right = owner is None or member.name == str(owner)
+            require(right, f"row {member.row} is {member.name!r}'s, and has reports of {owner}")
         self._go_back(self._points[-1])
 
     def _same(self, point: Point, counts: tuple[int, ...], parts: Sequence[dict[str, Any] | None]) -> bool:
@@ -218,5 +229,6 @@ class Shadow:
         self._samples = list(point.samples)
         self.models = {version: w for version, w in self.models.items() if version <= point.version}
         del self.lines[point.lines :]
-        self.acknowledged = [min(last, known - 1) for last, known in zip(self.acknowledged, point.samples, strict=True)]
+        known = {worker: point.samples[row] for row, worker in self._owners.items()}
+        self.acknowledged = [min(last, known.get(k, 0) - 1) for k, last in enumerate(self.acknowledged)]
         self.seen, self.saved = min(self.seen, point.version), min(self.saved, point.version)

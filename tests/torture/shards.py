@@ -171,7 +171,7 @@ class ShardedTorture(Torture):
                 if connections.pending:
                     self.perform(connections.flush(self.now))
 
-    def check_owner(self, row: int) -> None:
+    def check_owner(self, row: int) -> int:
         """A report was taken: it must have come by the connections that have the worker's row."""
         connections: Any = self.connections
         owner = None if connections is None else connections.by_row.get(row)
@@ -180,6 +180,7 @@ class ShardedTorture(Torture):
         link = owner.place.client.link
         require(link.client is self.hosts[row], f"row {row} was written by another worker")
         self.senders[self.shadow.changes + 1] = link  # the followers' slices must come by the same
+        return row
 
     def connect(self, client: Any) -> Any:
         """A worker's connections to all servers, if they are there."""

@@ -26,7 +26,7 @@ def test_a_seed_is_the_same_each_time(seed: int) -> None:
 
 def test_seeds_stand_for_all_kinds_of_faults() -> None:
     drawn = [Options.draw(seed) for seed in range(SEEDS)]
-    for name in ("cuts", "stalls", "half_open", "kills", "server_kills", "power", "jumps", "disk_trouble"):
+    for name in ("cuts", "stalls", "half_open", "kills", "server_kills", "power", "jumps", "disk_trouble", "newcomers"):
         share = sum(getattr(options, name) > 0 for options in drawn) / SEEDS
         assert 0.1 < share < 0.9, name
     assert {options.shards for options in drawn} == {1, 2, 3}

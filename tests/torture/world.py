@@ -102,7 +102,8 @@ class Torture:
         options, world = self.options, self.world
         world.at(0.0, self._start)
         for row, host in enumerate(self.hosts):
-            world.at(self.rng.uniform(0.0, 0.5), host.start, row)
+            later = row >= options.workers - options.newcomers
+            world.at(self.rng.uniform(0.0, options.quiet if later else 0.5), host.start, row)
             self._again(options.cuts, partial(self._cut, host))
             self._again(options.stalls, partial(self._stall, host))
             self._again(options.kills, partial(self._kill_worker, host, row))
@@ -187,7 +188,8 @@ class Torture:
             self.shadow.begin_afresh()
         self._touch(server)
         server.trace = Tap(self, session.trace)
-        self.connections = self._kinds[0](session, Tokens.none(), Limits(), now=self.now)
+        opened = {"open": True} if self.options.newcomers else {}
+        self.connections = self._kinds[0](session, Tokens.none(), Limits(), now=self.now, **opened)
         self._begun()
         life = self._life
         session.begin(self.now)
@@ -209,8 +211,10 @@ class Torture:
 
     def _spec(self) -> Spec:
         options = self.options
+        expected = [str(row) for row in range(options.workers - options.newcomers)]
+        joining = {"names": expected, "open": True, "max_workers": options.workers}
         return Spec(
-            problem=self.problem,
+            **(joining if options.newcomers else {"problem": self.problem}),
             w0=np.full(self.problem.d, FAR),
             method=self._used,
             step=Constant(ETA),
@@ -221,7 +225,7 @@ class Torture:
             durable=options.durable,
             trace=TRACE if self.traced else None,
             progress=False,
-        ).validate()
+        ).validate(serving=options.newcomers > 0)
 
     def _look(self, life: int) -> None:
         """The server looks at everything that is no message, again and again; saves go on in the background."""
@@ -282,11 +286,13 @@ class Torture:
         """What was found on disk is what there was."""
         self.shadow.check(server)
 
-    def check_owner(self, row: int) -> None:
-        """A report was taken: it must have come by the connection that has the worker's row."""
+    def check_owner(self, row: int) -> int:
+        """A report was taken: it must have come by the connection that has the worker's row. Whose it is."""
         owner = None if self.connections is None else self.connections.by_row.get(row)
         require(owner is not None and owner.place is self.arriving, f"row {row} was written by another connection")
-        require(self.arriving.client is self.hosts[row], f"row {row} was written by another worker")
+        worker = int(self.assembly.server.members[row].name) if self.options.newcomers else row
+        require(self.arriving.client is self.hosts[worker], f"row {row} was written by another worker")
+        return worker
 
     def check_trace(self) -> None:
         """The trace has the reports that were taken, in order, and a replay of it ends where the run did."""
@@ -296,7 +302,7 @@ class Torture:
         reports = np.isnan(trace.factor)
         found = [*zip(*(column[reports].tolist() for column in columns), strict=True)]
         require(found == self.shadow.lines, f"the trace has {len(found)} reports, not {len(self.shadow.lines)}")
-        if trace.length > 0:
+        if trace.length > 0 and self.shadow.in_order:
             start, step = np.full(self.problem.d, FAR), Constant(ETA)
             run = simulate(self.problem, self.method, trace, step, iterations=trace.length, w0=start, threads=1)
             last = self.shadow.models[trace.length]
@@ -389,6 +395,7 @@ class Torture:
 
         def make(*_: Any) -> Task:
             task = Task(self.problem, self.method, 0, np.full(self.problem.d, FAR))
+            task.index = row
             task.last = LAST if self.options.leaver and row == 0 and self.options.workers > 1 else None
             return task
 

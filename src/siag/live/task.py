@@ -58,6 +58,7 @@ class Task:
     """
 
     counts = False  # whether it matters which version w is of
+    tied = False  # whether its samples are those of its row, and of no other
     modules: Sequence[str] = ()  # what to import before a process is made for it
     settle: Callable[[bool], None] | None = None  # to be told of each answer, before what follows: was the report taken
 
@@ -359,6 +360,8 @@ class FromProblem(Task):
         w0: (d,) where the run starts.
         pause: seconds to wait before each gradient, to make a worker slow.
     """
+
+    tied = True
 
     def __init__(self, problem: Problem, method: Method, seed: int, w0: Floats, pause: float = 0.0) -> None:
         super().__init__(method, w0, seed)

@@ -21,7 +21,7 @@ def check_weights(weights: object, n: int | None = None) -> Floats:
     """(n,) the weights as numbers whose mean is 1; all exactly 1 if they are equal."""
     each = check.floats("weights", weights, (n,))
     if each.min(initial=0.0) < 0.0 or not each.any():
-        raise BadInput("weights", shorten(weights), "numbers of 0 or more, one above 0", "they are shares of the whole")
+        raise BadInput("weights", weights, "numbers of 0 or more, one above 0", "they are shares of the whole")
     mean: Floats = np.ones(len(each)) if (each == each[0]).all() else each * (len(each) / each.sum())
     return mean
 
@@ -33,6 +33,22 @@ def with_weights(method: Method, weights: str | Sequence[float] | None) -> Metho
     if isinstance(method, Around) and not isinstance(method, Weighted):
         return replace(method, method=with_weights(method.method, weights))
     return Weighted(method, weights)
+
+
+def without_weights(method: Method) -> tuple[Method, str | Sequence[float] | None]:
+    """The method without weights of its workers, and these, if it has any: what `with_weights` puts together."""
+    if isinstance(method, Weighted):
+        return method.method, method.weights
+    if isinstance(method, Around):
+        inner, weights = without_weights(method.method)
+        return (method, None) if weights is None else (replace(method, method=inner), weights)
+    return method, None
+
+
+def for_one(method: Method) -> Method:
+    """The same for a single worker, of which the same machine code is made."""
+    inner, weights = without_weights(method)
+    return method if weights is None else with_weights(inner, weights if isinstance(weights, str) else (1.0,))
 
 
 @dataclass(frozen=True, repr=False)
@@ -113,6 +129,14 @@ class Weighing(NamedTuple):
     weighed: Floats  # (a message's length,) scratch: a message times its weight
     numbers: int  # of a message, from its beginning, that are to be multiplied
     counted: int  # whether the weights are numbers of reports
+
+
+def weighing_in(state: Record) -> Weighing | None:
+    """The part of a state that has the weights of workers, if there is one."""
+    if isinstance(state, Weighing):
+        return state
+    parts = (weighing_in(part) for part in state if hasattr(part, "_fields"))
+    return next((part for part in parts if part is not None), None)
 
 
 @receive.when(Weighing)

@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from siag.foundations.dispatch import compiled
 from siag.foundations.errors import BadInput, guess
-from siag.foundations.types import Floats
+from siag.foundations.types import Floats, Record
 from siag.methods.weighted import SAMPLES, check_weights
-from siag.problems import Problem
+from siag.problems import Problem, exact
 from siag.simulation.metrics import STATIONARITY, known_of, measured_of
 
-Weights = Mapping[str, float] | Sequence[float] | str
+Weights = Mapping[str, float] | Sequence[float] | Floats | str
 ALLOWED = "a number for each worker, by name or in their order, or 'samples'"
 
 
@@ -94,7 +95,16 @@ def distance_from(optimum: Floats) -> Callable[[Floats], float]:
 def weighted_square(problem: Problem, weights: Sequence[float], w: Floats) -> float:
     """‖Σ p_i ∇F_i(w)‖²."""
     with np.errstate(over="ignore", invalid="ignore"):  # a run on its way out of the range of numbers
-        gradient = np.zeros(problem.d)
-        for i, weight in enumerate(check_weights(weights)):
-            gradient += weight / problem.n * problem.gradient(i, w)
+        each, gradient = np.empty((2, problem.d))
+        weighted_gradient(problem.oracle(), check_weights(weights), w, each, gradient)
         return float(gradient @ gradient)
+
+
+@compiled
+def weighted_gradient(oracle: Record, weights: Floats, w: Floats, each: Floats, out: Floats) -> None:
+    """Write Σ p_i ∇F_i(w) to `out`, given the n p_i."""
+    out[:] = 0.0
+    for i in range(weights.size):
+        exact(oracle, i, w, each)
+        for j in range(w.size):
+            out[j] += weights[i] / weights.size * each[j]

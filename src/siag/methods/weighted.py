@@ -9,10 +9,11 @@ from typing import NamedTuple
 import numpy as np
 
 from siag.foundations import check
+from siag.foundations.dispatch import part
 from siag.foundations.errors import BadInput, Unsuitable, shorten
 from siag.foundations.types import Floats, Record
 from siag.methods.around import Around
-from siag.methods.method import Method, advance, fade, receive, weigh
+from siag.methods.method import Method, advance, arrive, fade, receive, weigh
 
 SAMPLES = "samples"
 
@@ -135,13 +136,13 @@ def weighing_in(state: Record) -> Weighing | None:
     """The part of a state that has the weights of workers, if there is one."""
     if isinstance(state, Weighing):
         return state
-    parts = (weighing_in(part) for part in state if hasattr(part, "_fields"))
-    return next((part for part in parts if part is not None), None)
+    parts = (weighing_in(each) for each in state if hasattr(each, "_fields"))
+    return next((each for each in parts if each is not None), None)
 
 
-@receive.when(Weighing)
-def multiply_and_receive(state: Weighing, i: int, message: Floats, age: int) -> None:
-    """n p_i times the message."""
+@part
+def multiply(state: Weighing, i: int, message: Floats) -> None:
+    """`weighed` ← n p_i times the message."""
     if state.counted == 1:
         state.weights[i] += 1.0
         weigh(state.inner, i, state.weights[i])
@@ -150,7 +151,20 @@ def multiply_and_receive(state: Weighing, i: int, message: Floats, age: int) -> 
         state.weighed[j] = weight * message[j]
     for j in range(state.numbers, message.size):
         state.weighed[j] = message[j]
+
+
+@receive.when(Weighing)
+def receive_multiplied(state: Weighing, i: int, message: Floats, age: int) -> None:
+    """n p_i times the message."""
+    multiply(state, i, message)
     receive(state.inner, i, state.weighed, age)
+
+
+@arrive.when(Weighing)
+def arrive_multiplied(state: Weighing, i: int, message: Floats, age: int, eta: float) -> None:
+    """The same, and the step, as the method does both."""
+    multiply(state, i, message)
+    arrive(state.inner, i, state.weighed, age, eta)
 
 
 @advance.when(Weighing)

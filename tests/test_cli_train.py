@@ -83,6 +83,32 @@ def test_streams_are_trained_on_by_one_command(shell):
     assert siag.load("out/run.npz").t[-1] == 2000
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        f"{TRAIN} --weights 1,3",
+        f"{TRAIN} --name one --name three --weights three=3,one=1",
+        "train run.toml --eta 0.05",
+    ],
+)
+def test_weights_say_which_stream_counts_for_more(shell, words):
+    data = DATA_FILE.replace("few", "ones", 1).replace("few", "threes")
+    Path("run.toml").write_text(f"{data}[weights]\n1 = 3\n0 = 1")
+    ended = shell(f"{words} {INSTANT} --iterations 2000 --out out")
+    assert ended.status == 0, ended.err
+    assert np.abs(np.load("out/w.npy") - 2.5).max() < 0.2
+    run = siag.load("out/run.npz")
+    assert run.about["weights"] == [1.0, 3.0]
+    assert [each["share"] for each in run.workers] == [0.25, 0.75]
+
+
+def test_samples_in_the_shell_and_the_table_of_workers(shell):
+    ended = shell(f"{TRAIN} {INSTANT} --iterations 300 --weights samples")
+    assert ended.status == 0, ended.err
+    assert any("counts for" in line for line in ended.out)
+    assert "weights     samples" in ended.out
+
+
 @pytest.mark.thorough
 def test_processes_of_this_machine_and_a_signal_that_stops_them_in_order(desk):
     streams = ("--gradient", "job:gradient", "--stream", "job:slow_ones", "--stream", "job:slow_threes")
@@ -655,6 +681,58 @@ CONTRADICTIONS = {
         f"{ASKED_WORDS} --certificate job.py",
         ASKED | {"certificate": "job.py"},
         "serve",
+    ),
+    "negative weights": Case(
+        "weights = [2.0, -1.0]: must be numbers of 0 or more, one above 0; they are shares of the whole",
+        f"{ASKED_FILE}weights = [2.0, -1.0]{STEP}",
+        f"{ASKED_WORDS} --weights 2,-1",
+        ASKED | {"weights": [2.0, -1.0]},
+    ),
+    "weights that are all zero": Case(
+        "weights = {'0': 0.0, '1': 0.0}: must be numbers of 0 or more, one above 0; they are shares of the whole",
+        f"{ASKED_FILE}weights = {{0 = 0.0, 1 = 0.0}}{STEP}",
+        f"{ASKED_WORDS} --weights 0=0,1=0",
+        ASKED | {"weights": {"0": 0.0, "1": 0.0}},
+    ),
+    "weights that are not finite": Case(
+        "weights = [1.0, inf]: must be an array of finite real numbers of shape (any); it holds NaN or infinity",
+        f"{ASKED_FILE}weights = [1.0, inf]{STEP}",
+        f"{ASKED_WORDS} --weights 1,inf",
+        ASKED | {"weights": [1.0, np.inf]},
+        "serve",
+    ),
+    "weights of some": Case(
+        "weights = {'north': 2.0}: must be a number for each worker, by name or in their order, or 'samples'; "
+        "give one to south, too; it may be 0",
+        f"{ASKED_FILE}names = ['north', 'south']\nweights = {{north = 2.0}}{STEP}",
+        f"{ASKED_WORDS} --name north --name south --weights north=2",
+        ASKED | {"names": ["north", "south"], "weights": {"north": 2.0}},
+    ),
+    "weights of somebody unknown": Case(
+        "weights = 'noth': must be the name of a worker, such as north; did you mean north?",
+        f"{ASKED_FILE}names = ['north', 'south']\nweights = {{south = 1.0, noth = 2.0}}{STEP}",
+        f"{ASKED_WORDS} --name north --name south --weights south=1,noth=2",
+        ASKED | {"names": ["north", "south"], "weights": {"south": 1.0, "noth": 2.0}},
+    ),
+    "weights of others": Case(
+        "weights = [1.0, 2.0, 3.0]: must be a number for each worker, by name or in their order, or 'samples'; "
+        "there are 3 for 2 workers",
+        f"{ASKED_FILE}weights = [1.0, 2.0, 3.0]{STEP}",
+        f"{ASKED_WORDS} --weights 1,2,3",
+        ASKED | {"weights": [1.0, 2.0, 3.0]},
+        "serve",
+    ),
+    "weights in a word": Case(
+        "weights = 'sizes': must be a number for each worker, by name or in their order, or 'samples'",
+        f"{ASKED_FILE}weights = 'sizes'{STEP}",
+        f"{ASKED_WORDS} --weights sizes",
+        ASKED | {"weights": "sizes"},
+    ),
+    "weights of a worker twice": Case(
+        "weights = '0=2,0=1': must be each worker's once, like north=2,south=1",
+        f"{ASKED_FILE}weights = '0=2,0=1'{STEP}",
+        f"{ASKED_WORDS} --weights 0=2,0=1",
+        None,
     ),
     "a method that needs a problem": Case(
         "IAG needs exact gradients, a stream has none; use SIAG, or give a problem",

@@ -50,6 +50,17 @@ def test_every_source_counts_the_same_however_often_it_comes():
     assert told.intercept == pytest.approx(2.0, abs=0.2)
 
 
+@pytest.mark.parametrize(("weight", "slope"), [({"south": 3.0}, 2.5), ("samples", 1.2)])
+def test_sources_count_for_their_weights(weight, slope):
+    model = RiverRegressor(source_weight=weight)
+    for x, y, source in shops(6000):
+        model.learn_one(x, y, source=source)
+    assert model.weights["x"] == pytest.approx(slope, abs=0.2)
+    frame = pd.DataFrame([{"x": 1.0, "z": 0.0}] * 2)
+    model.learn_many(frame, pd.Series([3.0, 1.0]), source=["south", "north"])
+    assert model.clone().source_weight == weight
+
+
 def test_with_a_step_it_is_siag_as_plain_numpy_has_it():
     model, eta = RiverRegressor(step=0.05, ridge=0.01), 0.05
     w, rows = np.zeros(3), {}  # intercept, x, z; the latest gradient of each source

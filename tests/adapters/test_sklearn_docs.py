@@ -15,12 +15,15 @@ def test_the_page_runs_and_shows_what_it_says(tmp_path, capsys):
     program = tmp_path / "program.py"
     program.write_text("\n".join(blocks("docs/howto/sklearn.md")))
     runpy.run_path(str(program))
-    equal, by_rows, stream, search = capsys.readouterr().out.splitlines()
+    equal, by_rows, heavy, rows, stream, search = capsys.readouterr().out.splitlines()
     first, second = map(float, re.findall(r"-?\d+\.\d*", equal))
     assert abs(first - second) < 0.3  # village and city count the same
     assert equal.endswith("['city', 'village']")
     first, second = map(float, re.findall(r"-?\d+\.\d*", by_rows))
     assert first > 3 * abs(second)
+    city = [float(re.search(r"\[\[ *(-?\d+\.\d*)", each)[1]) for each in (equal, heavy, rows, by_rows)]
+    assert city == sorted(city)
+    assert rows.startswith("samples")
     assert stream == "stream [ True False] ['city', 'village']"
     assert search == "search True"
 

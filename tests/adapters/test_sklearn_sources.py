@@ -153,3 +153,69 @@ def test_on_processes_it_finds_the_same_optimum():
     assert model.predict_proba(X).shape == (1_100, 2)
     assert clone(model).get_params()["workers"] is True
     assert np.array_equal(w_of(pickle.loads(pickle.dumps(model))), w_of(model))
+
+
+# Weights of sources
+
+
+def weighted_optimum(X, y, source, town):
+    """Of an objective in which the town counts for so much, of 1 in all."""
+    sizes = {name: (source == name).sum() for name in ("town", "village")}
+    return optimum(X, y, np.where(source == "town", town / sizes["town"], (1.0 - town) / sizes["village"]))
+
+
+@pytest.mark.parametrize(
+    ("weight", "town"), [({"town": 3.0}, 0.75), ({"village": 9, "town": 1}, 0.1), ("samples", 0.8)]
+)
+def test_sources_count_for_their_weights(weight, town):
+    X, y, source = two_sources(1000, 4000)
+    wanted, equal = (weighted_optimum(X, y, source, part) for part in (town, 0.5))
+    model = SIAGClassifier(alpha=ALPHA, random_state=0, source_weight=weight).fit(X, y, source=source)
+    assert np.linalg.norm(w_of(model) - wanted) < 0.1
+    assert np.linalg.norm(wanted - equal) > 0.5
+    assert clone(model).source_weight == weight
+
+
+@pytest.mark.parametrize(("weight", "town"), [({"town": 3.0}, 0.75), ("samples", 0.8)])
+def test_in_a_stream_too_with_sources_that_come_later(weight, town):
+    X, y, source = two_sources(8_000, 32_000)
+    order = np.argsort(source == "village", kind="stable")[:500]  # of the town alone
+    order = np.concatenate([order, np.setdiff1d(np.arange(len(X)), order)])
+    X, y, source = X[order], y[order], source[order]
+    model = SIAGClassifier(alpha=ALPHA, source_weight=weight)
+    for k in range(0, len(X), 100):
+        rows = slice(k, k + 100)
+        model.partial_fit(X[rows], y[rows], classes=[False, True], source=source[rows])
+    assert model.sources_ == ["town", "village"]
+    assert np.linalg.norm(w_of(model) - weighted_optimum(X, y, source, town)) < 0.3
+    assert np.linalg.norm(w_of(model) - weighted_optimum(X, y, source, 0.5)) > 0.3
+    copy = pickle.loads(pickle.dumps(model))
+    for each in (model, copy):
+        each.partial_fit(X[:50], y[:50], source=source[:50])
+    assert np.array_equal(w_of(copy), w_of(model))
+
+
+def test_a_stream_after_a_fit_goes_on_with_the_rows_there_were():
+    X, y, source = two_sources(500, 500)
+    model = SIAGRegressor(source_weight="samples").fit(X, y, source=source)
+    assert model._learner.server.shares == [0.5, 0.5]
+    rows = source == "town"
+    model.partial_fit(X[rows], y[rows], source="town", sample_weight=np.full(500, 2.0))
+    shares = dict(zip(model.sources_, model._learner.server.shares, strict=False))
+    assert shares["town"] == pytest.approx(0.75)
+
+
+def test_equal_weights_of_sources_change_nothing_to_the_bit():
+    X, y, source = two_sources(100, 400)
+    plain, equal = (
+        SIAGClassifier(random_state=0, source_weight=each).fit(X, y, source=source) for each in (None, {"town": 1})
+    )
+    assert np.array_equal(w_of(plain), w_of(equal))
+
+
+def test_processes_have_the_weights_too():
+    X, y, source = two_sources(300, 300)
+    y = X[:, 0] + 4.0 * (source == "town")
+    how = {"alpha": 0.0, "max_iter": 60, "random_state": 0, "workers": True}
+    model = SIAGRegressor(source_weight={"town": 3.0}, **how).fit(X, y, source=source)
+    assert model.intercept_[0] == pytest.approx(3.0, abs=0.2)

@@ -11,7 +11,7 @@ import siag
 from siag.live.first_loss import FirstLoss
 from siag.live.health import BUSY, KNOWN, LOOKS, OFTEN, PATIENCE, RARE, Health, Kind
 from siag.losses import Logistic
-from siag.methods import SIAG, Automatic
+from siag.methods import SIAG, Automatic, Weighted
 from siag.server import ParameterServer
 from siag.server.ledger import EARLY, WINDOW
 from siag.steps import Constant, Harmonic
@@ -501,3 +501,58 @@ def test_a_worker_that_has_not_reported_by_the_end_is_told_however_short_the_run
         "worker b has reported nothing in 2 seconds",
         "worker c has reported nothing in 2 seconds",
     ]
+
+
+# Weights
+
+
+@pytest.mark.parametrize(("weights", "others", "kind"), [([1, 1000], -1000.0, [Kind.OLD]), ([1000, 1], 1.0, [])])
+def test_an_old_gradient_moves_w_as_far_as_its_worker_counts(weights, others, kind):
+    """Worker 0 cancels what 1 once wanted, or swings to and fro, beside which 1 counts for nothing."""
+    server = server_of(n=2, d=1, method=Weighted(SIAG(), weights), eta=1.0)
+    health = Health(server)
+    for _ in range(10):
+        report(server, 1, [1.0])
+    for k in range(200):
+        report(server, 0, [others * (1.0 if k % 2 else -1.0 if others > 0.0 else 0.999)])
+        health.look(0.0)
+    assert kinds(health) == kind
+
+
+def test_gradients_grow_as_far_as_their_workers_count():
+    for weights, growth in (([1.0, 1.0], 3.0), ([3.0, 1.0], 2.0), ([0.0, 1.0], 5.0)):
+        server = server_of(n=2, method=Weighted(SIAG(), weights), eta=0.1)
+        for row, factor in ((0, 1.0), (1, 5.0)):
+            report(server, row, [1.0, 0.0])
+            report(server, row, [1.0, 0.0])
+            report(server, row, [factor, 0.0])
+        assert Health(server)._growth(server.members) == pytest.approx(growth)
+
+
+@pytest.mark.parametrize(("weights", "kind"), [([1.0, 1.0], [Kind.LOSS]), ([9.0, 1.0], []), ([1.0, 9.0], [Kind.LOSS])])
+def test_the_loss_that_may_not_rise_is_that_of_the_weighted_objective(weights, kind):
+    """One gets better from 2 to 1, the other one worse from 1 to 3."""
+    server = server_of(n=2, method=Weighted(SIAG(), weights), eta=0.001)
+    health = Health(server)
+    for k in range(4 * WINDOW):
+        late = k > WINDOW
+        report(server, 0, [0.1, 0.0], loss=1.0 if late else 2.0)
+        report(server, 1, [0.1, 0.0], loss=3.0 if late else 1.0)
+    health.look(0.0)
+    assert kinds(health) == kind
+
+
+def test_automatic_steps_with_weights_are_told_what_to_do_without_a_step_of_their_own():
+    assert "make the step" not in Health(server_of(method=Weighted(Automatic(), [1.0, 2.0, 3.0])))._remedy()
+    assert "make the step" in Health(server_of(method=Weighted(SIAG(), [1.0, 2.0, 3.0])))._remedy()
+
+
+def test_uneven_columns_are_seen_through_weights():
+    server = server_of(d=3, method=Weighted(SIAG(), [1.0, 2.0, 3.0]), eta=1e-9)
+    health = Health(server)
+    for _ in range(LOOKS + 1):
+        for _ in range(OFTEN):
+            for row in range(3):
+                report(server, row, [1e5, 1.0, 1.0])
+        health.look(0.0)
+    assert kinds(health) == [Kind.SCALE]

@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pytest
 
-from siag.methods import SAGA, SGD, SIAG, AsyncSGD, Automatic, Momentum
+from siag.methods import SAGA, SGD, SIAG, AsyncSGD, Automatic, Momentum, Weighted
 from siag.methods.automatic import LENGTHS
-from siag.server.gauges import LONGEST, counts_alike, length_of, shares
+from siag.server.gauges import LONGEST, counts_alike, kind_of, length_of, shares, weights_in
 from siag.server.members import DROP, KEEP, Departed
 from siag.server.parameter_server import ParameterServer
 from siag.steps import Constant, DelayAdaptive, Harmonic
@@ -38,6 +38,23 @@ def test_a_worker_that_has_left_counts_for_nothing_or_less_and_less():
     assert shares(True, [5, 5, 5], DROP, {}, {1}) == [0.5, 0.0, 0.5]
     assert shares(True, [5, 5], Departed(half_life=8), {0: 8}, set()) == pytest.approx([0.25, 0.5])
     assert shares(True, [5, 5], KEEP, {}, set()) == [0.5, 0.5]
+
+
+def test_shares_are_as_the_weights_of_those_that_are_there():
+    weights = np.array([3.0, 1.0, 0.0])
+    assert shares(True, [9, 9, 9], DROP, {}, set(), weights) == [0.75, 0.25, 0.0]
+    assert shares(True, [9, 9, 9], DROP, {}, {0}, weights) == [0.0, 1.0, 0.0]
+    assert shares(False, [1, 9, 9], DROP, {}, set(), weights) == [0.25, 0.75, 0.0]
+    assert shares(True, [9, 9, 9], Departed(half_life=8), {0: 8}, set(), weights) == pytest.approx([0.375, 0.25, 0.0])
+    nobody = shares(True, [0, 9, 9], DROP, {}, {1}, np.zeros(3))
+    assert [each if each == 0.0 else "?" for each in nobody] == ["?", 0.0, "?"]
+
+
+def test_weights_are_found_within_whatever_is_around_them():
+    assert weights_in(SIAG().init(np.zeros(2), 2)) is None
+    within = Momentum(Weighted(SIAG(), [3.0, 1.0])).init(np.zeros(2), 2)
+    assert weights_in(within).tolist() == [1.5, 0.5]
+    assert [kind_of(each) for each in (None, "samples", (1.0, 2.0))] == ["", "samples", "given"]
 
 
 def served(method, step):

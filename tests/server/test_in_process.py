@@ -7,11 +7,13 @@ import numpy as np
 import pytest
 
 from siag.foundations.dispatch import plainly
+from siag.foundations.errors import Unsuitable
 from siag.methods import IAG, SGD, SIAG, Automatic, Averaged, FedAvg, compute, forget
 from siag.problems import again, sample
 from siag.server import Diverged, ParameterServer
 from siag.server.in_process import InProcess
 from siag.server.ledger import REPORTS
+from siag.server.method_state import move
 from siag.steps import Constant, DelayAdaptive, Harmonic
 
 D = 3
@@ -199,3 +201,44 @@ def test_a_worker_whose_report_is_refused_forgets_what_it_remembers():
 def test_a_w_that_overflows_is_told():
     with pytest.raises(Diverged, match="w left the range of numbers"):
         InProcess(SIAG(), Constant(3.0), np.zeros(D)).learn(points(1, count=100))
+
+
+@pytest.mark.parametrize("method", [SIAG(), Automatic(), Averaged(Automatic())], ids=repr)
+def test_workers_count_for_their_weights_however_many_come_later(method):
+    """As a server that has known them all, and their weights, from the beginning."""
+    data, each = points(5, 80), [3.0, 1.0, 0.0, 2.0, 0.5]
+    step = Constant(1.0 if method != SIAG() else 0.1)
+    grown, known = (InProcess(method, step, np.zeros(D), n, weighted=True) for n in (1, 5))
+    for row, weight in enumerate(each):
+        known.count_for(row, weight)
+    for row in range(5):
+        grown.grow(row + 1)
+        grown.count_for(row, each[row])
+        for learner in (grown, known):
+            learner.learn(part(data, row, row + 1))
+    for learner in (grown, known):
+        learner.learn(part(data, 5, 80))
+    assert np.allclose(grown.w, known.w, rtol=1e-12)
+    copy = pickle.loads(pickle.dumps(grown))
+    for learner in (grown, copy):
+        learner.learn(data)
+    assert np.array_equal(copy.w, grown.w)
+    plain = InProcess(method, step, np.zeros(D), 5)
+    plain.learn(data)
+    assert not np.allclose(known.w, plain.w)
+
+
+def test_a_weight_that_changes_counts_at_once():
+    data = Points(np.eye(D), np.array([0, 1]), np.arange(3), np.zeros(2, np.int64), np.zeros(1))
+    learner = InProcess(SIAG(), Constant(1e-12), np.zeros(D), 2, weighted=True)
+    learner.learn(data)
+    learner.count_for(0, 3.0)
+    assert learner.server.shares == [0.75, 0.25]
+    before = learner.w.copy()
+    move(learner.server.state, 1.0)
+    assert np.allclose(learner.w - before, [0.75, 0.25, 0.0])
+
+
+def test_weights_need_a_table():
+    with pytest.raises(Unsuitable, match="SGD keeps no table"):
+        InProcess(SGD(), Constant(0.1), np.zeros(D), weighted=True)

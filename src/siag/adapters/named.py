@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from struct import pack_into
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from siag.adapters.rows import NO_INTEGERS, Rows, outputs, scratch
-from siag.adapters.sources import Sources
+from siag.adapters.sources import Sources, weight_of
 from siag.foundations import check
 from siag.foundations.errors import BadInput
 from siag.foundations.types import Floats, Integers
@@ -33,6 +34,7 @@ class Linear:
     step: float | Step | None
     ridge: float
     source: Hashable
+    source_weight: Mapping[Hashable, float] | str | None
     _code: Callable[..., None] = outputs  # for a sample, whose types are always the same
 
     def _begin(self, loss: int, delta: float = 0.0) -> None:
@@ -40,8 +42,9 @@ class Linear:
         method, step = method_and_step(self.step)
         self._loss, self._room, self._outputs = (loss, delta), ROOM, 1
         self._features: dict[Hashable, int] = {}
-        self._sources = Sources()
-        self._learner = InProcess(method, step, np.zeros(ROOM + 1))
+        self._sources, self._given = Sources(), Counter[int]()  # and how many samples of each there were
+        weight_of(self.source_weight, None, 0)
+        self._learner = InProcess(method, step, np.zeros(ROOM + 1), weighted=self.source_weight is not None)
         self._keys: list[Hashable] = []  # the features of the last sample …
         self._sample = self._room_for(1, ROOM)  # … which is written over by the next
         self._y_name: Any = None  # of the last batch, by which predictions are called
@@ -101,6 +104,11 @@ class Linear:
     def _learn(self, rows: Rows) -> None:
         learner = self._learner
         learner.grow(len(self._sources))
+        if self.source_weight is not None:
+            self._given.update(rows.whose.tolist())
+            names = self._sources.names
+            for row in set(rows.whose.tolist()):
+                learner.count_for(row, weight_of(self.source_weight, names[row], self._given[row]))
         before = learner.server.version
         try:
             learner.learn(rows, kept=rows is self._sample)

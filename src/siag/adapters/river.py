@@ -40,6 +40,8 @@ class RiverClassifier(Linear, base.MiniBatchClassifier):
             η, the size of all steps, or a step of `siag.steps`: with either `SIAG()`, and the newest w predicts.
         ridge: λ of (λ/2) Σ_k ‖v_k‖².
         source: the feature that names a sample's source and is not learned from; `None`: `learn_one` is told.
+        source_weight: what sources count for: a dict by name, in which one that is left out counts for 1; or
+            `"samples"`: as many as it has samples so far; `None`: the same.
 
     Example:
         >>> from river import datasets, evaluate, metrics, preprocessing
@@ -48,8 +50,14 @@ class RiverClassifier(Linear, base.MiniBatchClassifier):
         Accuracy: 88.95%
     """
 
-    def __init__(self, step: float | Step | None = None, ridge: float = 0.0, source: Hashable = None) -> None:
-        self.step, self.ridge, self.source = step, ridge, source
+    def __init__(
+        self,
+        step: float | Step | None = None,
+        ridge: float = 0.0,
+        source: Hashable = None,
+        source_weight: Mapping[Hashable, float] | str | None = None,
+    ) -> None:
+        self.step, self.ridge, self.source, self.source_weight = step, ridge, source, source_weight
         self._classes: dict[Hashable, int] = {}
         self._begin(SOFTMAX)
 
@@ -139,6 +147,8 @@ class RiverRegressor(Linear, base.MiniBatchRegressor):
         step: `None`: steps nobody has to choose; or a number η, or a step of `siag.steps`.
         ridge: λ of (λ/2) ‖v‖².
         source: the feature that names a sample's source and is not learned from; `None`: `learn_one` is told.
+        source_weight: what sources count for: a dict by name, in which one that is left out counts for 1; or
+            `"samples"`: as many as it has samples so far; `None`: the same.
 
     Example:
         >>> model = RiverRegressor()
@@ -156,8 +166,10 @@ class RiverRegressor(Linear, base.MiniBatchRegressor):
         step: float | Step | None = None,
         ridge: float = 0.0,
         source: Hashable = None,
+        source_weight: Mapping[Hashable, float] | str | None = None,
     ) -> None:
         self.loss, self.delta, self.step, self.ridge, self.source = loss, delta, step, ridge, source
+        self.source_weight = source_weight
         check.choice("loss", loss, LOSSES)
         self._begin(HUBER if loss == "huber" else SQUARED, check.real("delta", delta, above=0))
 

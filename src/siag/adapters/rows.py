@@ -44,12 +44,13 @@ class Rows(NamedTuple):
     ridge: float  # λ of (λ/2) Σ_c ‖v_c‖²
     slopes: Floats  # (outputs,) scratch
     span: Integers  # (2,) the report is of order[span[0]:span[1]]
-    told: Floats  # (2,) the loss of the last report, the ridge's apart, and the sum of such losses
+    told: Floats  # (2,) the loss of the last report, the ridge's apart, and the sum of such losses …
+    # … each times the weight of its source; (2 + sources,) these follow, where they differ
 
 
-def scratch(outputs: int) -> tuple[Floats, Integers, Floats]:
+def scratch(outputs: int, weights: Floats = NO_FLOATS) -> tuple[Floats, Integers, Floats]:
     """The last fields."""
-    return np.zeros(outputs), np.zeros(2, np.int64), np.zeros(2)
+    return np.zeros(outputs), np.zeros(2, np.int64), np.concatenate([np.zeros(2), weights])
 
 
 @compiled
@@ -146,7 +147,7 @@ def write_gradient(rows: Rows, w: Floats, out: Floats) -> float:
 def sample_rows(oracle: Rows, rng: Rng, i: int, w: Floats, out: Floats) -> None:
     """The mean gradient over the rows of the report; their loss is noted."""
     oracle.told[0] = write_gradient(oracle, w, out)
-    oracle.told[1] += oracle.told[0]
+    oracle.told[1] += (oracle.told[2 + i] if oracle.told.size > 2 else 1.0) * oracle.told[0]
 
 
 @again.when(Rows)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from operator import ne
 from typing import Any
 
 import numpy as np
 
+from siag.foundations import check
 from siag.foundations.errors import BadInput
 from siag.foundations.types import Integers
+from siag.methods.weighted import SAMPLES
 
 NAME = "a name: a text, a number or what else is hashable, none missing"
+WEIGHTS = 'None, numbers by source such as {"north": 2.0}, or "samples"'
 REMEDY = "give samples of unknown origin a name of their own"
 
 
@@ -67,6 +71,27 @@ class Sources:
         for name in dict.fromkeys(names):
             self.row(name)
         return np.array([self._rows[name] for name in names], np.int64)
+
+
+def weight_of(weights: Any, name: Any, rows: float) -> float:
+    """What a source counts for.
+
+    Args:
+        weights: by name, one that is not there counting for 1; or "samples": as many as it has rows; or `None`.
+        name: of the source.
+        rows: that it has given so far.
+
+    Example:
+        >>> [weight_of({"north": 2.0}, name, 50) for name in ("north", "east")], weight_of("samples", "east", 50)
+        ([2.0, 1.0], 50.0)
+    """
+    if weights is None:
+        return 1.0
+    if isinstance(weights, Mapping):
+        return check.real(f"source_weight[{name!r}]", weights.get(name, 1.0), low=0)
+    if not isinstance(weights, str) or weights != SAMPLES:
+        raise BadInput("source_weight", weights, WEIGHTS)
+    return float(rows)
 
 
 def check_names(names: list[Any], *missing: Any) -> None:

@@ -80,7 +80,7 @@ def print_run(result: Run) -> None:
 
     for name, value in result.about.items():
         if name != "by_worker":
-            print(f"{name:<11} {value}")
+            print(f"{name:<11} {shorten(str(value), LINE - 12, placeholder='…') if name == 'weights' else value}")
     if result.workers:
         _print_workers(result.workers)
     columns = _columns(result)
@@ -99,11 +99,12 @@ def _print_workers(workers: list[dict[str, Any]]) -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    grid = Table("worker", "state", "reports", "mean age", "loss", "refused")
+    grid = Table("worker", "state", "reports", "counts for", "mean age", "loss", "refused")
     for worker in workers[:WORKERS]:
         age, loss = ("–" if worker[name] is None else f"{worker[name]:.4g}" for name in ("mean_age", "loss"))
-        name, state = escape(worker["name"]), worker["state"]
-        grid.add_row(name, state, f"{worker['reports']:,}", age, loss, f"{worker['refused']:,}")
+        name, state, share = escape(worker["name"]), worker["state"], worker.get("share")
+        counts = "–" if share is None else f"{share:.1%}"
+        grid.add_row(name, state, f"{worker['reports']:,}", counts, age, loss, f"{worker['refused']:,}")
     rich.print(grid)
     if len(workers) > WORKERS:
         print(f"… and {len(workers) - WORKERS:,} more workers; --json and run.npz of --out have all")

@@ -41,12 +41,12 @@ from siag.activity import (
     Uniform,
     WaitForAll,
 )
-from siag.experiments.making import check_names, guess, make_part, maker
+from siag.experiments.making import check_names, make_part, maker
 from siag.experiments.references import metrics_named, reference
 from siag.experiments.written import Makers, made
 from siag.foundations import check
 from siag.foundations.encodings import ENCODINGS
-from siag.foundations.errors import BadFile, BadInput, Missing
+from siag.foundations.errors import BadFile, BadInput, Missing, guess
 from siag.methods import Method, check_fit, check_weights, step_of, weigh_parts
 from siag.methods.weighted import SAMPLES
 from siag.problems import LeastSquares, LogisticRegression, Network, NonconvexLogistic, Problem, Ridge

@@ -14,12 +14,13 @@ import numpy as np
 
 from siag import losses
 from siag.experiments.config import written
-from siag.experiments.making import guess, make_part
+from siag.experiments.making import make_part
 from siag.experiments.references import reference
 from siag.foundations import check
-from siag.foundations.errors import BadFile, BadInput, Missing
+from siag.foundations.errors import BadFile, BadInput, Missing, guess
 from siag.foundations.types import Floats
 from siag.live.data import one_class
+from siag.live.weights import weights_by_row
 from siag.losses import Huber, Logistic, Poisson, Softmax, Squared
 from siag.streams import Repeated, labelled
 from siag.streams.batched import stack
@@ -53,14 +54,15 @@ class Named:
 
 @dataclass(frozen=True)
 class MeanLoss:
-    """w ↦ the mean over batches, one of each file, of the loss of w."""
+    """w ↦ the mean over batches, one of each file, of the loss of w; files count for their weights, if they have."""
 
     loss: losses.Loss
     batches: Sequence[Any]
+    weights: Sequence[float] | None = None
 
     def __call__(self, w: Floats) -> float:
         """The loss of w."""
-        return float(np.mean([self.loss.value(w, batch) for batch in self.batches]))
+        return float(np.average([self.loss.value(w, batch) for batch in self.batches], weights=self.weights))
 
 
 def stream_named(parameter: str, text: object, folder: Path) -> Any:
@@ -83,7 +85,8 @@ def with_files(fields: dict[str, Any]) -> dict[str, Any]:
     """Fields of `Spec` in which files have become streams, and a loss by name the gradient on them.
 
     If all streams are files, w has as many parameters as the loss needs for their features, the classes of a Softmax
-    are the labels found in their first rows, and the loss that is shown is the mean over the files on these rows. Their
+    are the labels found in their first rows, and the loss that is shown is the mean over the files on these rows, each
+    counting for its weight, if that is given. Their
     workers have the names of the files, without folder and ending, if these differ.
     """
     fields = dict(fields)
@@ -108,7 +111,7 @@ def with_files(fields: dict[str, Any]) -> dict[str, Any]:
         named = fields.pop("loss")
         if paths and len(paths) == len(streams):
             first = [list(islice(rows, ROWS)) for rows in labelled(paths, label)]
-            fields |= _fitted(named, paths, first, fields.get("w0"))
+            fields |= _fitted(named, paths, first, fields.get("w0"), _weights(fields, len(paths)))
             if not wait:  # what grows may have other labels later
                 where = f" in the first {ROWS:,} rows of each file"
                 fields["doubts"] = tuple(one_class(fields["gradient"], [[y for _, y in rows] for rows in first], where))
@@ -117,7 +120,16 @@ def with_files(fields: dict[str, Any]) -> dict[str, Any]:
     return fields
 
 
-def _fitted(named: Named, paths: list[Path], first: list[list[Any]], w0: Any) -> dict[str, Any]:
+def _weights(fields: dict[str, Any], n: int) -> Sequence[float] | None:
+    """By which the files count in the loss that is shown; the same if their weights are numbers of reports."""
+    names = fields.get("names") or [str(k) for k in range(n)]
+    found = weights_by_row(fields.get("weights"), names)
+    return None if isinstance(found, str) else found
+
+
+def _fitted(
+    named: Named, paths: list[Path], first: list[list[Any]], w0: Any, weights: Sequence[float] | None
+) -> dict[str, Any]:
     """The gradient, the loss to show and the first w, given the first rows of each file."""
     loss = named.made(y for rows in first for _, y in rows)
     features = first[0][0][0].size
@@ -132,7 +144,7 @@ def _fitted(named: Named, paths: list[Path], first: list[list[Any]], w0: Any) ->
             loss.value(w0, batches[-1])
         except BadInput as error:  # a label that does not fit is a mistake, before anything begins
             raise BadFile(f"{path}: {error}") from None
-    return {"gradient": loss, "loss": MeanLoss(loss, batches), "w0": w0}
+    return {"gradient": loss, "loss": MeanLoss(loss, batches, weights), "w0": w0}
 
 
 def _kind(given: object, name: object) -> str:

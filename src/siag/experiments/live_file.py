@@ -155,6 +155,23 @@ def _departed(value: Any, folder: Path) -> Departed:
         raise BadInput("departed", value, "keep, drop, or a half-life in iterations") from None
 
 
+def _weights(value: Any, folder: Path) -> Any:
+    """A table or numbers, as in Python; or a text such as "north=2,south=1" or "2,1"."""
+    if not isinstance(value, str):
+        return value
+    parts = [part.rpartition("=") for part in value.split(",")]
+    try:
+        numbers = [float(number) for *_, number in parts]
+    except ValueError:
+        return value  # "samples", or nothing
+    names = [name.strip() for name, *_ in parts]
+    if not any(names):
+        return numbers
+    if len({*names}) < len(names) or not all(names):
+        raise BadInput("weights", value, "each worker's once, like north=2,south=1")
+    return dict(zip(names, numbers, strict=True))
+
+
 def _dashboard(value: Any, folder: Path) -> Wanted:
     """A port, an address, a table; or true, which the shell calls "on"."""
     if isinstance(value, dict):
@@ -239,6 +256,7 @@ MAKERS: dict[str, Callable[[Any, Path], Any]] = {
     "server": _server,
     "guard": lambda value, folder: make_part("guard", "Guard", Guard, _table("guard", value)),
     "departed": _departed,
+    "weights": _weights,
     "loss": _loss,
     "evaluate": metrics_named,
     "dashboard": _dashboard,

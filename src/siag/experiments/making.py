@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from siag.experiments.references import reference
-from siag.foundations.errors import BadInput, Missing, SiagError
+from siag.foundations.errors import BadInput, Missing, SiagError, guess
 
 WORDS = {int: "a whole number", float: "a number", str: "a text in quotes", bool: "true or false"}
 
@@ -66,13 +65,6 @@ def check_names(place: str, table: Mapping[str, Any], allowed: tuple[str, ...], 
         if name not in table:
             remedy = f"add the table [{name}]" if place == "file" else f"add {name} = … to [{place}]"
             raise Missing(prefix + name, remedy)
-
-
-def guess(name: object, allowed: tuple[str, ...]) -> str:
-    """What was meant, as a question; nothing if no name is near."""
-    lower = {word.lower(): word for word in allowed}
-    near = get_close_matches(str(name).lower(), lower, n=1)
-    return f"did you mean {lower[near[0]]}?" if near else ""
 
 
 def _types(place: str, table: Mapping[str, Any], annotations: Mapping[str, Any]) -> None:

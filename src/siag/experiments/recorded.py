@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
-from typing import Any
 
 import numpy as np
 
 from siag.activity import Trace
-from siag.experiments.replay import made_again
+from siag.experiments.replay import made_again, weighted_again
 from siag.foundations.errors import SiagError
+from siag.foundations.types import Floats
 from siag.live.monitor.dashboard.recorded import Recorded
-from siag.methods import Method
+from siag.methods import Method, check_weights
+from siag.methods.weighted import without_weights
 from siag.server.gauges import counts_alike
 from siag.simulation import Run
 
@@ -25,13 +26,25 @@ def recorded(path: str | os.PathLike[str], method: Method | None = None, run: Ru
         run: the same run again, if there is one.
     """
     trace = Trace.read(path)
-    return Recorded(trace, _alike(trace, path, method), run)
+    used = _used(trace, path, method)
+    return Recorded(trace, None if used is None else _alike(used, trace), run, None if used is None else _weights(used))
 
 
-def _alike(trace: Trace, path: str | os.PathLike[str], method: Any) -> bool | None:
-    """Whether all workers count the same with the method of the run, if it is known."""
+def _used(trace: Trace, path: str | os.PathLike[str], method: Method | None) -> Method | None:
+    """The method of the run, with its weights, if it is known."""
     try:
-        used: Method = made_again("method", trace.about, path) if method is None else method
+        found: Method = made_again("method", trace.about, path) if method is None else method
+        return weighted_again(found, trace.about, path)
     except SiagError:
         return None
-    return counts_alike(used.init(np.zeros(used.least), int(trace.about.get("workers", 1))))
+
+
+def _alike(method: Method, trace: Trace) -> bool:
+    """Whether fast workers replace their own reports, and nobody else's."""
+    return counts_alike(method.init(np.zeros(method.least), int(trace.about.get("workers", 1))))
+
+
+def _weights(method: Method) -> Floats | str | None:
+    """What workers count for beside others."""
+    weights = without_weights(method)[1]
+    return weights if weights is None or isinstance(weights, str) else check_weights(weights)

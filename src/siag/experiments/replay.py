@@ -14,7 +14,8 @@ from siag.foundations import check
 from siag.foundations.encodings import FLOAT64, encoding_of
 from siag.foundations.errors import BadFile, BadInput, Missing, SiagError, shorten
 from siag.foundations.types import Floats
-from siag.methods import Method
+from siag.methods import Method, with_weights
+from siag.methods.weighted import without_weights
 from siag.problems import Problem
 from siag.simulation import Run, simulate
 from siag.steps import Step
@@ -34,7 +35,8 @@ def replay(
     """Run a live run again from its trace: the same reports, from the same versions, in the same order.
 
     For a problem whose samples are seeded the iterates are the same, bit for bit, also if messages were short: what
-    workers read and sent is rounded as it was. What is not given is made from its description in the trace.
+    workers read and sent is rounded as it was. What is not given is made from its description in the trace; weights of
+    workers are those of the trace, unless the method has others.
 
     Args:
         trace: the file.
@@ -53,6 +55,7 @@ def replay(
     parts: dict[str, Any] = {
         role: made_again(role, tape.about, trace) if part is None else part for role, part in given.items()
     }
+    parts["method"] = weighted_again(parts["method"], tape.about, trace)
     workers = tape.about.get("workers", parts["problem"].n)
     if workers != parts["problem"].n:
         raise BadInput("problem", parts["problem"], f"one of {workers} workers, as the trace")
@@ -75,6 +78,16 @@ def _messages(about: Mapping[str, Any], trace: str | os.PathLike[str]) -> str:
     try:
         return encoding_of(about.get("messages", FLOAT64.name)).name
     except BadInput as error:
+        raise BadFile(f"{os.fspath(trace)}: {error}") from None
+
+
+def weighted_again(method: Method, about: Mapping[str, Any], trace: str | os.PathLike[str]) -> Method:
+    """The method with the weights of the run, unless it has others."""
+    if without_weights(method)[1] is not None:
+        return method
+    try:
+        return with_weights(method, about.get("weights"))
+    except (SiagError, TypeError) as error:
         raise BadFile(f"{os.fspath(trace)}: {error}") from None
 
 

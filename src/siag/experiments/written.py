@@ -9,8 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from siag.experiments.making import guess, make_part, maker, signature_of
-from siag.foundations.errors import BadInput, Missing
+from siag.experiments.making import make_part, maker, signature_of
+from siag.foundations.errors import BadInput, Missing, guess
 
 OWN = re.compile(r"""(?P<text>"[^"]*"|'[^']*')|(?P<own>(?<![\w.])[A-Za-z_./][\w./-]*:[A-Za-z_][\w.]*)""")
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 import warnings
+from collections.abc import Sequence
+from difflib import get_close_matches
 from types import FrameType
 
 
@@ -79,6 +81,13 @@ def shorten(value: object, limit: int = 60) -> str:
     except ValueError:  # Python refuses to print whole numbers of thousands of digits
         text = f"a very long {type(value).__name__}"
     return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def guess(name: object, allowed: Sequence[str]) -> str:
+    """What was meant, as a question; nothing if no name is near."""
+    lower = {word.lower(): word for word in allowed}
+    near = get_close_matches(str(name).lower(), lower, n=1)
+    return f"did you mean {lower[near[0]]}?" if near else ""
 
 
 def reason_of(error: BaseException) -> str:

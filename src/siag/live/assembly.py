@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -115,7 +116,7 @@ class Assembly:
         """The server; what must be closed after it goes on the stack."""
         if self.folder is not None and self.disk.stat(f"{self.folder}/shard-0") is not None:
             raise BadFile(f"{self.folder}: {SPLIT}; {REMEDY}")
-        spec, method, n, d = self.spec, self.spec.method, self.spec.n, int(self.spec.w0.size)
+        spec, method, n, d = self.spec, self.spec.weighted, self.spec.n, int(self.spec.w0.size)
         length = method.message(d, n)
         needed = size(method.init(spec.w0[:1], n)) * max(d, length // method.message(1, n)) + 8 * n * length
         check_fits(needed, f"{method!r} with {n} workers and d = {d}", "use fewer workers, or a smaller max_workers")
@@ -251,6 +252,7 @@ class Assembly:
 
 def workers_of(server: ParameterServer, seconds: float) -> list[dict[str, Any]]:
     """What a run keeps of its workers, ready for JSON."""
+    shares = server.shares
     return [
         {
             "name": member.name,
@@ -260,6 +262,7 @@ def workers_of(server: ParameterServer, seconds: float) -> list[dict[str, Any]]:
             "mean_age": member.aged / member.reports if member.reports else None,
             "loss": member.loss if member.losses else None,
             "refused": member.refused,
+            "share": None if math.isnan(shares[member.row]) else shares[member.row],
         }
         for member in server.members
         if not member.vacant

@@ -15,7 +15,7 @@ ENTRIES = 5  # of a worker's line: how many, the sums of losses and of their squ
 
 
 class Start(NamedTuple):
-    """What is known of the loss at w_0; each worker counts the same."""
+    """What is known of the loss at w_0; means over workers."""
 
     mean: float
     spread: float  # its variance from sample to sample
@@ -58,13 +58,14 @@ class FirstLoss:
         if math.isfinite(loss):
             enter(self.told[row], first, loss)
 
-    def of(self, rows: Sequence[int]) -> Start | None:
-        """What is known of these workers; `None` if that is too little."""
+    def of(self, rows: Sequence[int], parts: Floats | None = None) -> Start | None:
+        """What is known of these workers; `None` if that is too little. By default each counts the same."""
         lines = self.told[rows]
         counts = lines[:, 0]
         if not len(rows) or counts.sum() < FEWEST or counts.min() < 1.0:
             return None
         mean, square, risen, risen2 = (lines[:, 1:] / counts[:, None]).T
         spread, varied = (np.maximum(high - low**2, 0.0) for high, low in ((square, mean), (risen2, risen)))
-        error = math.sqrt(float((varied / counts).mean()) / len(rows))
-        return Start(float(mean.mean()), float(spread.mean()), float((1.0 / counts).mean()), float(risen.mean()), error)
+        each = np.full(len(rows), 1.0 / len(rows)) if parts is None else parts
+        error = math.sqrt(float(each**2 @ (varied / counts)))
+        return Start(float(each @ mean), float(each @ spread), float(each @ (1.0 / counts)), float(each @ risen), error)

@@ -10,10 +10,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from siag.foundations.types import Floats
+from siag.foundations.types import Floats, Record
 from siag.live.first_loss import FirstLoss
 from siag.live.scales import Doubt
+from siag.live.told import ENDLESS, KNOWN, Told
 from siag.methods import Automatic
+from siag.methods.weighted import Weighing, without_weights
 from siag.server.ledger import EARLY, FIRST_NORM, LARGEST, LOSSES, MEAN_NORM, NORM, REPORTS, STAMP, WINDOW, ZEROS
 from siag.server.members import Member
 from siag.server.parameter_server import ParameterServer
@@ -21,9 +23,9 @@ from siag.server.status import State
 
 PATIENCE = 60.0  # seconds for a worker to report for the first time
 BUSY, RARE = 100, 10_000  # reports of the others, on average, before one is missed that never came, or never reported
-KNOWN = 20  # reports of a worker, before its zeros or its losses are judged
 SIGNIFICANT, NOTABLE = 5.0, 0.1  # standard errors, and which part of it, that a loss is above where it was …
 CROWD, LARGE = 8, 0.5  # … and, for at least CROWD workers, above that of their very first samples
+ENOUGH = 1.0 + 1e-9  # times 1/CROWD that Σ p_i² is below if so many count, rounding or not
 LIKELY, TENFOLD = 2.0, 9.0  # the same where it has grown so far that its own spread is no measure of chance
 BLOCK, GROWTH = 4, 2.0  # moves whose longest is taken, as many such longest, and by how much each must grow
 SAMPLE, UNEVEN = 16, 1e3  # rows that are looked at, and how much larger one parameter's derivatives may be than most
@@ -38,8 +40,7 @@ FURTHER, SOARING = 1.4, 50.0  # times as long as the one before, and as the firs
 AWAY = 30.0  # times as long as the first ones that gradients are where w goes away …
 FAR = 1e-3  # … and times 1 + ‖w_0‖ that it must be off
 STEADY = 0.7  # times as long as the one before a move must be, to lead anywhere
-ENDLESS = 10.0  # times its first value that a loss is below 0 where it has no minimum …
-ON = 1.3  # … and times what it was when there were half as many versions
+ON = 1.3  # times what it was when there were half as many versions that a loss is below 0 without end
 PART = 0.25  # of the first gradients that are zero, though others are not
 NAMED, OTHERS = 3, "others"  # workers that the same is said of, one by one, and the name of the rest
 UNCHOSEN = "check the sign of the gradient, and scale the features"
@@ -79,7 +80,8 @@ class Health:
     """
 
     def __init__(self, server: ParameterServer, first: FirstLoss | None = None, scales: Doubt | None = None) -> None:
-        self._server, self._first = server, first or FirstLoss(server.n)
+        self._server, self._told = server, Told(server, first or FirstLoss(server.n))
+        self._automatic = isinstance(without_weights(server.method)[0], Automatic)
         self._scales, self._directions = scales, list[Floats]()
         self._apart = -(-server.d // PARAMETERS)  # of many parameters only some are looked at, this far apart
         self._start = self._w()
@@ -95,6 +97,12 @@ class Health:
     def _w(self) -> Floats:
         """What is looked at of w, now."""
         return np.array(self._server.state.w[:: self._apart])
+
+    @property
+    def _kept(self) -> Record:
+        """The method's own state, whose rows are multiplied by weights if there are any."""
+        state = self._server.state
+        return state.inner if isinstance(state, Weighing) else state
 
     def look(self, now: float, *, regular: bool = True, last: bool = False) -> list[str]:
         """What is new; `regular`: it is looked at every so often; `last`: and will not be looked at again."""
@@ -122,7 +130,7 @@ class Health:
         if warned.kind is Kind.STEP:
             return self._growth(members) < 1.0
         if warned.kind is Kind.LOSS:
-            return _risen(members, self._first) < 0.0
+            return self._told.risen(members) < 0.0
         if warned.kind is Kind.SILENT:
             unheard = [each.name for each in members if each.reports == 0]
             return len(unheard) <= NAMED if warned.worker == OTHERS else warned.worker not in unheard
@@ -177,19 +185,20 @@ class Health:
 
     def _growth(self, members: list[Member], norm: int = NORM) -> float:
         """How many times as long as the first gradients are, all workers together: one may begin at its own optimum."""
-        lines = self._server.ledger[:-1]
-        first = float(lines[:, FIRST_NORM].sum())
-        return float(lines[[member.row for member in members], norm].sum()) / first if first > 0.0 else 0.0
+        lines, weights = self._server.ledger[:-1], self._server.weights
+        each = np.ones(len(lines)) if weights is None else weights
+        first, rows = float(each @ lines[:, FIRST_NORM]), [member.row for member in members]
+        return float(each[rows] @ lines[rows, norm]) / first if first > 0.0 else 0.0
 
     def _remedy(self) -> str:
         """What to do about steps."""
-        return UNCHOSEN if isinstance(self._server.method, Automatic) else STEPS
+        return UNCHOSEN if self._automatic else STEPS
 
     def _going_away(self, members: list[Member]) -> Iterator[Warned]:
         """Gradients grow, look after look, with the distance from where they vanish; unless the loss falls."""
         growth, off = self._growth(members), float(np.linalg.norm(self._w() - self._start))
         far = off > FAR * (1.0 + float(np.linalg.norm(self._start)))
-        self._away = self._away + 1 if growth > AWAY and far and not _better(members, self._first) else 0
+        self._away = self._away + 1 if growth > AWAY and far and not self._told.better(members) else 0
         if self._away >= LOOKS:
             what = f"gradients are {growth:.0e} times as long as the first: w goes away"
             yield Warned(Kind.STEP, "", f"{what}; {self._remedy()}")
@@ -198,11 +207,11 @@ class Health:
         """Remember where w was when there were half as many versions, a quarter and so on."""
         if self._server.version >= 2 * max(1, self._trail[-1][0]):
             self._trail = [*self._trail[-BLOCK:], (self._server.version, self._w())]
-            self._losses = [*self._losses[-1:], _loss(self._server.members)]
+            self._losses = [*self._losses[-1:], self._told.now(self._server.members)]
 
     def _endless(self, members: list[Member]) -> Iterator[Warned]:
         """At the end of a run: the loss is far below 0, and further than when there were half as many versions."""
-        start, before, now = _start_loss(members), self._losses[0], _loss(members)
+        start, before, now = self._told.began(members), self._losses[0], self._told.now(members)
         if now < -ENDLESS * start and now < ON * before < 0.0:
             what = f"the loss falls without end, from {start:.4g} to {now:.4g}: it has no minimum for these samples"
             yield Warned(Kind.LOSS, "", f"{what}; check that labels are those that it is for")
@@ -217,7 +226,7 @@ class Health:
         lengths = [float(np.linalg.norm(move)) for move in moves]
         if len(moves) < BLOCK or min(lengths) == 0.0 or self._server.reports < max(LONG, BUSY * len(members)):
             return
-        if self._growth(members, MEAN_NORM) < SHORTER or _better(members, self._first):
+        if self._growth(members, MEAN_NORM) < SHORTER or self._told.better(members):
             return
         ratios = [after / before for before, after in pairwise(lengths)]
         straight = {
@@ -238,15 +247,15 @@ class Health:
         that was kept waiting once is not slow.
         """
         server = self._server
-        if isinstance(server.method, Automatic) or not hasattr(server.state, "rows") or server.sizes.rule is not None:
+        if self._automatic or not hasattr(self._kept, "rows") or server.sizes.rule is not None:
             return
         there = [member for member in members if member.stamp >= 0]
         w = self._w()
         way = math.sqrt(self._apart) * float(max(np.linalg.norm(w - self._start), np.linalg.norm(w)))  # of all sessions
-        eta = float(server.step.sizes(np.array([LATER * server.version]))[0]) / max(1, len(there))
-        for member in sorted(there, key=lambda each: each.stamp):
+        eta = float(server.step.sizes(np.array([LATER * server.version]))[0])
+        for member, part in sorted(zip(there, self._told.parts(there), strict=True), key=lambda each: each[0].stamp):
             age = min(server.version - member.stamp, server.version / max(1, member.reports))
-            moved = eta * age * member.norm
+            moved = eta * part * age * member.norm
             rounds, times = (SLOW, 1.0) if member.reports > 1 else (BUSY, 3.0)
             late = member.reports == 1 and server.seconds(now) < PATIENCE  # its process may have just begun
             if age >= rounds * len(there) and moved > times * way > 0.0 and not late:
@@ -265,7 +274,7 @@ class Health:
         if seen >= KNOWN and PART * seen <= zeros and (zero < early)[early > 0.0].all():
             what = f"{zeros} of the first {seen} gradients are zero: these samples teach the model nothing"
             remedy = "check that labels are those that the gradient is for, as −1 and 1, not 0"
-            if not isinstance(self._server.method, Automatic):
+            if not self._automatic:
                 remedy = f"{remedy}, or make the step smaller"
             yield Warned(Kind.ZERO, "", f"{what}; {remedy}")
 
@@ -274,7 +283,7 @@ class Health:
 
         Or less far, where the data are so, too.
         """
-        rows = getattr(getattr(self._server.state, "table", self._server.state), "rows", None)
+        rows = getattr(getattr(self._kept, "table", self._kept), "rows", None)
         if rows is None or self._server.d < 2:
             return
         some = rows[:: max(1, len(rows) // SAMPLE), : self._server.state.w.size : self._apart]
@@ -295,19 +304,23 @@ class Health:
     def _worse(self, members: list[Member]) -> Iterator[Warned]:
         """The loss that workers tell, above where it began by more than chance."""
         yield from self._above_first(members)
+        losses = self._told
         told = [member for member in members if member.losses >= KNOWN]
-        if len(told) >= CROWD and 2 * len(told) >= len(members):
-            risen = np.array([member.loss - member.start_loss for member in told]) - _owed(members, told)
-            began = float(np.mean([member.start_loss for member in told]))
-            if risen.mean() > max(SIGNIFICANT * risen.std(ddof=1) / math.sqrt(len(told)), LARGE * abs(began)):
-                yield _above(float(np.mean([member.loss for member in told])), began)
+        if len(told) >= CROWD and CROWD * losses.inverse(told) < ENOUGH and 2 * len(told) >= len(members):
+            risen = np.array([member.loss - member.start_loss for member in told]) - losses.owed(members, told)
+            began = losses.mean(told, [member.start_loss for member in told])
+            error = losses.spread(told, risen) * math.sqrt(losses.inverse(told))
+            if losses.mean(told, risen) > max(SIGNIFICANT * error, LARGE * abs(began)):
+                yield _above(losses.now(told), began)
                 return
         told = [member for member in members if member.losses >= 2 * WINDOW]
         if told and 2 * len(told) >= len(members):
-            now, began = (float(np.mean([getattr(member, name) for member in told])) for name in ("loss", "first_loss"))
-            chance = math.sqrt(2.0) * _chance(told)
+            now, began = (
+                losses.mean(told, [getattr(member, name) for member in told]) for name in ("loss", "first_loss")
+            )
+            chance = math.sqrt(2.0) * losses.chance(told)
             if any(
-                now - began - _owed(members, told) > max(errors * chance, part * abs(began))
+                now - began - losses.owed(members, told) > max(errors * chance, part * abs(began))
                 for errors, part in ((SIGNIFICANT, NOTABLE), (LIKELY, TENFOLD))
             ):
                 yield _above(now, began)
@@ -320,14 +333,13 @@ class Health:
         at w_0, too, must say the same.
         """
         told = [member for member in members if member.losses >= KNOWN]
-        start = self._first.of([member.row for member in told])
+        losses, start = self._told, self._told.start(told)
         if start is None or 2 * len(told) < len(members) or start.risen <= LIKELY * start.error:
             return
-        now = float(np.mean([member.loss for member in told]))
-        counted = start.inverse + float(np.mean([1.0 / min(each.losses, WINDOW / 2.0) for each in told]))
-        chance = math.sqrt(start.spread * counted / len(told))
-        risen = now - start.mean - _owed(members, told)
-        if risen > max(SIGNIFICANT * chance, LIKELY * _chance(told), LARGE * abs(start.mean)):
+        now = losses.now(told)
+        chance = math.sqrt(start.spread * (start.inverse + losses.counted(told)) * losses.inverse(told))
+        risen = now - start.mean - losses.owed(members, told)
+        if risen > max(SIGNIFICANT * chance, LIKELY * losses.chance(told), LARGE * abs(start.mean)):
             yield _above(now, start.mean)
 
     def _silent(self, members: list[Member], now: float, last: bool) -> Iterator[Warned]:
@@ -354,49 +366,6 @@ class Health:
             yield Warned(Kind.SILENT, member.name, f"{what}: {remedy}")
         if len(missed) > NAMED:
             yield Warned(Kind.SILENT, OTHERS, f"{len(missed) - NAMED} other workers have not reported either")
-
-
-def _risen(members: list[Member], first: FirstLoss) -> float:
-    """By how much the loss is above that at w_0, or of the very first samples, on average; NaN if not known."""
-    told = [member for member in members if member.losses >= KNOWN]
-    if not told:
-        return math.nan
-    known = first.of([member.row for member in told])
-    began = np.mean([each.start_loss for each in told]) if known is None else known.mean
-    return float(np.mean([each.loss for each in told]) - began)
-
-
-def _loss(members: list[Member]) -> float:
-    """That of new samples, on average; NaN if it is not known."""
-    told = [member.loss for member in members if member.losses >= KNOWN]
-    return float(np.mean(told)) if told else math.nan
-
-
-def _start_loss(members: list[Member]) -> float:
-    """How large the loss of the very first samples was, on average; NaN if it is not known."""
-    told = [abs(member.start_loss) for member in members if member.losses >= KNOWN]
-    return float(np.mean(told)) if told else math.nan
-
-
-def _better(members: list[Member], first: FirstLoss) -> bool:
-    """Whether the loss falls, and not without end."""
-    return _risen(members, first) < 0.0 and _loss(members) > -ENDLESS * _start_loss(members)
-
-
-def _owed(members: list[Member], told: list[Member]) -> float:
-    """By how much the loss of those that are known may rise though the mean over all falls: all that the others had.
-
-    Where two workers differ and one is seldom heard, the model gets worse for the other one, and rightly so.
-    """
-    known = {member.row for member in told}
-    others = [abs(each.start_loss) for each in members if each.losses > 0 and each.row not in known]
-    return float(sum(others)) / len(told)
-
-
-def _chance(told: list[Member]) -> float:
-    """The standard error of the loss of new samples, as they differ now; recent reports count more than older ones."""
-    spread = float(np.mean([max(member.loss2 - member.loss**2, 0.0) for member in told]))
-    return math.sqrt(spread * float(np.mean([1.0 / min(each.losses, WINDOW / 2.0) for each in told])) / len(told))
 
 
 def _above(now: float, began: float) -> Warned:

@@ -36,6 +36,7 @@ from siag.live.transports.tcp.endpoint import listen
 from siag.live.transports.tcp.server import serve_eagerly
 from siag.live.transports.tcp.worker import TcpWorker
 from siag.live.until import Until
+from siag.live.weights import Weights
 from siag.methods import Method
 from siag.problems import Problem
 from siag.server.guard import Guard
@@ -103,6 +104,7 @@ def serve(  # noqa: D417  # what is as in `train` is described there
     guard: Guard | None = None,
     departed: Departed = Spec.departed,
     messages: str | None = None,
+    weights: Weights | None = None,
     loss: Callable[[Any], float] | None = None,
     evaluate: Mapping[str, Callable[[Any], Any]] | None = None,
     record: int = Spec.record,

@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
-from functools import partial
 from typing import Annotated, Any
 
 import numpy as np
@@ -24,14 +23,16 @@ from siag.live.monitor.watch import Progress
 from siag.live.scales import Doubt
 from siag.live.task import Gradient, Source, Task, check_method
 from siag.live.until import Until, until_of
+from siag.live.weights import Weights, judge_of, measure_of, objective_of, weights_by_row
 from siag.losses import Loss
-from siag.methods import SIAG, Automatic, Method, fade, step_of
+from siag.methods import SIAG, Automatic, Method, fade, step_of, with_weights
 from siag.methods.rounded import check_messages
-from siag.problems import Problem
+from siag.methods.weighted import without_weights
+from siag.problems import Problem, weights_of
 from siag.server.guard import Guard
 from siag.server.members import DROP, Departed
 from siag.server.parameter_server import STEP_AT_ONCE
-from siag.simulation.metrics import WORDS, check_evaluate, known_of, measured_of
+from siag.simulation.metrics import WORDS, check_evaluate
 from siag.steps import Step
 from siag.storage.urls import is_url
 
@@ -71,6 +72,9 @@ class Spec:
     )
     step: Annotated[Step, f"{AS_IN_PYTHON} DelayAdaptive(gamma=0.1), …; instead of --eta, --beta, --gamma."] = LEFT_OUT
     until: Until = LEFT_OUT
+    weights: Annotated[
+        Weights | None, "Who counts how much: north=2,south=1, or 2,1; or samples.  [default: all alike]"
+    ] = None
     # How
     server: EveryArrivals | Tick = STEP_AT_ONCE
     guard: Guard | None = None
@@ -128,6 +132,12 @@ class Spec:
         return [self.source.task(own) for own in self.per_worker]
 
     @property
+    def weighted(self) -> Method:
+        """The method as the server has it; workers see no weights."""
+        weights: Any = self.weights
+        return with_weights(self.method, weights)
+
+    @property
     def model(self) -> Model | None:
         """What is trained, if it is more than w."""
         return self.gradient if isinstance(self.gradient, Model) else None
@@ -142,22 +152,16 @@ class Spec:
         return {name: self._of_w(function) for name, function in (self.evaluate or {}).items()}
 
     @property
-    def measure(self) -> Callable[[Floats], float] | None:
-        """What is recorded of w: the loss; for a problem by default ‖w − w*‖², or ‖∇F‖², or F, as far as it knows."""
-        problem = self.problem
-        if self.loss is not None:
-            return self._of_w(self.loss)
-        if problem is None:
-            return None
-        if problem.optimum is not None:
-            return distance_from(problem.optimum)
-        return partial(measured_of, problem, self._judge) if self._judge else None
+    def objective(self) -> Problem | None:
+        """The problem as its workers count in it, if there is one."""
+        return objective_of(self.problem, self.weights)
 
     @property
-    def _judge(self) -> str:
-        """What w is judged by where no optimum is known."""
-        known = [] if self.problem is None or self.problem.optimum is not None else known_of(self.problem)
-        return known[0] if known else ""
+    def measure(self) -> Callable[[Floats], float] | None:
+        """What is recorded of w: the loss; for a problem by default ‖w − w*‖², or ‖∇F‖², or F, as far as it knows."""
+        if self.loss is not None:
+            return self._of_w(self.loss)
+        return None if self.objective is None else measure_of(self.objective)
 
     @property
     def about(self) -> dict[str, Any]:
@@ -166,7 +170,7 @@ class Spec:
             return self.described[0]
         about = self._fixed | self._start_in_words | {"workers": self.n}
         about["activity"] = f"live, {self.n} worker{'s' * (self.n > 1)}"
-        measure = WORDS.get(self._judge) if self.loss is None else "loss"
+        measure = WORDS.get(judge_of(self.objective)) if self.loss is None else "loss"
         return about if measure is None else about | {"measure": measure}
 
     @property
@@ -199,8 +203,10 @@ class Spec:
             subject = f"{getattr(self.gradient, '__name__', ready)} on streams"
         else:  # nobody here knows them
             subject, seed = "streams of the workers", None
-        short = {} if self.messages == FLOAT64.name else {"messages": self.messages}
-        return {"method": repr(self.method), "step": repr(self.step), "problem": subject, "seed": seed} | short
+        more: dict[str, Any] = {} if self.messages == FLOAT64.name else {"messages": self.messages}
+        if self.weights is not None:
+            more["weights"] = self.weights if isinstance(self.weights, str) else list(self.weights)
+        return {"method": repr(self.method), "step": repr(self.step), "problem": subject, "seed": seed} | more
 
     def validate(self, serving: bool = False) -> Spec:
         """Check everything that needs no file and no process; return the same with nothing left out.
@@ -212,6 +218,9 @@ class Spec:
         messages: Any = self.messages
         if method is None:
             return replace(self, method=Automatic() if self.step is None else SIAG()).validate(serving)
+        inner, own = without_weights(method)
+        if own is not None and self.weights is None:
+            return replace(self, method=inner, weights=own).validate(serving)
         step = step_of(method, self.step)
         if step is not self.step:
             return replace(self, step=step).validate(serving)
@@ -229,7 +238,10 @@ class Spec:
         names = self._names(serving)
         room = self._room(names, w0)
         n = max(len(names), room or 0)
-        check_method(method, self.problem, w0, n)
+        given: Any = None if self.problem is None else weights_of(self.problem)
+        weights = weights_by_row(given if self.weights is None else self.weights, names, n)
+        objective_of(self.problem, weights)  # refuses weights that a problem cannot have
+        check_method(with_weights(method, weights), self.problem, w0, n)
         if isinstance(self.server, EveryArrivals):
             method.gather(self.server.k, n)
         check_messages(self.messages, method, int(w0.size))
@@ -248,6 +260,7 @@ class Spec:
             w0=w0,
             names=names,
             max_workers=room,
+            weights=weights,
             pauses=pauses,
             linger=linger,
             seed=check.seed(self.seed),
@@ -432,13 +445,3 @@ def renamed(names: Mapping[str, str], missing: Mapping[str, tuple[str, str]] = {
         if name == "dimension" and isinstance(value, np.ndarray):  # which it stands for
             value = value.size
         raise BadInput(name, value, error.allowed, error.remedy) from None
-
-
-def distance_from(optimum: Floats) -> Callable[[Floats], float]:
-    """w ↦ ‖w − w*‖²."""
-
-    def distance(w: Floats) -> float:
-        with np.errstate(over="ignore"):  # a run on its way out of the range of numbers
-            return float(np.square(w - optimum).sum())
-
-    return distance

@@ -17,6 +17,7 @@ from siag.live.spec import AnyPath, Spec
 from siag.live.task import Gradient
 from siag.live.transports.shared_memory import SharedMemory
 from siag.live.until import Until
+from siag.live.weights import Weights
 from siag.methods import Method
 from siag.problems import Problem
 from siag.server.guard import Guard
@@ -41,6 +42,7 @@ def train(
     guard: Guard | None = None,
     departed: Departed = Spec.departed,
     messages: str | None = None,
+    weights: Weights | None = None,
     loss: Callable[[Any], float] | None = None,
     evaluate: Mapping[str, Callable[[Any], Any]] | None = None,
     record: int = Spec.record,
@@ -83,7 +85,11 @@ def train(
             or `"int8"`, an eighth, the last two rounded at random without bias. Beside the short ones w travels as
             float32, in which `gradient` gets it; the server keeps w in doubles. By default what `gradient.messages`
             says, if there is such an attribute, else `"float64"`.
-        loss: loss(w), or of the model, shown and recorded as the run's error; for a problem ‖w − w*‖² by default.
+        weights: what each worker counts for, so that Σ p_i F_i is minimised: a dict by name, `{"north": 2.0, …}`, or
+            numbers in the order of the workers, of which only the ratios matter; or `"samples"`: as often as it has
+            reported so far. By default all count the same. Means of losses over workers are weighted likewise.
+        loss: loss(w), or of the model, shown and recorded as the run's error; for a problem ‖w − w*‖² by default,
+            and with weights ‖Σ p_i ∇F_i(w)‖².
         evaluate: metrics of your own by name, functions of w, or of the model, such as the accuracy on held-out data,
             each returning a number, or one for each worker; shown, and recorded as `run.metrics`.
         record: about how many points of the curve to keep.

@@ -10,10 +10,11 @@ import numpy as np
 
 from siag.activity import Activity, Nonuniform, Recorded
 from siag.foundations import check
+from siag.foundations.dispatch import part
 from siag.foundations.errors import BadInput, Unsuitable, shorten
 from siag.foundations.types import Floats, Record
 from siag.methods.around import Around
-from siag.methods.method import Method, advance, fade, receive, weigh
+from siag.methods.method import Method, advance, arrive, fade, receive, weigh
 from siag.problems import Problem, weights_of
 from siag.problems.weights import Weights, check_weights
 
@@ -79,6 +80,22 @@ def rates_of(activity: Activity, n: int, iterations: int) -> Floats:
             f"weights={SAMPLES!r}: it is not known how often workers report: {error}; {remedy}are measured from the "
             "problem's own optimum"
         ) from None
+
+
+def without_weights(method: Method) -> tuple[Method, str | Sequence[float] | None]:
+    """The method without weights of its workers, and these, if it has any: what `with_weights` puts together."""
+    if isinstance(method, Weighted):
+        return method.method, method.weights
+    if isinstance(method, Around):
+        inner, weights = without_weights(method.method)
+        return (method, None) if weights is None else (replace(method, method=inner), weights)
+    return method, None
+
+
+def for_one(method: Method) -> Method:
+    """The same for a single worker, of which the same machine code is made."""
+    inner, weights = without_weights(method)
+    return method if weights is None else with_weights(inner, weights if isinstance(weights, str) else (1.0,))
 
 
 @dataclass(frozen=True, repr=False)
@@ -164,9 +181,17 @@ class Weighing(NamedTuple):
     counted: int  # whether the weights are numbers of reports
 
 
-@receive.when(Weighing)
-def multiply_and_receive(state: Weighing, i: int, message: Floats, age: int) -> None:
-    """n p_i times the message."""
+def weighing_in(state: Record) -> Weighing | None:
+    """The part of a state that has the weights of workers, if there is one."""
+    if isinstance(state, Weighing):
+        return state
+    parts = (weighing_in(each) for each in state if hasattr(each, "_fields"))
+    return next((each for each in parts if each is not None), None)
+
+
+@part
+def multiply(state: Weighing, i: int, message: Floats) -> None:
+    """`weighed` ← n p_i times the message."""
     if state.counted == 1:
         state.weights[i] += 1.0
         weigh(state.inner, i, state.weights[i])
@@ -175,7 +200,20 @@ def multiply_and_receive(state: Weighing, i: int, message: Floats, age: int) -> 
         state.weighed[j] = weight * message[j]
     for j in range(state.numbers, message.size):
         state.weighed[j] = message[j]
+
+
+@receive.when(Weighing)
+def receive_multiplied(state: Weighing, i: int, message: Floats, age: int) -> None:
+    """n p_i times the message."""
+    multiply(state, i, message)
     receive(state.inner, i, state.weighed, age)
+
+
+@arrive.when(Weighing)
+def arrive_multiplied(state: Weighing, i: int, message: Floats, age: int, eta: float) -> None:
+    """The same, and the step, as the method does both."""
+    multiply(state, i, message)
+    arrive(state.inner, i, state.weighed, age, eta)
 
 
 @advance.when(Weighing)

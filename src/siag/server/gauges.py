@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 from siag.foundations.types import Floats, Record
 from siag.methods import fade, travelled
+from siag.methods.weighted import SAMPLES, weighing_in
 from siag.server.guard import square_norm
 from siag.server.members import Departed
 from siag.server.step_sizes import Sizes
@@ -15,9 +16,16 @@ LONGEST = 100_000  # numbers of w that are looked at: it must not take the time 
 
 
 def shares(
-    alike: bool, reports: list[int], departed: Departed, fading: Mapping[int, int], gone: Collection[int]
+    alike: bool,
+    reports: Sequence[int],
+    departed: Departed,
+    fading: Mapping[int, int],
+    gone: Collection[int],
+    weights: Floats | None = None,
 ) -> list[float]:
-    """What part of the objective each worker is: one of those that are there, or as often as it reports.
+    """What part of the objective each worker is: its weight among those that are there, or as often as it reports.
+
+    NaN if nobody counts for anything, as where weights are numbers of reports, before the first.
 
     Args:
         alike: whether the server keeps something of each worker, so that its next report replaces its last one.
@@ -25,12 +33,17 @@ def shares(
         departed: how the rows of those that have left fade.
         fading: how often each of these was faded.
         gone: of which nothing is left.
+        weights: (n,) what each counts for beside others; `None`: the same.
     """
-    if not alike:
-        total = sum(reports)
-        return [count / total if total else math.nan for count in reports]
-    left = max(1, len(reports) - len(gone))
-    found = [0.0 if row in gone else 1.0 / left for row in range(len(reports))]
+    each = [1.0] * len(reports) if weights is None else weights.tolist()
+    if alike:
+        each = [0.0 if row in gone else weight for row, weight in enumerate(each)]
+    else:
+        each = [weight * count for weight, count in zip(each, reports, strict=True)]
+    total = sum(each)
+    if not total:
+        return [0.0 if row in gone else math.nan for row in range(len(reports))]
+    found = [weight / total for weight in each]
     for row, times in fading.items():
         found[row] *= departed.factor**times
     return found
@@ -39,6 +52,17 @@ def shares(
 def counts_alike(state: Record) -> bool:
     """Whether a method keeps something of every worker: then fast ones replace their own, and nobody else's."""
     return fade.reaches(state)
+
+
+def weights_in(state: Record) -> Floats | None:
+    """(n,) what each worker counts for beside others, as it is at any time; `None` if all count the same."""
+    found = weighing_in(state)
+    return None if found is None else found.weights
+
+
+def kind_of(weights: object) -> str:
+    """For `Snapshot.weights`: of which kind they are."""
+    return "" if weights is None else SAMPLES if isinstance(weights, str) else "given"
 
 
 class Pace:

@@ -12,11 +12,12 @@ from siag.foundations.errors import Unsuitable
 from siag.foundations.rng import SAMPLES as DRAWN
 from siag.foundations.rng import fresh
 from siag.foundations.types import Floats, Integers, Record, Rng
-from siag.methods import Exact, Method, advance, compute, fade, forget, told
+from siag.methods import Exact, Method, advance, compute, fade, forget, told, weigh, with_weights
 from siag.methods.method import needs
+from siag.methods.weighted import weighing_in
 from siag.server.guard import ACCEPTED, Bounds, Guard
 from siag.server.intake import UNKNOWN, admit
-from siag.server.ledger import SAMPLES
+from siag.server.ledger import REPORTS, SAMPLES
 from siag.server.method_state import GO, arrays_within, fade_away
 from siag.server.parameter_server import Diverged, ParameterServer
 from siag.steps import Step
@@ -77,11 +78,12 @@ class InProcess:
         step: the sizes of its moves; one that looks at ages is refused.
         w0: (d,) where to start.
         workers: how many there are at first.
+        weighted: whether they may count for more or less than 1 each, see `count_for`.
     """
 
-    def __init__(self, method: Method, step: Step, w0: Floats, workers: int = 1) -> None:
-        _check(method, step, w0)
-        self.method, self.step, self.workers = method, step, workers
+    def __init__(self, method: Method, step: Step, w0: Floats, workers: int = 1, *, weighted: bool = False) -> None:
+        _check(method, step, w0, weighted)
+        self.method, self.step, self.workers, self.weighted = method, step, workers, weighted
         self._rng = fresh(0, 0, DRAWN)
         self._oracle: Record | None = None  # one that is kept, and machine code for its types
         self._code: Any = None
@@ -102,7 +104,8 @@ class InProcess:
         return fade.reaches(self.server.state)
 
     def _begin(self, w0: Floats, room: int) -> None:
-        self.server = ParameterServer(self.method, self.step, w0, room, guard=GUARD)
+        method = with_weights(self.method, (1.0,) * room if self.weighted else None)
+        self.server = ParameterServer(method, self.step, w0, room, guard=GUARD)
         self._memory = self.method.recruit(w0, room)
         self._message: Floats = np.empty(self.server.message_size)
         for row in range(room):
@@ -112,6 +115,16 @@ class InProcess:
         """A worker does not count until it reports, be it again, if the method can do that."""
         if self._may_leave_out:
             fade_away(self.server.state, row, 0.0)
+
+    def count_for(self, row: int, weight: float) -> None:
+        """What a worker counts for from now on, where one that nothing was said of counts for 1."""
+        state, weighing = self.server.state, weighing_in(self.server.state)
+        if weighing is None or weighing.weights[row] == weight:
+            return
+        before, weighing.weights[row] = weighing.weights[row], weight
+        if before * weight > 0.0 and self.server.ledger[row, REPORTS] > 0:
+            fade_away(state, row, weight / before)  # what it has sent is multiplied by its weight
+        weigh(weighing.inner, row, weight)
 
     def grow(self, workers: int) -> None:
         """Make room for this number of workers; the new ones have the highest rows."""
@@ -169,7 +182,7 @@ class InProcess:
             server.look_at_w()
 
 
-def _check(method: Method, step: Step, w0: Floats) -> None:
+def _check(method: Method, step: Step, w0: Floats, weighted: bool) -> None:
     """Refuse what needs more than a gradient at a time, in this order."""
     name = type(method).__name__
     method.pair(step)
@@ -181,6 +194,8 @@ def _check(method: Method, step: Step, w0: Floats) -> None:
         raise Unsuitable(f"{method!r} waits for workers, here they come one by one; leave out wait")
     if step.rule(1) is not None:
         raise Unsuitable(f"{step!r} looks at ages, which are not kept here; use Constant or Harmonic")
+    if weighted and not fade.reaches(method.init(w0, 1)):
+        raise Unsuitable(f"{name} keeps no table of what workers sent, in which they could count for more; use SIAG")
 
 
 def _copy_into(larger: np.ndarray[Any, Any], smaller: np.ndarray[Any, Any], places: Integers) -> None:

@@ -12,6 +12,7 @@ from siag.foundations import check
 from siag.foundations.dispatch import compiled
 from siag.foundations.types import Floats, Integers, Record
 from siag.methods import Method
+from siag.methods.weighted import for_one
 from siag.server.guard import ACCEPTED, Bounds, judge, square_norm
 from siag.server.ledger import BINS, HERE, blank, enter
 from siag.server.method_state import GO, HOLD, move, take
@@ -121,4 +122,4 @@ def _first(method: Method, kind: Any) -> tuple[Record, Floats, Integers, Floats]
     """A state as small as can be, what is known of its one worker, and room for that one's first report."""
     d, lines = method.least, blank(1)
     lines[0, HERE] = 1.0
-    return method.init(np.zeros(d), 1), lines, np.zeros(BINS, np.int64), np.zeros(method.message(d, 1), kind)
+    return for_one(method).init(np.zeros(d), 1), lines, np.zeros(BINS, np.int64), np.zeros(method.message(d, 1), kind)

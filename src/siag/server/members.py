@@ -303,11 +303,17 @@ class Roster:
             member.state, member.strikes = State.AWAY, 0
         return banned
 
-    @property
-    def progressive_loss(self) -> float | None:
-        """The mean of the recent losses of the workers that tell them, each counting the same, those who left apart."""
-        told = [member.loss for member in self.members if member.losses and member.state != State.LEFT]
-        return float(np.mean(told)) if told else None
+    def progressive_loss(self, weights: Floats | None = None) -> float | None:
+        """The mean of the recent losses of the workers that tell them, those who left apart.
+
+        Each counts the same, or for its weight.
+        """
+        told = [member for member in self.members if member.losses and member.state != State.LEFT]
+        losses = [member.loss for member in told]
+        if weights is None:
+            return float(np.mean(losses)) if told else None
+        each = weights[[member.row for member in told]]
+        return float(losses @ each / each.sum()) if each.any() else None
 
     @property
     def counted_ages(self) -> list[int]:

@@ -21,7 +21,8 @@ from siag.foundations.errors import BadInput, SiagError
 from siag.foundations.overflow import in_range, limit_of, steps_between_looks
 from siag.foundations.types import Floats, Integers, Record
 from siag.methods import Method, answer, forget
-from siag.server.gauges import Pace, counts_alike, length_of, shares
+from siag.methods.weighted import without_weights
+from siag.server.gauges import Pace, counts_alike, kind_of, length_of, shares, weights_in
 from siag.server.guard import ACCEPTED, NOT_HERE, Bounds, Guard, Refused, judge, refusal_for, square_norm
 from siag.server.intake import UNKNOWN, admit, admit_all, warm_up, warm_up_many
 from siag.server.ledger import CHANGED, REPORTS
@@ -35,7 +36,8 @@ from siag.steps import Step
 
 STEP_AT_ONCE = EveryArrivals(1)
 COUNTS = ("version", "waited", "reports", "arrived", "skips", "fades")
-BOUND = ("state", "trace", "shown", "sent", "_admit", "_admit_all", "_alike", "_pace")  # to one process's memory
+MADE = ("shown", "sent", "weights", "_admit", "_admit_all", "_alike", "_pace")  # of the state, in one process …
+BOUND = ("state", "trace", *MADE)  # … to whose memory these are bound
 
 
 class Diverged(SiagError):
@@ -134,7 +136,7 @@ class ParameterServer:
     def _begin_with(self, state: Record, trace: Recorder | None) -> None:
         """Have the method's state, and what depends on where it is in memory."""
         self.state, self.trace = state, trace
-        self._alike, self._pace = counts_alike(state), Pace()
+        self._alike, self._pace, self.weights = counts_alike(state), Pace(), weights_in(state)
         self.shown: Floats = shown_by(self.method, state)  # what workers read, in doubles
         self.sent = Outgoing(self.shown, self.encoding)
         self._admit: Callable[..., int] = admit
@@ -397,10 +399,20 @@ class ParameterServer:
         self.roster.restore(meta)
         self.count_from(now)
 
+    @property
+    def shares(self) -> list[float]:
+        """What part of the objective each worker is."""
+        reports = self.ledger[:-1, REPORTS].astype(int).tolist()
+        return shares(self._alike, reports, self.departed, self.fading, self.gone, self.weights)
+
+    @property
+    def progressive_loss(self) -> float | None:
+        """The mean of the workers' recent losses, weighted as the objective is; `None` if they tell none."""
+        return self.roster.progressive_loss(self.weights)
+
     def snapshot(self, now: float) -> Snapshot:
         """How things stand, as far as the server knows."""
-        reports = self.ledger[:-1, REPORTS].astype(int).tolist()
-        parts = shares(self._alike, reports, self.departed, self.fading, self.gone)
+        parts = self.shares
         known = [member for member in self.members if not member.vacant]
         views = tuple(member.view(self.version, now, parts[member.row]) for member in known)
         return Snapshot(
@@ -410,9 +422,10 @@ class ParameterServer:
             seconds=self.seconds(now),
             rate=self._rate.of(self.version, now),
             ages=tuple(self.roster.counted_ages),
-            progressive=self.roster.progressive_loss,
+            progressive=self.progressive_loss,
             workers=views,
             alike=self._alike,
+            weights=kind_of(without_weights(self.method)[1]),
             step=self._pace.of(self.sizes, self.scheduled, self.state, self.version),
             length=length_of(self.state.w, self.d),
         )

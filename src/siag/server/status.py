@@ -60,7 +60,8 @@ class Snapshot:
     problems: tuple[str, ...] = ()  # what goes wrong while training goes on, one line each
     warnings: tuple[str, ...] = ()  # what seems to be wrong with the training, one line each
     done: bool = False  # whether it has ended as it was to end
-    alike: bool = True  # whether workers count the same, however often they report
+    alike: bool = True  # whether workers count for their weights, however often they report
+    weights: str = ""  # "given" if these are not all the same, "samples" if they are numbers of reports
     step: float | None = None  # the size of recent steps
     length: float | None = None  # ‖w‖; None: w is too long to look at, or in several parts
 

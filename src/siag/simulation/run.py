@@ -80,7 +80,10 @@ class Run:
 
     @property
     def workers(self) -> list[dict[str, Any]]:
-        """Of a live run, each worker: name, state, reports, rate (a second), mean age of its reports, loss, refused."""
+        """Of a live run, each worker: name, state, reports, rate (a second), mean age of reports, loss, refused, share.
+
+        The last is its share of the objective.
+        """
         return list(self.about.get("by_worker", ()))
 
     @property

@@ -39,6 +39,8 @@ class SIAGClassifier(ClassifierMixin, Linear):
         step: a `siag.steps.Step`, for methods that need one.
         workers: `True` for `fit` on processes, one for each source; a number to deal the rows of a single source to so
             many. `max_iter` passes are made then.
+        source_weight: p_i in place of 1/n, up to a factor: a dict by source, in which one that is left out, or comes
+            later, counts for 1; or `"samples"`: as many as it has rows so far, or the sum of their weights.
 
     Attributes:
         classes_: the labels, sorted.

@@ -16,7 +16,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from siag.adapters.rows import NO_FLOATS, NO_PLACES, NO_REPORTS, NO_TABLE, Rows, scratch
 from siag.adapters.sklearn.processes import dealt, train_on_processes
 from siag.adapters.sklearn.turns import Reports, Turns, as_they_come
-from siag.adapters.sources import Sources, is_name, one_for_each
+from siag.adapters.sources import Sources, is_name, one_for_each, weight_of
 from siag.foundations import check
 from siag.foundations.errors import BadInput, TrainingWarning, Unsuitable, warn
 from siag.foundations.types import Floats, Integers
@@ -45,6 +45,7 @@ class Linear(BaseEstimator):
     _found: Floats  # w, if processes have found it
     _sources: Sources
     _column: Any  # the name of the one that says where rows came from
+    _given: dict[int, float]  # rows of each source, or the sum of their weights
     _early: list[Floats] | None  # the first rows of a stream, until there are enough to be judged
     n_features_in_: int
     n_iter_: int
@@ -62,6 +63,7 @@ class Linear(BaseEstimator):
         method: Any = None,
         step: Any = None,
         workers: int | bool | None = None,
+        source_weight: Any = None,
     ) -> None:
         self.alpha = alpha
         self.fit_intercept = fit_intercept
@@ -73,6 +75,7 @@ class Linear(BaseEstimator):
         self.method = method
         self.step = step
         self.workers = workers
+        self.source_weight = source_weight
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, source: Any = None) -> Self:
         """Learn from finite data.
@@ -156,7 +159,10 @@ class Linear(BaseEstimator):
         """`fit`, after X and y were read."""
         sources = Sources()
         whose = sources.rows(source, X.shape[0])
-        self._sources, self._early, n = sources, None, len(sources)
+        self._sources, self._early, self._given, n = sources, None, {}, len(sources)
+        heavy = np.array([*self._weigh(whose, weights, X.shape[0]).values()])
+        if not heavy.any():
+            raise BadInput("source_weight", self.source_weight, "above 0 for one of the sources")
         self._doubt(X)
         random = check_random_state(self.random_state)
         size, passes = self._size(REPORT), check.integer("max_iter", self.max_iter)
@@ -166,6 +172,7 @@ class Linear(BaseEstimator):
             whose = dealt(self.workers, whose, n, X.shape[0], random)
             seed, how = int(random.randint(2**31)), {"method": self.method, "step": self.step}
             data = self._ready_made(), X, labels, whose
+            how["weights"] = heavy if n > 1 else None
             self._found = train_on_processes(*data, size=size, passes=passes, seed=seed, **how)
             self._learner, self.n_iter_ = None, passes
             return
@@ -175,8 +182,18 @@ class Linear(BaseEstimator):
         counts = X.shape[0] if isinstance(whose, int) else np.bincount(whose)[whose]
         turns = Turns(whose, X.shape[0], size, random if check.truth("shuffle", self.shuffle) else None)
         self._learner = self._begin(X.shape[1], n)
-        self._pass_over(self._rows(X, labels, weights if weights is None else shares * counts), turns, passes, n)
-        self._compare(X, labels, shares)
+        for row, weight in enumerate(heavy):
+            self._learner.count_for(row, weight)
+        rows = self._rows(X, labels, weights if weights is None else shares * counts, heavy / heavy.mean())
+        self._pass_over(rows, turns, passes, n)
+        self._compare(X, labels, shares * heavy[whose])
+
+    def _weigh(self, whose: int | Integers, weights: Floats | None, count: int) -> dict[int, float]:
+        """What each source of these rows counts for, now that they are counted in, in the order of its row."""
+        new, names = np.bincount(np.broadcast_to(whose, count), weights), self._sources.names
+        rows = np.unique(whose).tolist()
+        self._given |= {row: self._given.get(row, 0.0) + float(new[row]) for row in rows}
+        return {row: weight_of(self.source_weight, names[row], self._given[row]) for row in rows}
 
     def _pass_over(self, rows: Rows, turns: Turns, passes: int, n: int) -> None:
         """Passes over the data until their loss stops falling."""
@@ -202,6 +219,11 @@ class Linear(BaseEstimator):
         if self._learner is None:
             self._learner = self._begin(X.shape[1], n, getattr(self, "_found", None))
         self._learner.grow(n)
+        if self.source_weight is not None:
+            if not self._learner.weighted:
+                raise BadInput("source_weight", self.source_weight, "None, as when learning began", "fit anew")
+            for row, weight in self._weigh(whose, weights, X.shape[0]).items():
+                self._learner.count_for(row, weight)
         if self._early is not None:
             self._look(X)
         self._report(self._rows(X, labels, weights), as_they_come(whose, X.shape[0], self._size(1)))
@@ -212,7 +234,7 @@ class Linear(BaseEstimator):
             raise BadInput("workers", self.workers, "None for partial_fit", "siag.train reads streams in processes")
         first = not self.__sklearn_is_fitted__()
         if first:
-            self._sources, self._early, self._learner = Sources(), [], None
+            self._sources, self._early, self._learner, self._given = Sources(), [], None, {}
         return first
 
     def _begin(self, features: int, n: int, w0: Floats | None = None) -> InProcess:
@@ -222,12 +244,13 @@ class Linear(BaseEstimator):
             if not isinstance(value, kind):
                 raise BadInput(name, value, f"None, or one of siag.{name}s", f"such as siag.{name}s.{EXAMPLES[name]}")
         d = self._loss()[2] * (features + check.truth("fit_intercept", self.fit_intercept))
-        return InProcess(method, step_of(method, self.step), np.zeros(d) if w0 is None else w0, n)
+        start, weighted = np.zeros(d) if w0 is None else w0, self.source_weight is not None
+        return InProcess(method, step_of(method, self.step), start, n, weighted=weighted)
 
     def _size(self, default: int) -> int:
         return default if self.batch_size is None else check.integer("batch_size", self.batch_size)
 
-    def _rows(self, X: Any, labels: Floats, weights: Floats | None) -> Rows:
+    def _rows(self, X: Any, labels: Floats, weights: Floats | None, heavy: Floats = NO_FLOATS) -> Rows:
         """What a server learns from; the reports are still to be said."""
         loss, delta, outputs = self._loss()
         if isinstance(X, np.ndarray):
@@ -237,7 +260,7 @@ class Linear(BaseEstimator):
         given = (*table, labels, NO_FLOATS if weights is None else weights)
         *table, y, heavy = map(_read_only, given)
         how = loss, delta, check.real("alpha", self.alpha, low=0)
-        what: Any = *table, X.shape[1], y, heavy, *NO_REPORTS, *how, *scratch(outputs)
+        what: Any = *table, X.shape[1], y, heavy, *NO_REPORTS, *how, *scratch(outputs, heavy)
         return Rows(*what)
 
     def _report(self, rows: Rows, reports: Reports) -> None:

@@ -37,6 +37,7 @@ def train_on_processes(
     *,
     method: Method | None,
     step: Step | None,
+    weights: Floats | None,
     size: int,
     passes: int,
     seed: int,
@@ -50,5 +51,5 @@ def train_on_processes(
     streams = [Batched((X[rows], y[rows]), size) for rows in groups]
     until = Until(reports=passes * max(1, -(-len(X) // size)))
     w0 = np.zeros(loss.dimension(X.shape[1]))
-    w: Floats = train(loss, streams, w0, method, step, until, seed=seed).w[0]
+    w: Floats = train(loss, streams, w0, method, step, until, seed=seed, weights=weights).w[0]
     return w

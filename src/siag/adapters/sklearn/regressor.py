@@ -39,6 +39,7 @@ class SIAGRegressor(RegressorMixin, Linear):
         step: a `siag.steps.Step`, for methods that need one.
         workers: `True` for `fit` on processes, one for each source; a number to deal the rows of a single source to so
             many. `max_iter` passes are made then.
+        source_weight: as of `SIAGClassifier`.
 
     Attributes:
         coef_: (features,).
@@ -69,11 +70,12 @@ class SIAGRegressor(RegressorMixin, Linear):
         method: Any = None,
         step: Any = None,
         workers: int | bool | None = None,
+        source_weight: Any = None,
     ) -> None:
         self.loss = loss
         self.delta = delta
         limits: Any = {"max_iter": max_iter, "tol": tol, "batch_size": batch_size, "workers": workers}
-        order: Any = {"shuffle": shuffle, "random_state": random_state}
+        order: Any = {"shuffle": shuffle, "random_state": random_state, "source_weight": source_weight}
         super().__init__(alpha=alpha, fit_intercept=fit_intercept, method=method, step=step, **limits, **order)
 
     def _first(self, y: Any) -> Floats:

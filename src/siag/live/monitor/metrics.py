@@ -79,7 +79,12 @@ def families(snapshot: Snapshot) -> Iterator[Metric]:
         (gauge, "updates_per_second", "Iterations per second, recently.", snapshot.rate),
         (gauge, "running_seconds", "Seconds since the start.", snapshot.seconds),
         (gauge, "loss", "Loss of the model, as last evaluated.", snapshot.loss),
-        (gauge, "progressive_loss", "Loss of new samples, the mean over workers.", snapshot.progressive),
+        (
+            gauge,
+            "progressive_loss",
+            "Loss of new samples, weighted as the objective is.",
+            snapshot.progressive,
+        ),
         (gauge, "step", "The size of recent steps.", snapshot.step),
         (gauge, "saved_seconds", "Seconds since the state was last saved.", snapshot.saved),
         (gauge, "problems", "Problems while training goes on.", len(snapshot.problems)),

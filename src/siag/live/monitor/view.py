@@ -266,9 +266,12 @@ def _table(workers: Sequence[WorkerView], width: int) -> Table:
     grid = Table(box=None, pad_edge=False, header_style=LABEL)
     grid.add_column("worker", no_wrap=True, max_width=max(width // 5, 8))
     grid.add_column("state", no_wrap=True)
-    least = {"rate /s": 0, "": WIDE, "reports": NARROW, "age": 0, "loss": NARROW, "silent": NARROW, "refused": NARROW}
+    least = {"rate /s": 0, "": WIDE, "reports": NARROW, "counts": NARROW, "age": 0}
+    least |= {"loss": NARROW, "silent": NARROW, "refused": NARROW}
     if all(worker.loss is None for worker in workers):
         del least["loss"]
+    if len({worker.share for worker in workers if worker.share > 0.0}) < 2:  # all alike
+        del least["counts"]
     for name in (name for name in least if width >= least[name]):
         grid.add_column(name, justify="right", no_wrap=True)
     for row in rows:
@@ -285,6 +288,7 @@ def _cells(worker: WorkerView, fastest: float) -> dict[str, RenderableType]:
         "rate /s": Text(number(worker.rate), "" if worker.rate else LABEL),
         "": _bar(worker.rate / fastest if fastest > 0 else 0.0, 16, style),
         "reports": Text(number(worker.reports), "" if worker.reports else LABEL),
+        "counts": Text("–" if math.isnan(worker.share) else f"{worker.share:.1%}"),
         "age": Text("–" if worker.age < 0 else number(worker.age)),
         "loss": Text("–" if worker.loss is None else f"{worker.loss:.3g}"),
         "silent": Text(duration(worker.silent), "yellow" if worker.state == State.STALLED else ""),

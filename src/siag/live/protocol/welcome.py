@@ -11,6 +11,7 @@ from siag.foundations.encodings import ENCODINGS, FLOAT64, Encoding
 from siag.foundations.errors import BadInput, SiagError, shorten
 from siag.live.protocol import wire
 from siag.methods import Method
+from siag.methods.weighted import without_weights
 
 SAME = "install the same version of siag at both ends"
 
@@ -21,6 +22,8 @@ class Dismissed(SiagError):
 
 def described(method: object) -> dict[str, Any]:
     """A method in words that a worker can make it from again; just its name, if its parameters have no words."""
+    if isinstance(method, Method):
+        method = without_weights(method)[0]  # which workers do not see
     kind = {"kind": type(method).__name__}
     content: dict[str, Any] = {}
     if is_dataclass(method) and not isinstance(method, type):

@@ -282,7 +282,7 @@ class Follower:
         **given: Any,
     ) -> None:
         shard.check_memory()
-        SliceServer.warm_up(shard.spec.method, shard.spec.messages)
+        SliceServer.warm_up(shard.spec.weighted, shard.spec.messages)
         limits = Limits.for_workers(shard.spec.n)
         store = None
         if shard.spec.folder is not None:

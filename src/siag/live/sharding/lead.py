@@ -50,7 +50,7 @@ class LeadServer(ParameterServer):
 
     def __init__(self, shard: Shard, links: Sequence[Link], **given: Any) -> None:
         spec = shard.spec
-        super().__init__(spec.method, spec.step, shard.w0, spec.names, **given)
+        super().__init__(spec.weighted, spec.step, shard.w0, spec.names, **given)
         self.shard, self.links, self.d = shard, links, int(spec.w0.size)
         self._limit = limit_of(spec.w0)
         self._orders: list[bytes] = []

@@ -15,6 +15,7 @@ from siag.foundations.types import Booleans, Floats, Record
 from siag.live.protocol import wire
 from siag.live.sharding.slices import Shard, bounds
 from siag.methods import Method, shown
+from siag.methods.weighted import for_one
 from siag.server.guard import square_norm
 from siag.server.method_state import arrays_of, fade_away, move, take
 from siag.server.short import Incoming, Outgoing, kind_taken
@@ -132,11 +133,11 @@ class SliceServer:
 
     def __init__(self, shard: Shard) -> None:
         n = shard.spec.n
-        self.state: Record = shard.spec.method.init(shard.w0, n)
+        self.state: Record = shard.spec.weighted.init(shard.w0, n)
         self.shown: Floats = shown(self.state)
         self.encoding = encoding_of(shard.spec.messages).after(bounds(shard.spec.w0.size, shard.shards, shard.k)[0])
         self.sent = Outgoing(self.shown, self.encoding)
-        kind = kind_taken(shard.spec.method, self.encoding)
+        kind = kind_taken(shard.spec.weighted, self.encoding)
         as_is = kind == self.encoding.dtype
         self._incoming = None if as_is else Incoming(0, self.shown.size, self.encoding, kind)
         self.changed: Booleans = np.zeros(n, np.bool_)
@@ -149,7 +150,7 @@ class SliceServer:
         """Have the machine code made, or found on disk, before anybody waits for it."""
         encoding = encoding_of(messages)
         kind = kind_taken(method, encoding)
-        small, one = method.init(np.zeros(1), 1), np.zeros(1, kind)
+        small, one = for_one(method).init(np.zeros(1), 1), np.zeros(1, kind)
         take(small, 0, one, 0, 1, 0.0)
         move(small, 0.0)
         fade_away(small, 0, 0.0)

@@ -78,7 +78,7 @@ class Shard:
 
     def check_memory(self) -> int:
         """Refuse a slice that does not fit into memory; the bytes it takes, a report of each worker included."""
-        method, n, width = self.spec.method, self.spec.n, self.w0.size
+        method, n, width = self.spec.weighted, self.spec.n, self.w0.size
         needed = size(method.init(self.spec.w0[:1], n)) * width + 8 * n * width
         what = f"{method!r} with {n} workers, {width} coordinates of {self.spec.w0.size}"
         check_fits(needed, what, "use more shards")

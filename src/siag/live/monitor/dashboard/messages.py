@@ -111,6 +111,7 @@ def now_of(snapshot: Snapshot) -> dict[str, Any]:
         "states": Counter(str(worker.state) for worker in snapshot.workers),
         "workers": len(snapshot.workers),
         "alike": snapshot.alike,
+        "weights": snapshot.weights,
         "done": snapshot.done,
     }
 

@@ -13,8 +13,9 @@ from siag.foundations.types import Floats, Integers
 from siag.live.monitor.dashboard.board import Board
 from siag.live.monitor.dashboard.history import SHOWN, most_columns
 from siag.live.monitor.dashboard.messages import now_of, row_of
+from siag.server.gauges import kind_of, shares
 from siag.server.ledger import WINDOW
-from siag.server.members import LONGEST, PATIENCE, RECENT, USUAL
+from siag.server.members import DROP, LONGEST, PATIENCE, RECENT, USUAL
 from siag.server.status import Snapshot, State, WorkerView
 from siag.simulation import Run
 
@@ -26,12 +27,16 @@ class Recorded(Board):
         trace: who reported when.
         alike: whether the method counts all workers the same; `None`: that is not known.
         run: the same run again, for its curve and its model, if there is one.
+        weights: (n,) what workers count for beside others, or "samples"; `None`: the same.
     """
 
     slider = True
 
-    def __init__(self, trace: Trace, alike: bool | None = None, run: Run | None = None) -> None:
+    def __init__(
+        self, trace: Trace, alike: bool | None = None, run: Run | None = None, weights: Floats | str | None = None
+    ) -> None:
         super().__init__()
+        self._weights = weights
         self._trace, self._alike, self._again = trace, alike, run
         self._n = int(trace.about.get("workers", int(trace.worker.max(initial=-1)) + 1))
         self._seconds = float(trace.seconds[-1]) if len(trace.seconds) else 0.0
@@ -71,9 +76,8 @@ class Recorded(Board):
         version = trace.versions if over else int(trace.version[lines - 1]) + 1 if lines else 0
         done = [int(np.searchsorted(places, lines)) for places in self._of]
         gone = [self._is_gone(row, lines, count) for row, count in enumerate(done)]
-        shares, left, total = self._shares(done, gone), self._n - sum(gone), sum(done)
-        views = tuple(self._view(row, done[row], version, seconds, gone[row], shares[row]) for row in range(self._n))
-        losses = [view.loss for view in views if view.loss is not None and view.state != State.LEFT]
+        parts, total = self._shares(done, gone), sum(done)
+        views = tuple(self._view(row, done[row], version, seconds, gone[row], parts[row]) for row in range(self._n))
         since = int(np.searchsorted(trace.seconds, seconds - 1.0))
         steps = version - (int(trace.version[since - 1]) + 1 if since else 0)
         return Snapshot(
@@ -86,20 +90,27 @@ class Recorded(Board):
             workers=views,
             target=trace.versions,
             loss=self._error(version),
-            progressive=float(np.mean(losses)) if losses and left else None,
+            progressive=self._progressive(views, done),
             done=over,
             alike=self._alike is not False,
+            weights=kind_of(self._weights),
         )
 
     def _shares(self, done: list[int], gone: list[bool]) -> list[float]:
-        total = sum(done)
-        if self._alike is None or not total:
+        if self._alike is None or not sum(done):
             return [math.nan] * self._n
-        left = max(1, self._n - sum(gone))
-        return [
-            (0.0 if out else 1.0 / left) if self._alike else count / total
-            for count, out in zip(done, gone, strict=True)
-        ]
+        return shares(self._alike, done, DROP, {}, {row for row, out in enumerate(gone) if out}, self._now(done))
+
+    def _now(self, done: list[int]) -> Floats | None:
+        """(n,) what each counts for beside others, now that they have reported so often."""
+        return np.array(done, float) if isinstance(self._weights, str) else self._weights
+
+    def _progressive(self, views: tuple[WorkerView, ...], done: list[int]) -> float | None:
+        """The mean of the workers' losses, weighted as the objective is."""
+        told = [view for view in views if view.loss is not None and view.state != State.LEFT]
+        weights = self._now(done)
+        each = np.ones(len(told)) if weights is None else weights[[view.row for view in told]]
+        return float(np.average([view.loss for view in told], weights=each)) if each.any() else None
 
     def _view(self, row: int, count: int, version: int, seconds: float, gone: bool, share: float) -> WorkerView:
         trace, places = self._trace, self._of[row]

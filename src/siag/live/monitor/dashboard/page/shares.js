@@ -91,7 +91,7 @@ function sharesInWords(all) {
       ? `The busiest worker (${top[0].worker.name})`
       : `The busiest tenth of the workers (${size} of ${all.length})`;
   const sends = `${who} sends ${percent(sum("reports"))} of all reports`;
-  if (store.now && !store.now.alike) {
+  if (store.now && !store.now.alike && !store.now.weights) {
     const why = "with this method, who reports more often counts more. SIAG counts all workers the same.";
     return `${sends}, and counts for as much: ${why}`;
   }
@@ -100,6 +100,10 @@ function sharesInWords(all) {
   const rest = gone
     ? ` ${gone === 1 ? "One worker is" : `${gone} workers are`} gone and count${gone === 1 ? "s" : ""} no more.`
     : "";
-  const why = "a new report replaces the last one of its worker.";
+  const why =
+    {
+      given: "workers count for the weights they were given.",
+      samples: "workers count as often as they have reported so far.",
+    }[store.now?.weights] ?? "a new report replaces the last one of its worker.";
   return `${sends}, and counts for ${percent(sum("counts"))} of the model: ${why}${rest}`;
 }

@@ -62,7 +62,7 @@ def test_the_error_bar_of_the_bias_covers_it():
 def test_memory_is_that_of_the_arrays_each_counted_once():
     n, d = PROBLEM.n, PROBLEM.d
     server, worker = memory(Contender("x", SIAG()), PROBLEM)
-    assert server == 8 * (d + n * d + d + 3) + 2 * n
+    assert server == 8 * (d + n * d + d + n + 2 + 3) + 2 * n
     assert worker == 0
     for square in (PROBLEM, siag.problems.LeastSquares.random(n=3, d=3, p=4, noise=0.1)):  # n = d must not matter
         _, worker = memory(Contender("x", SCAFFOLD(steps=2, size=0.1)), square)
@@ -122,7 +122,7 @@ def test_every_contender_but_sgd_has_claims_and_every_method_is_a_contender_or_a
     assert set(CLAIMS) - papers == beside
     kinds = {kind for kind in vars(siag.methods).values() if isinstance(kind, type) and issubclass(kind, Method)}
     assert {kind.__name__ for kind in kinds} - {type(each.method).__name__ for each in CONTENDERS} == {
-        *("Method", "Prox", *beside),
+        *("Method", "Prox", "Weighted", *beside),
     }
 
 

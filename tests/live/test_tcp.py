@@ -116,8 +116,8 @@ def test_a_gradient_that_raises_is_reported_with_the_workers_name_and_the_others
         wait_until(lambda: served.notes.told("worker b failed: FileNotFoundError: no such sample (test_tcp.py, line"))
         good.more(5)
         assert served.states() == ["working", "away"]
-        with Client(served.port) as again:  # not lost: it can be started again at once, even without its name
-            assert again.join()["name"] == "b"
+        with Client(served.port) as again:  # not lost: it can be started again at once
+            assert again.join(worker="b")["name"] == "b"
 
 
 def test_what_a_gradient_must_return_is_said():

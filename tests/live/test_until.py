@@ -14,7 +14,9 @@ from siag.live.until import until_of
 def at(version, w=0.0, reports=None):
     """A server with these counts."""
     reports = version if reports is None else reports
-    return SimpleNamespace(version=version, w=np.array([w]), reports=reports, skips=0, seconds=float, progressive_loss=None)
+    return SimpleNamespace(
+        version=version, w=np.array([w]), reports=reports, skips=0, seconds=float, progressive_loss=None
+    )
 
 
 def curve_of(until, last, record=20, measure=lambda w: float(w[0])):

@@ -13,7 +13,8 @@ import numpy as np
 from siag.foundations.types import Floats
 from siag.live.first_loss import FirstLoss
 from siag.live.scales import Doubt
-from siag.methods import Automatic
+from siag.methods import Automatic, Method
+from siag.methods.around import Around
 from siag.server.ledger import EARLY, FIRST_NORM, LARGEST, LOSSES, MEAN_NORM, NORM, REPORTS, STAMP, WINDOW, ZEROS
 from siag.server.members import Member
 from siag.server.parameter_server import ParameterServer
@@ -183,7 +184,7 @@ class Health:
 
     def _remedy(self) -> str:
         """What to do about steps."""
-        return UNCHOSEN if isinstance(self._server.method, Automatic) else STEPS
+        return UNCHOSEN if _automatic(self._server.method) else STEPS
 
     def _going_away(self, members: list[Member]) -> Iterator[Warned]:
         """Gradients grow, look after look, with the distance from where they vanish; unless the loss falls."""
@@ -238,7 +239,7 @@ class Health:
         that was kept waiting once is not slow.
         """
         server = self._server
-        if isinstance(server.method, Automatic) or not hasattr(server.state, "rows") or server.sizes.rule is not None:
+        if _automatic(server.method) or not hasattr(server.state, "rows") or server.sizes.rule is not None:
             return
         there = [member for member in members if member.stamp >= 0]
         w = self._w()
@@ -265,7 +266,7 @@ class Health:
         if seen >= KNOWN and PART * seen <= zeros and (zero < early)[early > 0.0].all():
             what = f"{zeros} of the first {seen} gradients are zero: these samples teach the model nothing"
             remedy = "check that labels are those that the gradient is for, as −1 and 1, not 0"
-            if not isinstance(self._server.method, Automatic):
+            if not _automatic(self._server.method):
                 remedy = f"{remedy}, or make the step smaller"
             yield Warned(Kind.ZERO, "", f"{what}; {remedy}")
 
@@ -274,7 +275,9 @@ class Health:
 
         Or less far, where the data are so, too.
         """
-        rows = getattr(getattr(self._server.state, "table", self._server.state), "rows", None)
+        state = self._server.state
+        state = getattr(state, "inner", state)  # of a method around another
+        rows = getattr(getattr(state, "table", state), "rows", None)
         if rows is None or self._server.d < 2:
             return
         some = rows[:: max(1, len(rows) // SAMPLE), : self._server.state.w.size : self._apart]
@@ -354,6 +357,11 @@ class Health:
             yield Warned(Kind.SILENT, member.name, f"{what}: {remedy}")
         if len(missed) > NAMED:
             yield Warned(Kind.SILENT, OTHERS, f"{len(missed) - NAMED} other workers have not reported either")
+
+
+def _automatic(method: Method) -> bool:
+    """Whether it chooses its steps itself, whatever is around it."""
+    return isinstance(method, Automatic) or (isinstance(method, Around) and _automatic(method.method))
 
 
 def _risen(members: list[Member], first: FirstLoss) -> float:

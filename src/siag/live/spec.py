@@ -22,10 +22,11 @@ from siag.live.model import Model, OfModel
 from siag.live.monitor.dashboard.place import Wanted, dashboard_of
 from siag.live.monitor.watch import Progress
 from siag.live.scales import Doubt
+from siag.live.standard import default_method
 from siag.live.task import Gradient, Source, Task, check_method
 from siag.live.until import Until, until_of
 from siag.losses import Loss
-from siag.methods import SIAG, Automatic, Method, step_of
+from siag.methods import SIAG, Method, Standardised, step_of
 from siag.methods.rounded import check_messages
 from siag.problems import Problem
 from siag.server.guard import Guard
@@ -203,7 +204,8 @@ class Spec:
         method: Any = self.method
         messages: Any = self.messages
         if method is None:
-            return replace(self, method=Automatic() if self.step is None else SIAG()).validate(serving)
+            own = default_method(self.gradient, self.streams, self.w0, self.folder) if self.step is None else SIAG()
+            return replace(self, method=own).validate(serving)
         step = step_of(method, self.step)
         if step is not self.step:
             return replace(self, step=step).validate(serving)
@@ -223,7 +225,8 @@ class Spec:
         if isinstance(self.server, EveryArrivals):
             method.gather(self.server.k, len(names))
         check_messages(self.messages, method, int(w0.size))
-        doubts = () if self.streams is None else doubts_about(self.gradient, self.streams, int(w0.size))
+        scaled = isinstance(method, Standardised)
+        doubts = () if self.streams is None else doubts_about(self.gradient, self.streams, int(w0.size), scaled=scaled)
         ready = isinstance(self.gradient, Loss)
         linger = None if self.linger == np.inf and serving else self.linger
         for name, value, limit in (

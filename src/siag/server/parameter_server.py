@@ -398,7 +398,7 @@ class ParameterServer:
             workers=views,
             alike=self._alike,
             step=self._pace.of(self.sizes, self.scheduled, self.state, self.version),
-            length=length_of(self.state.w, self.d),
+            length=length_of(answer(self.state), self.d),
         )
 
     def in_range(self) -> bool:

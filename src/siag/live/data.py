@@ -161,7 +161,8 @@ def _some_rows(data: Any, rows: int) -> Any:
     if isinstance(getattr(data, "parse", None), Columns) and not never_ends(data):
         return stack(list(islice(data, rows)))[0]
     if isinstance(data, list) and data and all(type(each) is tuple and len(each) == 2 for each in data):
-        return [data[k][0] for k in np.linspace(0, len(data) - 1, min(rows, len(data))).astype(np.int64)]
+        some = np.linspace(0, len(data) - 1, min(rows, len(data))).astype(np.int64)
+        return np.concatenate([np.atleast_2d(data[k][0]) for k in some])  # x, or X of a batch
     return None
 
 

@@ -21,6 +21,7 @@ ROWS, AT_ALL = 20_000, 100_000  # rows of a worker that are looked at, and of al
 COLUMNS = 10_000  # at most, whose means and deviations a trace and a folder name
 CENTRED, ALIKE = 0.5, 2.0  # deviations that a mean may be from 0, and times as large as another that a column may be,
 # the intercept being one of 1, where data are left as they are
+MOSTLY = 0.5  # of its rows in which a column is 0 that is not shifted
 CONSTANT = 1e-9  # of its size that a column may differ, by rounding
 FINE = 1000.0  # parts of a deviation to which means are rounded: texts that name them are short, and read back exactly
 
@@ -43,10 +44,13 @@ def default_method(gradient: Any, streams: Any, w0: Any, folder: str | os.PathLi
 def _standardised(plain: Method, loss: Loss, tables: list[Floats]) -> Method:
     """On columns as if standardised, unless they nearly are; every worker counts the same, whatever it has.
 
+    Columns that are mostly 0, as those that say which class it is, are not shifted: each sample would move them all.
     A ridge adds to what the loss curves by a weight, so a column's deviation is counted as so much more.
     """
     with np.errstate(over="ignore", invalid="ignore"):
-        means = np.mean([X.mean(axis=0) for X in tables], axis=0) if loss.intercept else np.zeros(tables[0].shape[1])
+        means = np.mean([X.mean(axis=0) for X in tables], axis=0)
+        zeros = np.mean([(X == 0.0).mean(axis=0) for X in tables], axis=0)
+        means[(zeros > MOSTLY) | (not loss.intercept)] = 0.0
         squares = np.mean([np.square(X - means).mean(axis=0) for X in tables], axis=0)
     if not (np.isfinite(means).all() and np.isfinite(squares).all()):
         return plain

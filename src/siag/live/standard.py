@@ -11,7 +11,7 @@ import numpy as np
 
 from siag.foundations.errors import SiagError
 from siag.foundations.types import Floats
-from siag.live.data import tables_of
+from siag.live.data import rows_of
 from siag.losses import Logistic, Loss, Softmax
 from siag.methods import Automatic, Method, Standardised
 from siag.storage.generations import newest_identity
@@ -34,8 +34,8 @@ def default_method(gradient: Any, streams: Any, w0: Any, folder: str | os.PathLi
     plain = Automatic()
     if not isinstance(gradient, Loss) or not isinstance(streams, Sequence) or isinstance(streams, str | bytes):
         return plain
-    tables = tables_of(streams, ROWS, AT_ALL) if streams else None
-    if tables is None or tables[0].shape[1] > COLUMNS or gradient.dimension(tables[0].shape[1]) != np.size(w0):
+    tables = [X for X, _ in (rows_of(streams, ROWS, AT_ALL) if streams else None) or ()]
+    if not tables or tables[0].shape[1] > COLUMNS or gradient.dimension(tables[0].shape[1]) != np.size(w0):
         return plain
     begun = None if folder is None else _begun_with(folder, plain)
     return begun or _standardised(plain, gradient, tables)

@@ -90,11 +90,8 @@ def entangled(tables: Sequence[tuple[Floats, Any]], names: Sequence[object], int
         intercept: whether the model has one, which makes up for means.
     """
     columns, rows = tables[0][0].shape[1], sum(len(X) for X, _ in tables)
-    if (
-        not 2 <= columns <= WIDEST
-        or rows < ROWS * columns
-        or any(y.dtype.kind not in "biuf" or y.ndim > 1 for _, y in tables)
-    ):
+    numbers = all(y.dtype.kind in "biuf" and y.ndim == 1 for _, y in tables)
+    if not numbers or not 2 <= columns <= WIDEST or rows < ROWS * columns:
         return []
     with np.errstate(all="ignore"):
         whole = [np.column_stack([X, y]).astype(np.float64) for X, y in tables]

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 LINE = 118  # letters
 WORKERS = 20  # of a live run that are printed
+LONGEST = 300  # letters of a method
 
 
 def tell(*lines: str) -> None:
@@ -80,7 +81,8 @@ def print_run(result: Run) -> None:
 
     for name, value in result.about.items():
         if name != "by_worker":
-            print(f"{name:<11} {value}")
+            text = str(value)  # a method's may have a number for each of many columns; run.npz has them all
+            print(f"{name:<11} {text if name != 'method' or len(text) <= LONGEST else text[: LONGEST - 1] + '…'}")
     if result.workers:
         _print_workers(result.workers)
     columns = _columns(result)

@@ -268,3 +268,15 @@ def test_what_a_shell_makes_of_a_pattern_is_met_with_what_to_type(shell):
     assert line.endswith("; repeat --stream before each file")
     assert "--stream" not in shell.mistake("train south.csv")
     assert "--stream" not in shell.mistake("train run.toml c.csv")
+
+
+def test_columns_of_any_mean_are_trained_as_if_standardised_and_many_of_them_told_in_short(shell, tmp_path):
+    rng = np.random.default_rng(1)
+    for name in ("a", "b"):
+        X = rng.standard_normal((60, 30)) + 8.0
+        np.savetxt(tmp_path / f"{name}.csv", np.column_stack([X, X[:, 0]]), delimiter=",", fmt="%.6f")
+    words = f"train --loss squared {INSTANT} --stream a.csv --stream b.csv --reports 20"
+    (line,) = (line for line in shell(words).out if line.startswith("method"))
+    assert line.startswith("method      Standardised(method=Automatic(")
+    assert line.endswith("…")
+    assert len(line) < 330

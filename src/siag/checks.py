@@ -20,7 +20,7 @@ from siag.foundations.parallel import Watch
 from siag.foundations.rng import SAMPLES, fresh
 from siag.foundations.schedule import points
 from siag.foundations.types import Floats, Record, Rng
-from siag.methods import Method, advance, compute, fade, forget, ready, receive, shown
+from siag.methods import Method, advance, answer, compute, fade, forget, ready, receive, shown
 from siag.problems import LeastSquares, Problem, Ridge, exact, hessian, sample
 from siag.simulation.simulate import Job
 from siag.steps import Constant, Harmonic, Step
@@ -57,8 +57,12 @@ def memory_is_plain(method: Method) -> None:
         for name, value in zip(fields or (), state, strict=True):
             plain = isinstance(value, np.ndarray | int | float | tuple)
             _require(method, plain, f"{name} = {value!r} is neither an array nor a number")
-    w = getattr(method.init(w0, N), "w", None)
-    _require(method, w is not None and np.array_equal(w, w0), "init must return a state whose field w equals w0")
+    state = method.init(w0, N)
+    w = getattr(state, "w", None)
+    result = None if w is None else answer(state)
+    _require(
+        method, result is not None and np.array_equal(result, w0), "init must return a state whose field w equals w0"
+    )
     _require(method, not np.shares_memory(w, w0), "init must copy w0: the caller's array would be overwritten")
 
 

@@ -168,6 +168,37 @@ def test_columns_of_ordinary_size_and_of_zeros_and_ones_are_not_doubtful(change)
     assert scaled(change) == ()
 
 
+def alike(eps, share, intercept=True):
+    """What is said of two workers' columns that differ by noise of this size, on which labels depend by this share."""
+    rng = np.random.default_rng(0)
+    streams = []
+    for rows in (400, 60):
+        one, noise = rng.normal(size=(2, rows))
+        X = np.column_stack([one, one + eps * noise]) + 8.0 * intercept
+        streams.append((X, one + share * noise + 0.1 * rng.normal(size=rows)))
+    return doubts_about(Squared(intercept=intercept), streams, 3, scaled=True)
+
+
+@pytest.mark.parametrize("eps", [0.03, 0.01, 1e-4])
+@pytest.mark.parametrize("intercept", [True, False])
+def test_columns_that_are_much_alike_are_doubtful_if_labels_depend_on_the_difference(eps, intercept):
+    (doubt,) = alike(eps, 1.0, intercept)
+    assert doubt.startswith("columns 1 and 2 nearly determine one another")
+
+
+@pytest.mark.parametrize(("eps", "share"), [(0.01, 0.0), (0.0, 0.0), (1e-9, 0.0), (0.3, 1.0)])
+def test_columns_that_are_much_alike_are_not_doubtful_where_it_does_not_matter(eps, share):
+    assert alike(eps, share) == []
+
+
+def test_levels_that_follow_from_whose_row_it_is_are_doubtful():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 2))
+    streams = [(X + level, X @ [1.0, 2.0]) for level in ([0.0, 100.0], [50.0, 0.0])]
+    (doubt,) = doubts_about(Squared(), streams, 3, scaled=True)
+    assert "nearly determine one another" in doubt
+
+
 def test_a_label_far_from_all_others_is_doubtful_unless_the_loss_bears_it():
     y = np.random.default_rng(1).normal(size=300)
     X = np.stack([y, y**2], axis=1)

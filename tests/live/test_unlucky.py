@@ -7,10 +7,12 @@ import pytest
 
 import siag
 from siag.losses import Logistic, Squared
+from siag.methods import Automatic
 from siag.steps import Constant
 from siag.streams import Batched
 
 N = 400
+FAR = np.array([8.0, 12.0, 2013.0])  # from 0
 
 
 def line(slopes, seed, n=N):
@@ -116,6 +118,14 @@ RIGHT = {  # the call, and whether w is right
         lambda: go(Squared(), [(1e6 * x, y) for x, y in (A, B)]),
         lambda w: near(w[:3] * 1e6, BEST[:3]),
     ),
+    "one feature of 10⁶": (
+        lambda: go(Squared(), [(x * [1e6, 1.0, 1.0], y) for x, y in (A, B)]),
+        lambda w: near(w * [1e6, 1.0, 1.0, 1.0], BEST),
+    ),
+    "features far from 0": (
+        lambda: go(Squared(), [(x + FAR, y) for x, y in (A, B)]),
+        lambda w: near(w[:3], BEST[:3]) and near(w[3] + w[:3] @ FAR, BEST[3]),
+    ),
     "features of 10⁶, classes": (
         lambda: go(Logistic(ridge=0.01), [(1e6 * x, y) for x, y in both((0, 1))]),
         lambda w: sensible(w * 1e6),
@@ -166,9 +176,13 @@ WARNED = {  # the call, and what is said
         lambda: go(cross_entropy, both((-1, 1))),
         "the loss falls without end, .* it has no minimum for these samples; check that labels are",
     ),
-    "one feature of 10⁶": (
-        lambda: go(Squared(), [(x * [1e6, 1.0, 1.0], y) for x, y in (A, B)]),
-        "derivatives by parameter 0 are .* times as large .* scale the features",
+    "one feature of 10⁶, a gradient of one's own": (
+        lambda: go(squared, [(x * [1e6, 1.0, 1.0], y) for x, y in (A, B)]),
+        "column 1 is .* times as large as column .* standardise: subtract each column's mean",
+    ),
+    "one feature of 10⁶, as it is": (
+        lambda: go(Squared(), [(x * [1e6, 1.0, 1.0], y) for x, y in (A, B)], method=Automatic()),
+        "column 1 is .* times as large as column .* standardise: subtract each column's mean",
     ),
     "gradients of the wrong sign": (
         lambda: go(lambda w, s: -squared(w, s)[1], [A, B]),

@@ -51,6 +51,7 @@ METHODS = [
     methods.Yogi(methods.SIAG()),
     methods.Weighted(methods.Automatic(), "samples"),
     methods.Weighted(methods.EF21(k=2), [2.0, 2.0, 2.0, 2.0]),
+    methods.Standardised(methods.Automatic(), means=[8.0, -3.0], deviations=[2.0, 0.5]),
 ]
 
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 LINE = 118  # letters
 WORKERS = 20  # of a live run that are printed
+LONGEST = 300  # letters of a method
 
 
 def tell(*lines: str) -> None:
@@ -80,7 +81,9 @@ def print_run(result: Run) -> None:
 
     for name, value in result.about.items():
         if name != "by_worker":
-            print(f"{name:<11} {shorten(str(value), LINE - 12, placeholder='…') if name == 'weights' else value}")
+            text = str(value)  # a method's may have a number for each of many columns; run.npz has them all
+            most = {"method": LONGEST, "weights": LINE - 12}.get(name, len(text))
+            print(f"{name:<11} {text if len(text) <= most else text[: most - 1] + '…'}")
     if result.workers:
         _print_workers(result.workers)
     columns = _columns(result)

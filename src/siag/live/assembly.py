@@ -117,8 +117,9 @@ class Assembly:
         if self.folder is not None and self.disk.stat(f"{self.folder}/shard-0") is not None:
             raise BadFile(f"{self.folder}: {SPLIT}; {REMEDY}")
         spec, method, n, d = self.spec, self.spec.weighted, self.spec.n, int(self.spec.w0.size)
-        length = method.message(d, n)
-        needed = size(method.init(spec.w0[:1], n)) * max(d, length // method.message(1, n)) + 8 * n * length
+        length, least = method.message(d, n), method.least
+        times = max(-(-d // least), length // method.message(least, n))
+        needed = size(method.init(spec.w0[:least], n)) * times + 8 * n * length
         check_fits(needed, f"{method!r} with {n} workers and d = {d}", "use fewer workers, or a smaller max_workers")
         return ParameterServer(method, spec.step, spec.w0, spec.names, **self.given)
 

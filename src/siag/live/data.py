@@ -10,7 +10,7 @@ import numpy as np
 
 from siag.foundations.errors import BadInput, SiagError, Unsuitable
 from siag.foundations.types import Floats
-from siag.live.scales import KNOWN, Doubt, doubt_about
+from siag.live.scales import KNOWN, Doubt, doubt_about, entangled
 from siag.live.task import check_stream
 from siag.live.until import Until
 from siag.losses import Logistic, Loss, Poisson, Softmax, Squared
@@ -56,14 +56,19 @@ def known_of_files(streams: Sequence[Any]) -> dict[str, Any]:
     return {}
 
 
-def doubts_about(gradient: object, streams: Sequence[Any], d: int) -> list[str]:
-    """What seems to be wrong with the data, as far as they are here: arrays, DataFrames, pairs of these."""
+def doubts_about(gradient: object, streams: Sequence[Any], d: int, *, scaled: bool = False) -> list[str]:
+    """What seems to be wrong with the data, as far as they are here: arrays, DataFrames, pairs of these.
+
+    `scaled`: the method bears columns of any scale.
+    """
     data = [data_within(stream) for stream in streams]
     labels = [y for each in data if (y := _labels(each)) is not None]
     one = one_class(gradient, labels) if len(labels) == len(data) else []
-    scale = scale_doubt(gradient, streams) if isinstance(gradient, Loss) else None
+    scale = scale_doubt(gradient, streams) if isinstance(gradient, Loss) and not scaled else None
+    rows = rows_of(streams) if isinstance(gradient, Loss) else None
+    alike = entangled(rows, _names(streams), gradient.intercept) if isinstance(gradient, Loss) and rows else []
     far = _far_label(gradient, labels)
-    return [*_transposed(data, d), *one, *far, *([] if scale is None else [scale.text])]
+    return [*_transposed(data, d), *one, *far, *([] if scale is None else [scale.text]), *alike]
 
 
 def one_class(loss: object, labels: Sequence[Any], where: str = "") -> list[str]:
@@ -117,39 +122,55 @@ def _far_label(loss: object, labels: Sequence[Any]) -> list[str]:
 
 def scale_doubt(gradient: object, streams: Sequence[Any]) -> Doubt | None:
     """What is doubtful about the scale of columns: a few hundred rows of each worker are looked at."""
-    X = _features(streams)
-    if X is None:
+    tables = rows_of(streams)
+    X = None if tables is None else np.concatenate([X for X, _ in tables])
+    if X is None or len(X) < KNOWN:
         return None
-    names = columns_of(data_within(streams[0])) or list(getattr(_parse(streams[0]), "features", ()))
-    return doubt_about(X, names, not isinstance(gradient, Loss) or gradient.intercept)
+    return doubt_about(X, _names(streams), not isinstance(gradient, Loss) or gradient.intercept)
 
 
-def _features(streams: Sequence[Any]) -> Floats | None:
-    """Some rows of all workers, if they are here and of numbers, all finite and of the same columns."""
-    tables = [X for X, _ in _glimpse(streams) or ()]
-    alike = len({X.shape[1:] for X in tables}) == 1 and all(X.ndim == 2 and X.dtype.kind in "biuf" for X in tables)
-    X = np.concatenate(tables).astype(np.float64) if alike else None
-    return X if X is not None and len(X) >= KNOWN and np.isfinite(X).all() else None
+def _names(streams: Sequence[Any]) -> list[Any]:
+    """Those of the columns, as far as they have any."""
+    return columns_of(data_within(streams[0])) or list(getattr(_parse(streams[0]), "features", ()))
 
 
-def _glimpse(streams: Sequence[Any]) -> list[tuple[Any, Any]] | None:
-    """Some rows (X, y) of each worker: of arrays and DataFrames, or of the files of `labelled`; `None` if of any not.
+def rows_of(streams: Sequence[Any], rows: int = ROWS, at_all: int = AT_ALL) -> list[tuple[Floats, Any]] | None:
+    """Some rows (X, y) of each worker, if they are here and X numbers, all of the same columns; finite rows alone.
 
-    Of arrays these are from all over; of files the first.
+    Of arrays, and of lists of pairs (x, y), these are from all over; of the files of `labelled` the first.
+
+    Args:
+        streams: of all workers.
+        rows: of each, at most.
+        at_all: rows of all workers, at most.
     """
-    each = max(1, min(ROWS, AT_ALL // len(streams)))
-    found = []
+    each, found = max(1, min(rows, at_all // len(streams))), list[tuple[Floats, Any]]()
     for data in map(data_within, streams):
         try:
-            if is_pair(data):
-                found.append(some_of(data, each))
-            elif isinstance(getattr(data, "parse", None), Columns) and not never_ends(data):
-                found.append(stack(list(islice(data, each))))
-            else:
+            X, y = map(np.asarray, _some_rows(data, each))
+            if X.ndim != 2 or X.dtype.kind not in "biuf" or (found and X.shape[1:] != found[0][0].shape[1:]):
                 return None
+            X = X.astype(np.float64)
         except (SiagError, OSError, LookupError, TypeError, ValueError):  # its worker will say so
             return None
+        fine = np.isfinite(X).all(axis=1)
+        if not fine.any() or not X.size or len(y) != len(X):
+            return None
+        found.append((X[fine], y[fine]))
     return found
+
+
+def _some_rows(data: Any, rows: int) -> tuple[Any, Any]:
+    """Some rows (X, y), be they wrong; nothing if they cannot be had."""
+    if is_pair(data):
+        return some_of(data, rows)
+    if isinstance(getattr(data, "parse", None), Columns) and not never_ends(data):
+        return stack(list(islice(data, rows)))  # type: ignore[no-any-return]  # pairs, which `Columns` makes
+    if isinstance(data, list) and data and all(type(each) is tuple and len(each) == 2 for each in data):
+        some = [data[k] for k in np.linspace(0, len(data) - 1, min(rows, len(data))).astype(np.int64)]
+        X, y = zip(*some, strict=True)  # x, or X of a batch
+        return np.concatenate(list(map(np.atleast_2d, X))), np.concatenate(list(map(np.atleast_1d, y)))
+    return (), ()
 
 
 def _labels(data: Any) -> Any:

@@ -14,8 +14,8 @@ from siag.foundations.types import Floats, Record
 from siag.live.first_loss import FirstLoss
 from siag.live.scales import Doubt
 from siag.live.told import ENDLESS, KNOWN, Told
-from siag.methods import Automatic
-from siag.methods.weighted import Weighing, without_weights
+from siag.methods import Automatic, Method
+from siag.methods.around import Around
 from siag.server.ledger import EARLY, FIRST_NORM, LARGEST, LOSSES, MEAN_NORM, NORM, REPORTS, STAMP, WINDOW, ZEROS
 from siag.server.members import Member
 from siag.server.parameter_server import ParameterServer
@@ -81,7 +81,7 @@ class Health:
 
     def __init__(self, server: ParameterServer, first: FirstLoss | None = None, scales: Doubt | None = None) -> None:
         self._server, self._told = server, Told(server, first or FirstLoss(server.n))
-        self._automatic = isinstance(without_weights(server.method)[0], Automatic)
+        self._automatic = _automatic(server.method)
         self._scales, self._directions = scales, list[Floats]()
         self._apart = -(-server.d // PARAMETERS)  # of many parameters only some are looked at, this far apart
         self._start = self._w()
@@ -100,9 +100,11 @@ class Health:
 
     @property
     def _kept(self) -> Record:
-        """The method's own state, whose rows are multiplied by weights if there are any."""
+        """The method's own state, whose rows are multiplied by weights if there are any, within all around it."""
         state = self._server.state
-        return state.inner if isinstance(state, Weighing) else state
+        while hasattr(state, "inner"):
+            state = state.inner
+        return state
 
     def look(self, now: float, *, regular: bool = True, last: bool = False) -> list[str]:
         """What is new; `regular`: it is looked at every so often; `last`: and will not be looked at again."""
@@ -366,6 +368,11 @@ class Health:
             yield Warned(Kind.SILENT, member.name, f"{what}: {remedy}")
         if len(missed) > NAMED:
             yield Warned(Kind.SILENT, OTHERS, f"{len(missed) - NAMED} other workers have not reported either")
+
+
+def _automatic(method: Method) -> bool:
+    """Whether it chooses its steps itself, whatever is around it."""
+    return isinstance(method, Automatic) or (isinstance(method, Around) and _automatic(method.method))
 
 
 def _above(now: float, began: float) -> Warned:

@@ -87,7 +87,12 @@ def _another_way(here: dict[str, Any], there: dict[str, Any]) -> bool:
     differs = {key for key in {*here, *there} if here.get(key) != there.get(key)}
     if not there or not differs or differs - MAY_DIFFER:
         return False
-    return "method" not in differs or {str(each["method"]).partition("(")[0] for each in (here, there)} == WAYS
+    return "method" not in differs or {_kind(str(each["method"])) for each in (here, there)} == WAYS
+
+
+def _kind(method: str) -> str:
+    """The name of a method as it prints; w is the same whether it was trained on columns as if standardised."""
+    return method.removeprefix("Standardised(method=").partition("(")[0]
 
 
 def _files(folder: str, disk: Disk) -> dict[str, Stat | None]:

@@ -1,10 +1,10 @@
-"""Columns of data that are so unequal, or so far from 0, that a model hardly learns from them."""
+"""Columns of data that are so unequal, so far from 0, or so much alike, that a model hardly learns from them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import combinations
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -12,6 +12,11 @@ from siag.foundations.types import Floats
 
 KNOWN = 20  # rows, at least, of which scales are judged
 UNEQUAL, OFF_CENTRE = 50.0, 20.0  # how many times as large a column may be as another, and its mean as its deviation
+ENTANGLED = 1e3  # times as much as in the direction of least that standardised columns may vary in that of most, …
+DETERMINED = 1e10  # … unless it is so much that the least is rounding: nothing depends on that direction then
+PART, MORE = 0.1, 30.0  # of what columns tell of the labels, and times what chance tells, that these directions must
+ROWS, WIDEST = 5, 300  # rows for each column, at least, and columns, at most, of which that is judged
+SAME = 1e-9  # of its size that a constant column may differ, by rounding
 SEEN = 0.5  # of that by which columns differ, which derivatives must show
 ALONG, SEVERAL = 0.98, 4  # the cosine of any two of SEVERAL gradients that are all along one line
 SCALED = "standardise: subtract each column's mean, divide by its standard deviation"
@@ -72,3 +77,38 @@ def doubt_about(X: Floats, names: Sequence[object], intercept: bool, remedy: str
         return None
     what = f"column {name[high]} is {size[high] / size[low]:.0f} times as large as column {name[low]}"
     return Doubt(f"{what}: what is small is hardly learned; {remedy}", high, low)
+
+
+def entangled(tables: Sequence[tuple[Floats, Any]], names: Sequence[object], intercept: bool) -> list[str]:
+    """A doubt if columns nearly determine one another, and labels depend on what tells them apart: it is learned last.
+
+    How much of the labels that explains is measured by least squares, be they numbers or two classes.
+
+    Args:
+        tables: rows (X, y) of each worker, which count the same.
+        names: of the columns, as far as they have any.
+        intercept: whether the model has one, which makes up for means.
+    """
+    columns, rows = tables[0][0].shape[1], sum(len(X) for X, _ in tables)
+    numbers = all(y.dtype.kind in "biuf" and y.ndim == 1 for _, y in tables)
+    if not numbers or not 2 <= columns <= WIDEST or rows < ROWS * columns:
+        return []
+    with np.errstate(all="ignore"):
+        whole = [np.column_stack([X, y]).astype(np.float64) for X, y in tables]
+        means = np.mean([each.mean(axis=0) for each in whole], axis=0) * intercept
+        products = np.mean([(each - means).T @ (each - means) / len(each) for each in whole], axis=0)
+        size = np.sqrt(np.diag(products))
+        there = np.flatnonzero(size > SAME * np.max([np.abs(each).max(axis=0) for each in whole], axis=0))
+        alike = (products / np.outer(size, size))[np.ix_(there, there)]
+    if there.size < 3 or there[-1] != columns or not np.isfinite(alike).all():
+        return []
+    values, directions = np.linalg.eigh(alike[:-1, :-1])
+    told = np.square(directions.T @ alike[:-1, -1]) / np.maximum(values, values[-1] / DETERMINED)  # of the labels
+    slow = (values * ENTANGLED < values[-1]) & (values * DETERMINED > values[-1])
+    if not slow.any() or told[slow].sum() < max(PART * told.sum(), MORE * slow.sum() / rows):
+        return []
+    direction = directions[:, np.where(slow, told, -1.0).argmax()]
+    both = sorted(int(there[k]) for k in np.argsort(np.abs(direction))[-2:])
+    one, other = (str(names[k]) if k < len(names) else str(k + 1) for k in both)
+    what = f"columns {one} and {other} nearly determine one another, or with others; labels depend on their difference"
+    return [f"{what}, which is hardly learned; give it as a column instead of one of them, or train for longer"]

@@ -21,11 +21,12 @@ from siag.live.model import Model, OfModel
 from siag.live.monitor.dashboard.place import Wanted, dashboard_of
 from siag.live.monitor.watch import Progress
 from siag.live.scales import Doubt
+from siag.live.standard import default_method
 from siag.live.task import Gradient, Source, Task, check_method
 from siag.live.until import Until, until_of
 from siag.live.weights import Weights, judge_of, measure_of, objective_of, weights_by_row
 from siag.losses import Loss
-from siag.methods import SIAG, Automatic, Method, fade, step_of, with_weights
+from siag.methods import SIAG, Method, Standardised, fade, step_of, with_weights
 from siag.methods.rounded import check_messages
 from siag.methods.weighted import without_weights
 from siag.problems import Problem, weights_of
@@ -217,10 +218,11 @@ class Spec:
         method: Any = self.method
         messages: Any = self.messages
         if method is None:
-            return replace(self, method=Automatic() if self.step is None else SIAG()).validate(serving)
-        inner, own = without_weights(method)
-        if own is not None and self.weights is None:
-            return replace(self, method=inner, weights=own).validate(serving)
+            own = default_method(self.gradient, self.streams, self.w0, self.folder) if self.step is None else SIAG()
+            return replace(self, method=own).validate(serving)
+        inner, known = without_weights(method)
+        if known is not None and self.weights is None:
+            return replace(self, method=inner, weights=known).validate(serving)
         step = step_of(method, self.step)
         if step is not self.step:
             return replace(self, step=step).validate(serving)
@@ -245,7 +247,8 @@ class Spec:
         if isinstance(self.server, EveryArrivals):
             method.gather(self.server.k, n)
         check_messages(self.messages, method, int(w0.size))
-        doubts = () if self.streams is None else doubts_about(self.gradient, self.streams, int(w0.size))
+        scaled = isinstance(method, Standardised)
+        doubts = () if self.streams is None else doubts_about(self.gradient, self.streams, int(w0.size), scaled=scaled)
         ready = isinstance(self.gradient, Loss)
         linger = None if self.linger == np.inf and serving else self.linger
         for name, value, limit in (

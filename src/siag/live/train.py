@@ -71,7 +71,9 @@ def train(
             are read again and again, in a new order each time; or anything else to iterate over, which is read once;
             or a function that makes either, as of a generator, which cannot be sent to processes (see `siag.streams`).
         w0: (d,) where to start; 0 with a `problem`, and by default a model's own parameters.
-        method: what workers send and the server does with it; by default `Automatic()`, or with a step `SIAG()`.
+        method: what workers send and the server does with it; by default `Automatic()`, or with a step `SIAG()`. For
+            one of `siag.losses` on data that can be looked at before, by default `Standardised(Automatic(), …)`: steps
+            as if columns had been standardised, w in the units of the data all the same.
         step: the sizes of the server's moves; `Automatic` finds them itself.
         until: how many iterations, or an `Until`; by default until all streams have ended, finite data after 10 epochs.
         problem: instead of `gradient` and `streams`: a problem whose n workers draw samples of their own.

@@ -52,6 +52,7 @@ from siag.methods.scaffnew import Scaffnew
 from siag.methods.scaffold import SCAFFOLD
 from siag.methods.sgd import NORMALIZATIONS, SGD, Fresh
 from siag.methods.siag import SIAG, MeanRows
+from siag.methods.standardised import Standardised
 from siag.methods.storm import STORM
 from siag.methods.table import Table, table, total_weight
 from siag.methods.trial import check_parts, try_method, try_out, try_problem
@@ -97,6 +98,7 @@ __all__ = [
     "Rennala",
     "Ringmaster",
     "Scaffnew",
+    "Standardised",
     "Streaming",
     "Table",
     "Weighted",

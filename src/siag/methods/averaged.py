@@ -12,6 +12,7 @@ from siag.foundations.errors import Unsuitable
 from siag.foundations.types import Floats, Integers, Record
 from siag.methods.around import Around, receive_within
 from siag.methods.method import advance, answer, ready, receive
+from siag.methods.standardised import Standardised
 
 DONE, KEPT = 0, 1  # the entries of `tally`
 
@@ -59,6 +60,8 @@ class Averaged(Around):
         super().__post_init__()
         if isinstance(self.method, Averaged):
             raise Unsuitable(f"Averaged({self.method!r}) would take the mean twice; leave one out")
+        if isinstance(self.method, Standardised):
+            raise Unsuitable("Averaged cannot follow Standardised; write Standardised(Averaged(…), …)")
         object.__setattr__(self, "start", check.integer("start", self.start, low=0))
         object.__setattr__(self, "decay", check.real("decay", self.decay, low=0))
 

@@ -427,7 +427,7 @@ class ParameterServer:
             alike=self._alike,
             weights=kind_of(without_weights(self.method)[1]),
             step=self._pace.of(self.sizes, self.scheduled, self.state, self.version),
-            length=length_of(self.state.w, self.d),
+            length=length_of(answer(self.state), self.d),
         )
 
     def in_range(self) -> bool:

@@ -317,11 +317,11 @@ def test_a_run_without_a_loss_is_printed_without_nan(capsys):
 
 
 def test_workers_of_a_live_run_are_printed_as_a_table_the_first_of_many(capsys):
-    known = {"state": "working", "rate": 1.0, "mean_age": 2.5, "loss": None, "refused": 0}
+    known = {"state": "working", "rate": 1.0, "mean_age": 2.5, "loss": None, "refused": 0, "share": 0.04}
     text = printed(capsys, [1.0] * 4, by_worker=[{"name": f"[{k}]", "reports": 1000 + k, **known} for k in range(25)])
     assert "by_worker" not in text
     (line,) = (line for line in text.splitlines() if "[19]" in line)
-    assert line.replace("│", " ").split() == ["[19]", "working", "1,019", "2.5", "–", "0"]
+    assert line.replace("│", " ").split() == ["[19]", "working", "1,019", "4.0%", "2.5", "–", "0"]
     assert "[20]" not in text
     assert "… and 5 more workers" in text
 

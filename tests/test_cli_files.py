@@ -91,6 +91,19 @@ def test_it_is_the_run_of_python(shell):
     assert ended.result["w"] == run.w[0].tolist()
 
 
+def test_files_count_for_their_weights_in_the_loss_that_is_shown_too(shell):
+    def lost(words):
+        found = shell(f"{TRAIN} --loss squared --iterations 5 {INSTANT} {words}").result
+        return found["error"][-1], np.array(found["w"])
+
+    for words, parts in (("--weights south=3,north=1", [0.25, 0.75]), ("--weights 1,0", [1.0, 0.0]), ("", [0.5, 0.5])):
+        shown, w = lost(words)
+        rows = [[*file] for file in siag.streams.labelled(["north.csv", "south.csv"], "late")]
+        each = [np.mean([siag.losses.Squared().value(w, row) for row in file]) for file in rows]
+        assert shown == pytest.approx(np.dot(parts, each))
+    assert shell.mistake(f"{TRAIN} --loss squared --iterations 5 --weights south=3,nord=1").endswith("mean north?")
+
+
 @pytest.mark.parametrize("loss", ['loss = "Logistic(ridge=0.1)"', '[loss]\nkind = "logistic"\nridge = 0.1'])
 def test_a_file_says_the_same_and_looks_for_the_data_beside_it(shell, loss):
     typed = shell(f"{TRAIN} --loss Logistic(ridge=0.1) --iterations 300 {INSTANT}")

@@ -10,13 +10,13 @@ from siag.foundations.errors import Missing
 from siag.live.curve import Curve
 from siag.live.until import until_of
 
+SILENT = {"skips": 0, "seconds": float, "progressive_loss": None}  # workers that tell no losses
+
 
 def at(version, w=0.0, reports=None):
     """A server with these counts."""
     reports = version if reports is None else reports
-    return SimpleNamespace(
-        version=version, w=np.array([w]), reports=reports, skips=0, seconds=float, progressive_loss=None
-    )
+    return SimpleNamespace(version=version, w=np.array([w]), reports=reports, **SILENT)
 
 
 def curve_of(until, last, record=20, measure=lambda w: float(w[0])):

@@ -272,6 +272,13 @@ def test_files_with_labels_of_one_class_alone_are_warned_of(shell):
         assert shell(f"{words} {other}").err == []
 
 
+def test_a_label_far_from_all_others_is_doubtful_in_files_too(shell, tmp_path):
+    y = np.append(np.random.default_rng(1).standard_normal(59), 1e9)
+    np.savetxt(tmp_path / "a.csv", np.column_stack([y**2, y]), delimiter=",")
+    outcome = shell(f"train --loss squared --json --reports 20 {INSTANT} --stream a.csv")
+    assert outcome.events[0].startswith("warning: the label 1e+09 is ")
+
+
 def test_what_a_shell_makes_of_a_pattern_is_met_with_what_to_type(shell):
     words = "train --loss logistic --stream north.csv south.csv"
     assert shell.mistake(f"{words} c.csv d.csv").endswith("(c.csv d.csv); repeat --stream before each file")

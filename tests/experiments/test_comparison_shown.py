@@ -122,7 +122,7 @@ def test_every_contender_but_sgd_has_claims_and_every_method_is_a_contender_or_a
     assert set(CLAIMS) - papers == beside
     kinds = {kind for kind in vars(siag.methods).values() if isinstance(kind, type) and issubclass(kind, Method)}
     assert {kind.__name__ for kind in kinds} - {type(each.method).__name__ for each in CONTENDERS} == {
-        *("Method", "Prox", "Weighted", *beside),
+        *("Method", "Prox", "Standardised", "Weighted", *beside),
     }
 
 

@@ -250,7 +250,7 @@ def test_pairs_with_a_dataframe_reach_a_gradient_of_ones_own_and_a_loss_alone_or
     given = {"w0": np.zeros(2), "until": 20, "runtime": siag.Simulated(), "progress": False}
     own = siag.train(lambda w, sample: (sample[0] @ w - sample[1]) * sample[0], [data], **given)
     loss = siag.losses.Squared(intercept=False)
-    assert own.w == pytest.approx(siag.train(loss, [data], **given).w)
+    assert own.w == pytest.approx(siag.train(loss, [data], method=siag.methods.Automatic(), **given).w)
     assert siag.train(loss, [siag.streams.Batched(data, 2)], **given).w.shape == (1, 2)
 
 

@@ -85,6 +85,8 @@ def test_a_file_that_grows_is_followed(here):
         ("x,z,y\n1,nan,0\n", "line 2: 'nan' in column z is not a finite number"),
         ("x,z,y\n1,1_000,0\n", "line 2: '1_000' in column z is not a finite number"),
         ("x,z,y\n1,2,\n", "line 2: '' in column y is no label"),
+        ("x,z,y\n1,2,nan\n", "line 2: 'nan' in column y is no label"),
+        ("x,z,y\n1,2,-Inf\n", "line 2: '-Inf' in column y is no label"),
         ("x,z,y\n1,2\n", "line 2: 2 fields, where the first line has 3"),
         ("1,2,3\n1,x,0\n", "line 2: 'x' in column 2 is not a finite number"),
     ],

@@ -19,7 +19,7 @@ from siag.experiments.references import reference
 from siag.foundations import check
 from siag.foundations.errors import BadFile, BadInput, Missing, guess
 from siag.foundations.types import Floats
-from siag.live.data import one_class
+from siag.live.data import far_label, one_class
 from siag.live.weights import weights_by_row
 from siag.losses import Huber, Logistic, Poisson, Softmax, Squared
 from siag.streams import Repeated, labelled
@@ -114,7 +114,8 @@ def with_files(fields: dict[str, Any]) -> dict[str, Any]:
             fields |= _fitted(named, paths, first, fields.get("w0"), _weights(fields, len(paths)))
             if not wait:  # what grows may have other labels later
                 where = f" in the first {ROWS:,} rows of each file"
-                fields["doubts"] = tuple(one_class(fields["gradient"], [[y for _, y in rows] for rows in first], where))
+                loss, labels = fields["gradient"], [[y for _, y in rows] for rows in first]
+                fields["doubts"] = (*one_class(loss, labels, where), *far_label(loss, labels))
         else:
             fields["gradient"] = named.made(None)
     return fields

@@ -67,7 +67,7 @@ def doubts_about(gradient: object, streams: Sequence[Any], d: int, *, scaled: bo
     scale = scale_doubt(gradient, streams) if isinstance(gradient, Loss) and not scaled else None
     rows = rows_of(streams) if isinstance(gradient, Loss) else None
     alike = entangled(rows, _names(streams), gradient.intercept) if isinstance(gradient, Loss) and rows else []
-    far = _far_label(gradient, labels)
+    far = far_label(gradient, labels)
     return [*_transposed(data, d), *one, *far, *([] if scale is None else [scale.text]), *alike]
 
 
@@ -101,8 +101,13 @@ def one_class(loss: object, labels: Sequence[Any], where: str = "") -> list[str]
     return [f"{what}: the model can learn nothing but that; {remedy}"]
 
 
-def _far_label(loss: object, labels: Sequence[Any]) -> list[str]:
-    """A doubt if a loss that grows without limit is given a label so far from all others that it decides the model."""
+def far_label(loss: object, labels: Sequence[Any]) -> list[str]:
+    """A doubt if a loss that grows without limit is given a label so far from all others that it decides the model.
+
+    Args:
+        loss: the gradient.
+        labels: those of each worker.
+    """
     if not isinstance(loss, Squared | Poisson):
         return []
     try:

@@ -42,10 +42,9 @@ class Standardised(Around):
             w has as many parts (v_k, b_k), one after the other.
 
     Example:
-        >>> from siag.methods import SIAG
-        >>> Standardised(SIAG(), means=[8.0, 12.0], deviations=[1.0, 2.0])
-        Standardised(method=SIAG(resum=64, wait=0.0, rows='float64', average=1), means=(8.0, 12.0),
-        deviations=(1.0, 2.0), intercept=True)
+        >>> from siag.methods import SGD
+        >>> Standardised(SGD(), means=[8.0, 12.0], deviations=[1.0, 2.0])
+        Standardised(method=SGD(normalization='mean'), means=(8.0, 12.0), deviations=(1.0, 2.0), intercept=True)
     """
 
     NO_PROX = "a proximal step is in the coordinates of w; use Prox(SIAG()), and data that are standardised"

@@ -67,7 +67,7 @@ class Columns:
             y = TRUTH[y.strip().lower()]
         elif not _bad([y]):
             y = float(y)
-        elif not isinstance(y, str) or not y.strip():
+        elif not _is_text(y) and "_" not in str(y):  # empty, infinite or NaN, be it written as a text
             raise BadLine(f"{shorten(y)} in column {self.label} is no label")
         return np.array(list(map(float, values))), y.strip() if isinstance(y, str) else y
 

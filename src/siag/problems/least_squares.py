@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -12,7 +12,7 @@ import numpy as np
 from siag.foundations import check
 from siag.foundations.dispatch import compiled
 from siag.foundations.rng import chi_square, chi_square_from, normals
-from siag.foundations.types import Floats, Record, Rng
+from siag.foundations.types import Floats, Integers, Record, Rng
 from siag.problems.problem import Constants, Problem, curvature, exact, hessian, sample
 
 SAMPLERS = ("exact", "literal")
@@ -80,6 +80,10 @@ class LeastSquares(Problem):
         mean: Floats = self.centers.mean(axis=0)
         mean.setflags(write=False)
         return mean
+
+    def among(self, workers: Integers) -> LeastSquares:
+        """The problem of some of the workers."""
+        return replace(self, centers=self.centers[workers])
 
     def __repr__(self) -> str:
         """How it was drawn, or what it is."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from copy import copy
+from dataclasses import replace
 from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy as np
 from siag.foundations import check
 from siag.foundations.dispatch import compiled, verb
 from siag.foundations.rng import below
-from siag.foundations.types import Floats, Record, Rng
+from siag.foundations.types import Floats, Integers, Record, Rng
 from siag.problems.problem import Problem, exact, hessian, sample
 
 
@@ -20,6 +21,8 @@ class Square(NamedTuple):
 
 class OnPoints(Problem):
     """Worker i holds m points, of which its F_i is a mean."""
+
+    VALUES: ClassVar[str]  # the name of the field that holds the y_ik, (n, m)
 
     features: Floats  # (n, m, how many numbers a point has)
 
@@ -38,6 +41,11 @@ class OnPoints(Problem):
         """They are means over the m points."""
         return True
 
+    def among(self, workers: Integers) -> Self:
+        """The problem of some of the workers."""
+        own = {name: getattr(self, name)[workers] for name in ("features", self.VALUES)}
+        return replace(self, **own)  # type: ignore[type-var]  # subclasses are dataclasses
+
 
 class Pointwise(OnPoints):
     """F_i(w) = (1/m) Σ_k ℓ(x_ik·w, y_ik) + λ Σ_j r(w_j); a stochastic gradient takes `batch` of the m points.
@@ -50,7 +58,6 @@ class Pointwise(OnPoints):
     LOSS: ClassVar[Record]
     PENALTY: ClassVar[Record] = Square()
     STIFFEST: ClassVar[float] = 1.0  # the largest second derivative of r
-    VALUES: ClassVar[str]  # the name of the field that holds the y_ik, (n, m)
     CURVATURE: ClassVar[float]  # the largest second derivative of ℓ
 
     regularization: float

@@ -8,7 +8,7 @@ from siag.foundations.dispatch import compiled
 from siag.foundations.rng import rewind
 from siag.foundations.schedule import Schedule
 from siag.foundations.types import Floats, Integers, Record, Rng
-from siag.methods import advance, compute, cost, receive, told
+from siag.methods import advance, compute, cost, fade, forget, receive, told
 
 CURSOR, DRAWN, READ, SENT = range(4)  # the entries of `Track.tally`
 
@@ -35,7 +35,7 @@ class Views(NamedTuple):
 class Track(NamedTuple):
     """What is written down along the way."""
 
-    reference: Floats  # (d,) errors are measured from here; NaN if there is no such point
+    reference: Floats  # (d,) errors are measured from here, the members' optimum; NaN if there is no such point
     t: Integers  # (points,) when to write, ascending
     error: Floats  # (points,)
     counts: Integers  # (3, points) gradients drawn, times w was read, reports sent
@@ -71,6 +71,14 @@ def lost(w: Floats, limit: float) -> bool:
     for j in range(w.size):
         beyond |= not abs(w[j]) <= limit
     return beyond
+
+
+@compiled
+def release(state: Record, memory: Record, workers: Integers) -> None:
+    """These workers have left: nothing that they sent counts, and they remember nothing."""
+    for i in workers:
+        fade(state, i, 0.0)
+        forget(memory, i)
 
 
 @compiled

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from siag.foundations.dispatch import verb
+from siag.foundations.dispatch import optional_verb, part, verb
 from siag.foundations.types import Floats, Integers, Record
 
 RESUM = 1000
@@ -44,6 +44,7 @@ class TableMoments(NamedTuple):
     since: Integers  # (1,) steps since hsum was summed anew
     seen: Integers  # (n + 1,) 1 for those that have reported; last, how many
     quorum: int
+    there: Integers  # (n + 1,) 1 for those whose rows count; last, how many
 
 
 class MeanRowMoments(NamedTuple):
@@ -72,6 +73,11 @@ def renew(moments: Record, workers: Integers) -> None:
     """The active workers read w^t and report."""
 
 
+@optional_verb
+def drop(moments: Record, i: int) -> None:
+    """Worker i has left, and its row counts no longer. Nothing to do where there are no rows."""
+
+
 @verb
 def move(moments: Record, eta: float) -> None:
     """The server steps."""
@@ -92,6 +98,7 @@ def table_moments(source: Source, w0: Floats, n: int, quorum: int) -> TableMomen
         np.zeros(1, np.int64),
         np.zeros(n + 1, np.int64),
         quorum,
+        np.append(np.ones(n, np.int64), n),
     )
 
 
@@ -106,6 +113,15 @@ def fresh_moments(source: Source, w0: Floats, divisor: int) -> FreshMoments:
     return FreshMoments(source, w0.copy(), np.zeros(1), np.zeros(w0.size), np.zeros(2), divisor)
 
 
+@part
+def heard_of(moments: TableMoments, i: int) -> None:
+    """Worker i has reported, and its row counts."""
+    n = moments.C.size
+    for mark in (moments.seen, moments.there):
+        mark[n] += 1 - mark[i]
+        mark[i] = 1
+
+
 @renew.when(TableMoments)
 def renew_rows(moments: TableMoments, workers: Integers) -> None:
     """Rows of active workers now vary as ∇f_i(w^t): with all else through w alone, and by noise of their own.
@@ -115,10 +131,9 @@ def renew_rows(moments: TableMoments, workers: Integers) -> None:
     """
     n, source = moments.C.size, moments.source
     p, V = source.slope, moments.V[0]
-    C, Q, S, seen = moments.C, moments.Q, moments.S, moments.seen
+    C, Q, S = moments.C, moments.Q, moments.S
     for i in workers:
-        seen[n] += 1 - seen[i]
-        seen[i] = 1
+        heard_of(moments, i)
         C[i] = p * V
     for i in workers:
         row = Q[i]
@@ -143,7 +158,7 @@ def renew_rows(moments: TableMoments, workers: Integers) -> None:
 
 @move.when(TableMoments)
 def move_along_total(moments: TableMoments, eta: float) -> None:
-    """V ← V − 2cΣC_i + c²ΣQ_ij, C_i ← C_i − cΣ_jQ_ij, m ← m − cΣh_i with c = η/n."""
+    """V ← V − 2cΣC_i + c²ΣQ_ij, C_i ← C_i − cΣ_jQ_ij, m ← m − cΣh_i with c = η/n, n being the rows that count."""
     n = moments.C.size
     if moments.seen[n] < moments.quorum:
         return
@@ -154,7 +169,7 @@ def move_along_total(moments: TableMoments, eta: float) -> None:
         for i in range(n):
             for k in range(moments.m.size):
                 moments.hsum[k] += moments.h[i, k]
-    c, with_w, among = eta / n, 0.0, 0.0
+    c, with_w, among = eta / max(moments.there[n], 1), 0.0, 0.0
     for i in range(n):
         with_w += moments.C[i]
         among += moments.S[i]
@@ -162,6 +177,21 @@ def move_along_total(moments: TableMoments, eta: float) -> None:
     moments.V[0] += c * (c * among - 2.0 * with_w)
     for k in range(moments.m.size):
         moments.m[k] -= c * moments.hsum[k]
+
+
+@drop.when(TableMoments)
+def drop_row(moments: TableMoments, i: int) -> None:
+    """g_i ← 0: h_i, C_i and all Q_ij are 0, and it is one row less."""
+    n, Q, S = moments.C.size, moments.Q, moments.S
+    for j in range(n):
+        S[j] -= Q[i, j]
+        Q[i, j] = Q[j, i] = 0.0
+    S[i] = moments.C[i] = 0.0
+    for k in range(moments.m.size):
+        moments.hsum[k] -= moments.h[i, k]
+        moments.h[i, k] = 0.0
+    moments.there[n] -= moments.there[i]
+    moments.there[i] = 0
 
 
 @renew.when(MeanRowMoments)
@@ -179,8 +209,7 @@ def renew_means(moments: MeanRowMoments, workers: Integers) -> None:
     n, source, V = rows.C.size, rows.source, rows.V[0]
     p, C, Q, S = source.slope, rows.C, rows.Q, rows.S
     for i in workers:
-        rows.seen[n] += 1 - rows.seen[i]
-        rows.seen[i] = 1
+        heard_of(rows, i)
         moments.reports[i] = min(moments.reports[i] + 1, moments.most)
         a = 1.0 / moments.reports[i]
         b = 1.0 - a
@@ -210,6 +239,13 @@ def renew_means(moments: MeanRowMoments, workers: Integers) -> None:
 def move_along_means(moments: MeanRowMoments, eta: float) -> None:
     """As for any table."""
     move(moments.table, eta)
+
+
+@drop.when(MeanRowMoments)
+def drop_mean(moments: MeanRowMoments, i: int) -> None:
+    """As of any table; the worker's next report is its first."""
+    drop(moments.table, i)
+    moments.reports[i] = 0
 
 
 @renew.when(FreshMoments)

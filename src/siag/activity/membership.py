@@ -11,6 +11,7 @@ import numpy as np
 
 from siag.foundations import check
 from siag.foundations.errors import BadInput, shorten
+from siag.foundations.memory import check_fits
 from siag.foundations.types import Booleans, Floats, Integers
 
 When: TypeAlias = float | Sequence[float] | None
@@ -71,7 +72,8 @@ class Membership:
 
     def changes(self, n: int) -> tuple[Change, ...]:
         """Who is a member from when on, the first from the start; none if everybody is, always."""
-        there, found = np.ones(n, np.bool_), []
+        there, found, moments = np.ones(n, np.bool_), [], {time for own in self._turns.values() for time, _ in own}
+        check_fits(8 * n * len(moments), f"{len(moments)} changes among {n} workers", "let more come and leave at once")
         every = zip(*(column.tolist() for column in self.switches(n)), strict=True)
         for when, some in groupby(every, key=lambda each: each[0]):
             before = there.copy()

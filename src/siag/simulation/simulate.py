@@ -11,9 +11,9 @@ from typing import Any, NamedTuple, TypeAlias, cast
 
 import numpy as np
 
-from siag.activity import Activity, Change, Timed, checked_sizes, unfold, waited
+from siag.activity import Activity, Timed, checked_sizes, unfold, waited
 from siag.activity.agenda import STEP, Events
-from siag.activity.membership import in_force, pieces
+from siag.activity.membership import pieces
 from siag.foundations import check
 from siag.foundations.callback import callback_of
 from siag.foundations.dispatch import is_own, plainly
@@ -33,14 +33,13 @@ from siag.problems.from_function import why_diverged
 from siag.simulation.aged import aged_events, aged_schedule
 from siag.simulation.in_flight import Flight, follow_events
 from siag.simulation.iterate import CURSOR, DRAWN, Draws, Track, Views, iterate, note, release
-from siag.simulation.members import problems_of
+from siag.simulation.members import Aims
 from siag.simulation.metrics import (
     STATIONARITY,
     WORDS,
     Evaluate,
     check_evaluate,
     evaluated,
-    known_of,
     measured_of,
 )
 from siag.simulation.run import Run
@@ -192,30 +191,20 @@ class Job:
     messages: str = FLOAT64.name
 
     @cached_property
-    def changes(self) -> tuple[Change, ...]:
-        """Who is a member from when on; none if everybody is, always."""
-        return self.activity.changes(self.problem.n)
-
-    @cached_property
-    def members(self) -> tuple[Problem, ...]:
-        """What those who are there minimise: a problem for each of the changes; the only one if there are none."""
-        return problems_of(self.problem, self.changes)
-
-    @cached_property
-    def located(self) -> bool:
-        """Whether there is an optimum to measure errors from, at any time."""
-        return all(problem.optimum is not None for problem in self.members)
+    def aims(self) -> Aims:
+        """What those who are members minimise."""
+        return Aims(self.problem, self.activity.changes(self.problem.n))
 
     @cached_property
     def measured(self) -> list[str]:
         """What is measured at the recorded points: ‖∇F‖² and F, both, one, or none."""
-        wanted = not self.located if self.objective is None else self.objective
-        return known_of(self.members[0]) if wanted else []
+        wanted = not self.aims.located if self.objective is None else self.objective
+        return self.aims.known if wanted else []
 
     @property
     def judge(self) -> str:
         """Which of these the error is, where no optimum is known."""
-        return "" if self.located or not self.measured else self.measured[0]
+        return "" if self.aims.located or not self.measured else self.measured[0]
 
     @property
     def calls_python(self) -> bool:
@@ -293,13 +282,13 @@ class Job:
             called.prepare(parts[1:], watch.stopped)
         note(track, state.w, 0.0)
         found = {name: np.full(len(t), np.nan) for name in self.measured}
-        since = self._measure(track, 0, found, self.members[0])
+        since = self._measure(track, 0, found, 0.0)
         along = self._events if isinstance(self.activity, Timed) else self._schedule
         diverged = -1
-        for done, lost, problem in along(repeat, (*parts, Views(shown(state), answer(state))), draws, track):
+        for done, lost, now in along(repeat, (*parts, Views(shown(state), answer(state))), draws, track):
             if called is not None and called.error is not None:
                 raise called.error
-            since = self._measure(track, since, found, problem)
+            since = self._measure(track, since, found, now)
             watch.did(done)
             diverged = lost
         error = found[self.judge] if self.judge else track.error
@@ -319,7 +308,7 @@ class Job:
 
     def _track(self, t: Integers) -> Track:
         """Room for what is recorded at these times."""
-        points, reference = len(t), self._reference(self.members[0])
+        points, reference = len(t), self.aims.reference(0.0)
         t = np.array(t)  # both copied: to Numba, arrays that may be read-only would be another type to compile for
         limit = LIMIT * (1.0 + float(np.fmax(np.abs(self.w0).max(), np.abs(reference).max())))
         error, time = np.full((2, points), np.nan)
@@ -327,19 +316,16 @@ class Job:
         kept = np.full((self._room(points), self.problem.d), np.nan)
         return Track(reference, t, error, counts, time, tally, limit, kept)
 
-    def _reference(self, problem: Problem) -> Floats:
-        """(d,) a copy of the members' optimum; NaN where none is known."""
-        return np.array(problem.optimum if self.located else np.full(problem.d, np.nan), np.float64)
-
     def _room(self, points: int) -> int:
         """How many results to keep: all for metrics of the user's own, else as many as are measured at a time."""
         if self.evaluate or not self.measured:
             return points if self.evaluate else 0
         return min(points, max(1, ROOM // self.problem.d))
 
-    def _measure(self, track: Track, since: int, found: dict[str, Floats], problem: Problem) -> int:
-        """Measure the members' F and ‖∇F‖² at the points recorded from `since` on; return how many there are by now."""
+    def _measure(self, track: Track, since: int, found: dict[str, Floats], now: float) -> int:
+        """Measure F and ‖∇F‖² of those who are there now at the points from `since` on; return how many there are."""
         until = int(track.tally[CURSOR])
+        problem = self.aims.at(now) if found and until > since else self.problem
         for point in range(since, until if found else since):
             w = track.kept[point % len(track.kept)].copy()
             w.setflags(write=False)
@@ -359,43 +345,36 @@ class Job:
         n = self.problem.n
         return waited(self._paced, n, self.method.quorum(n), self.iterations, self.seed, repeat)
 
-    def _schedule(self, repeat: int, parts: Parts, draws: Draws, track: Track) -> Iterator[tuple[int, int, Problem]]:
-        """Run along a schedule; yield iterations done, that of a divergence, or −1, and what members minimise."""
+    def _schedule(self, repeat: int, parts: Parts, draws: Draws, track: Track) -> Iterator[tuple[int, int, float]]:
+        """Run along a schedule; yield iterations done, that of a divergence, or −1, and whose members it was."""
         loop = iterate if self.compiled else iterate.plain
         message, cost = np.empty(self._length), self._cost
         n, rule = self.problem.n, self.step.rule(self.problem.n)
         sizes = shifted(self.step, self._waited(repeat)) if rule is None else None
         for first, chunk in unfold(self.activity, n, self.iterations, self.seed, repeat, sizes, cost):
-            for begin, end in pieces(self.changes, first, chunk.iterations, cuts(track, first, chunk.iterations)):
+            for begin, end in pieces(self.aims.changes, first, chunk.iterations, cuts(track, first, chunk.iterations)):
                 t = first + begin
                 piece = Schedule(chunk.start[begin : end + 1], chunk.worker, chunk.eta[begin:end])
-                problem = self._enter(t + 1, track)
+                self.aims.enter(t + 1, track)
                 self._release(t, parts, rule)
                 if rule is not None:
                     aged_schedule(rule, piece, t, self.compiled)
                 diverged = loop(*parts, draws, piece, t, track, message)
                 if diverged >= 0:
-                    yield self.iterations - t, diverged, problem
+                    yield self.iterations - t, diverged, t + 1
                     return
-                yield end - begin, -1, problem
-
-    def _enter(self, t: float, track: Track) -> Problem:
-        """What the members at t minimise; errors are measured from its optimum from now on."""
-        problem = self.members[in_force(self.changes, t)]
-        if len(self.members) > 1:
-            track.reference[:] = self._reference(problem)
-        return problem
+                yield end - begin, -1, t + 1
 
     def _release(self, t: int, parts: Parts, rule: Record | None) -> None:
         """Let go of those who leave before iteration t."""
         _, memory, state, _ = parts
-        for change in self.changes:
+        for change in self.aims.changes:
             if change.when == t and len(change.left):
                 (release if self.compiled else release.plain)(state, memory, change.left)
                 for i in change.left.tolist() if rule is not None else ():
                     left(rule, i)
 
-    def _events(self, repeat: int, parts: Parts, draws: Draws, track: Track) -> Iterator[tuple[int, int, Problem]]:
+    def _events(self, repeat: int, parts: Parts, draws: Draws, track: Track) -> Iterator[tuple[int, int, float]]:
         """Run along a virtual clock; yield what `_schedule` does."""
         loop = follow_events if self.compiled else follow_events.plain
         n, first, rule = self.problem.n, 0, self.step.rule(self.problem.n)
@@ -410,17 +389,17 @@ class Job:
             else:
                 eta = aged_events(rule, chunk, first, steps, self.compiled)
             places = {int(after[k - 1]) for k in cuts(track, first, steps)}
-            places |= {int(np.searchsorted(chunk.time, change.when)) for change in self.changes}
+            places |= {int(np.searchsorted(chunk.time, change.when)) for change in self.aims.changes}
             whole = len(chunk.code)
             for a, b in pairwise([0, *sorted(place for place in places if 0 < place < whole), whole]):
                 begin, end = np.searchsorted(after, (a, b), side="right")
-                problem = self._enter(chunk.time[a], track)
+                self.aims.enter(chunk.time[a], track)
                 piece = Events(chunk.code[a:b], chunk.age[a:b], chunk.time[a:b], chunk.factor[a:b])
                 diverged = loop(*parts, draws, piece, eta[begin:end], first + begin, track, flight)
                 if diverged >= 0:
-                    yield self.iterations - first - begin, diverged, problem
+                    yield self.iterations - first - begin, diverged, chunk.time[a]
                     return
-                yield end - begin, -1, problem
+                yield end - begin, -1, chunk.time[a]
             first += steps
 
 

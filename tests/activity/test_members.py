@@ -227,12 +227,6 @@ def test_on_a_clock_nothing_is_heard_of_those_who_are_away_and_chunks_do_not_mat
 
 def test_workers_that_stay_take_the_times_they_would_take_if_all_did():
     """Who reports when is a function of (seed, repeat, i, k); a server that ticks does not slow anybody down."""
-    all_of_them, some = (
-        [
-            event[1:3]
-            for event in happened(Clock(Exponential(1.0), server=Tick(1.0), **more), 50)
-            if event[0] == "reports"
-        ]
-        for more in ({}, {"leave": {1: 10.0}})
-    )
+    clocks = (Clock(Exponential(1.0), server=Tick(1.0), **more) for more in ({}, {"leave": {1: 10.0}}))
+    all_of_them, some = ([event[1:3] for event in happened(clock, 50) if event[0] == "reports"] for clock in clocks)
     assert some == [(i, time) for i, time in all_of_them if i != 1 or time < 10.0]

@@ -201,13 +201,12 @@ def cancel(state: Agenda, i: int) -> None:
     state.away[i] = False
 
 
-@compiled
+@rarely
 def switch_is_due(state: Agenda) -> bool:
     """Whether somebody comes or leaves before anything else happens; a step belongs to the report before it."""
-    at = state.counts[SWITCHED]
-    if at >= state.switches.time.size or (state.k > 0 and step_is_due(state)):
+    if state.k > 0 and step_is_due(state):
         return False
-    time = state.switches.time[at]
+    time = state.switches.time[state.counts[SWITCHED]]
     if state.k == 0 and time > (state.counts[VERSION] + 1) * state.tick:
         return False
     return bool(state.counts[SIZE] == 0 or time <= state.when[0])
@@ -265,10 +264,11 @@ def step_is_due(state: Agenda) -> bool:
 @compiled
 def fill_events(state: Agenda, events: Events, steps: int) -> tuple[int, int]:
     """Write what happens next until the room or the steps are used up; return events written and steps made."""
-    count, made = 0, 0
+    count, made, ahead = 0, 0, state.switches.time.size - state.counts[SWITCHED]
     while count + 2 <= events.code.size and made < steps:
-        if switch_is_due(state):
+        if ahead > 0 and switch_is_due(state):
             count += switch(state, events, count)
+            ahead -= 1
             continue
         if step_is_due(state):
             if state.k == 0:

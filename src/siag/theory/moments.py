@@ -44,7 +44,7 @@ class TableMoments(NamedTuple):
     since: Integers  # (1,) steps since hsum was summed anew
     seen: Integers  # (n + 1,) 1 for those that have reported; last, how many
     quorum: int
-    there: Integers  # (n + 1,) 1 for those whose rows count; last, how many
+    there: Floats  # (n,) what rows count for: 1; 0 for those whose worker has left, until it reports again
 
 
 class MeanRowMoments(NamedTuple):
@@ -98,7 +98,7 @@ def table_moments(source: Source, w0: Floats, n: int, quorum: int) -> TableMomen
         np.zeros(1, np.int64),
         np.zeros(n + 1, np.int64),
         quorum,
-        np.append(np.ones(n, np.int64), n),
+        np.ones(n),
     )
 
 
@@ -116,10 +116,10 @@ def fresh_moments(source: Source, w0: Floats, divisor: int) -> FreshMoments:
 @part
 def heard_of(moments: TableMoments, i: int) -> None:
     """Worker i has reported, and its row counts."""
-    n = moments.C.size
-    for mark in (moments.seen, moments.there):
-        mark[n] += 1 - mark[i]
-        mark[i] = 1
+    n, seen = moments.C.size, moments.seen
+    seen[n] += 1 - seen[i]
+    seen[i] = 1
+    moments.there[i] = 1.0
 
 
 @renew.when(TableMoments)
@@ -169,7 +169,10 @@ def move_along_total(moments: TableMoments, eta: float) -> None:
         for i in range(n):
             for k in range(moments.m.size):
                 moments.hsum[k] += moments.h[i, k]
-    c, with_w, among = eta / max(moments.there[n], 1), 0.0, 0.0
+    rows = 0.0
+    for i in range(n):
+        rows += moments.there[i]
+    c, with_w, among = eta / max(rows, 1.0), 0.0, 0.0
     for i in range(n):
         with_w += moments.C[i]
         among += moments.S[i]
@@ -190,8 +193,7 @@ def drop_row(moments: TableMoments, i: int) -> None:
     for k in range(moments.m.size):
         moments.hsum[k] -= moments.h[i, k]
         moments.h[i, k] = 0.0
-    moments.there[n] -= moments.there[i]
-    moments.there[i] = 0
+    moments.there[i] = 0.0
 
 
 @renew.when(MeanRowMoments)

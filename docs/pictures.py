@@ -1,4 +1,4 @@
-"""The pictures of "The idea in five pictures" and of "Flights", made from small simulations while the site is built.
+"""The pictures of the pages on the idea, the theory and flights, made from small simulations as the site is built.
 
 `python docs/pictures.py FOLDER` makes them alone. Each is written twice, for a light page and for a dark one.
 """
@@ -158,7 +158,30 @@ def law() -> Figure:
     return picture
 
 
-PICTURES: dict[str, Callable[[], Figure]] = {each.__name__: each for each in (reports, paths, table, waiting, law)}
+def comings() -> Figure:
+    """The error while workers come and go: exact, and simulated."""
+    problem = siag.problems.LeastSquares.random(n=20, d=20, p=10, noise=0.1, seed=0)
+    rates = siag.activity.Bernoulli(np.geomspace(0.4, 0.05, 20).tolist())
+    come, leave = dict.fromkeys(range(15, 20), 3000), dict.fromkeys(range(5), 6000)
+    activity = siag.activity.Members(rates, arrive=come, leave=leave)
+    picture, (ax,) = figure(width=7.5)
+    lines, options = [], {"iterations": 9000, "repeats": 8, "seed": 1, "record": 800}
+    for name, method, color in (("SGD", siag.methods.SGD(), ORANGE), ("sIAG", siag.methods.SIAG(), BLUE)):
+        run = siag.simulate(problem, method, activity, siag.steps.Constant(2e-4), **options)
+        exact = siag.theory.exact_error(problem, method, activity, siag.steps.Constant(2e-4), **options)
+        low, high = run.mean - 2 * run.standard_error, run.mean + 2 * run.standard_error
+        ax.fill_between(run.t, low, high, color=color, alpha=0.3, linewidth=0)
+        ax.plot(exact.t, exact.error, color=color)
+        lines.append((exact.t, exact.error, name, color))
+    ax.set(xlabel="iterations", ylabel="error", yscale="log", ylim=(5e-4, 1.0))
+    ax.set_title("Five workers come at 3000, five leave at 6000. Lines: exact. Bands: simulated")
+    name_ends(ax, lines)
+    return picture
+
+
+PICTURES: dict[str, Callable[[], Figure]] = {
+    each.__name__: each for each in (reports, paths, table, waiting, law, comings)
+}
 
 
 def make(name: str, folder: Path) -> None:

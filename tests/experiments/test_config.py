@@ -129,6 +129,29 @@ def test_a_mistake_in_a_table_within_the_table_is_named_in_full(piece, words):
         build(changed(activity=table))
 
 
+def test_workers_that_come_and_go_are_written_by_their_numbers(tmp_path):
+    inner, text = {"kind": "Uniform", "T": 4}, "Members(Uniform(4), arrive={5: 40, 0: 90}, leave={0: 60})"
+    wanted = siag.activity.Members(siag.activity.Uniform(4), arrive={0: 90, 5: 40}, leave={0: 60})
+    for dates in (
+        {"arrive": {"5": 40, "0": 90}, "leave": {"0": 60}},  # as TOML has { 5 = 40, 0 = 90 }
+        {"arrive": [90, 0, 0, 0, 0, 40], "leave": [60, *[float("inf")] * 5]},
+    ):
+        experiment = build(changed(activity={"kind": "Members", "activity": inner, **dates}))
+        (made,) = experiment.activity
+        assert [each.members.tolist() for each in made.changes(6)] == [
+            each.members.tolist() for each in wanted.changes(6)
+        ]
+        assert np.isfinite(experiment.run().error).all()
+    assert typed("activity", text, tmp_path) == written("activity", repr(wanted)) == wanted
+    assert build(changed(activity=text)).activity == [wanted]
+    clock = {"kind": "Clock", "compute": {"kind": "Fixed", "mean": 1.0}, "arrive": {"5": 2.5}, "leave": [3.5]}
+    assert build(changed(activity={**clock, "leave": {"0": 3.5}})).activity[0].leave == {0: 3.5}
+    with pytest.raises(BadInput, match="leave = "):
+        build(changed(activity=clock))
+    with pytest.raises(BadInput, match="worker = 6"):
+        build(changed(activity={"kind": "Members", "activity": inner, "leave": {"6": 9}}))
+
+
 def test_theorems_step_takes_the_constants_of_the_problem():
     experiment = build(changed(step={"kind": "theorem", "T": 3, "beta": 3.0}))
     constants = experiment.problem[0].constants()

@@ -6,6 +6,8 @@ from siag.activity.clock import Clock, EveryArrivals, OnOff, Tick, WaitForAll
 from siag.activity.cyclic import Cyclic
 from siag.activity.everyone import Everyone
 from siag.activity.gaps import Nonuniform, Uniform
+from siag.activity.members import Members
+from siag.activity.membership import Change
 from siag.activity.recorded import Recorded
 from siag.activity.sequential import Sequential
 from siag.activity.timed import Timed
@@ -17,6 +19,7 @@ __all__ = [
     "Activity",
     "Arrivals",
     "Bernoulli",
+    "Change",
     "Clock",
     "Cyclic",
     "EveryArrivals",
@@ -24,6 +27,7 @@ __all__ = [
     "Exponential",
     "Fixed",
     "LogNormal",
+    "Members",
     "Moments",
     "Nonuniform",
     "OnOff",

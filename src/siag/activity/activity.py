@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from siag.activity.membership import Change
 from siag.foundations import check
 from siag.foundations.dispatch import compiled, verb
 from siag.foundations.types import Floats, Integers, Record, Rng
@@ -36,6 +37,10 @@ class Activity(ABC):
     @abstractmethod
     def moments(self, n: int) -> Moments:
         """The moments of the gaps."""
+
+    def changes(self, n: int) -> tuple[Change, ...]:
+        """Who is a member from when on, the first from the start; none if everybody is, always."""
+        return ()
 
     def paced(self, gradients: int | Integers) -> Activity:
         """The same for reports that take so many gradients, one number or one for each worker: another on a clock."""

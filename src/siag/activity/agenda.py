@@ -6,8 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from siag.activity.membership import Switches
 from siag.activity.times import EXPONENTIAL, Law, duration
-from siag.foundations.dispatch import compiled
+from siag.foundations.dispatch import compiled, rarely
 from siag.foundations.rng import blank, rewind, uniform
 from siag.foundations.types import Booleans, Floats, Integers, Rng
 
@@ -15,7 +16,7 @@ STEP = 1 << 62  # the code of an event in which the server steps
 FADE = -(1 << 62)  # FADE + i: what is kept of worker i, which has left for good, counts for less from now on
 FORGET = -(1 << 61)  # FORGET + i: worker i has lost its memory
 
-VERSION, ARRIVED, SIZE = range(3)  # the entries of `Agenda.counts`
+VERSION, ARRIVED, SIZE, SWITCHED = range(4)  # the entries of `Agenda.counts`
 NO_FACTORS = np.empty(0)
 
 
@@ -55,7 +56,9 @@ class Agenda(NamedTuple):
     tasks: Integers  # (n,) times away drawn so far
     absences: Integers  # (n,) times of availability drawn so far
     leaves: Floats  # (n,) until when worker i is there
-    counts: Integers  # (3,) version, arrivals since the last step, size of the heap
+    switches: Switches  # who comes and leaves when
+    member: Booleans  # (n,) whether worker i is there at all
+    counts: Integers  # (4,) version, arrivals since the last step, size of the heap, switches so far
     now: Floats  # (1,)
 
 
@@ -67,8 +70,9 @@ def agenda(
     server: tuple[int, float, bool],
     availability: tuple[Floats, Floats],
     recorded: tuple[Floats, Integers],
+    switches: Switches,
 ) -> Agenda:
-    """At time 0 everyone is about to read."""
+    """At time 0 everyone is about to read; who is no member then leaves first."""
     n = len(slowness)
     state = Agenda(
         key=key,
@@ -91,7 +95,9 @@ def agenda(
         tasks=np.zeros(n, np.int64),
         absences=np.zeros(n, np.int64),
         leaves=np.zeros(n),
-        counts=np.zeros(3, np.int64),
+        switches=switches,
+        member=np.ones(n, np.bool_),
+        counts=np.zeros(4, np.int64),
         now=np.zeros(1),
     )
     plan_all(state, 0.0)
@@ -172,9 +178,56 @@ def plan_read(state: Agenda, i: int, time: float) -> None:
 
 @compiled
 def plan_all(state: Agenda, time: float) -> None:
-    """Everyone would read at `time`."""
+    """Every member would read at `time`."""
     for i in range(state.away.size):
+        if state.member[i]:
+            plan_read(state, i, time)
+
+
+@rarely
+def cancel(state: Agenda, i: int) -> None:
+    """Worker i has nothing to do next, and nothing that it was about to report arrives."""
+    when, who = state.when, state.who
+    at, size = 0, state.counts[SIZE]
+    while at < size and who[at] != i:
+        at += 1
+    if at < size:
+        while at > 0:  # to the top, from where it is taken off
+            up = (at - 1) // 2
+            when[at], who[at] = when[up], who[up]
+            at = up
+        when[0], who[0] = -np.inf, i
+        pop(state)
+    state.away[i] = False
+
+
+@rarely
+def switch_is_due(state: Agenda) -> bool:
+    """Whether somebody comes or leaves before anything else happens; a step belongs to the report before it."""
+    if state.k > 0 and step_is_due(state):
+        return False
+    time = state.switches.time[state.counts[SWITCHED]]
+    if state.k == 0 and time > (state.counts[VERSION] + 1) * state.tick:
+        return False
+    return bool(state.counts[SIZE] == 0 or time <= state.when[0])
+
+
+@rarely
+def switch(state: Agenda, events: Events, count: int) -> int:
+    """Somebody comes and reads, or leaves: its row is dropped and its memory lost. Return how many events that is."""
+    at = state.counts[SWITCHED]
+    time, i = state.switches.time[at], state.switches.worker[at]
+    state.counts[SWITCHED] += 1
+    state.now[0] = time
+    state.member[i] = state.switches.joins[at]
+    if state.member[i]:
         plan_read(state, i, time)
+        return 0
+    cancel(state, i)
+    events.code[count], events.code[count + 1] = FADE + i, FORGET + i
+    for e in range(count, count + 2):
+        events.age[e], events.time[e], events.factor[e] = 0, time, 0.0
+    return 2
 
 
 @compiled
@@ -200,7 +253,9 @@ def happen(state: Agenda, i: int, time: float) -> bool:
 
 @compiled
 def step_is_due(state: Agenda) -> bool:
-    """Whether the server steps before anything else happens."""
+    """Whether the server steps before anything else happens; behind a barrier, once nobody is on its way."""
+    if state.barrier:
+        return bool(state.counts[SIZE] == 0 and state.counts[ARRIVED] > 0)
     if state.k > 0:
         return bool(state.counts[ARRIVED] >= state.k)
     return bool(state.counts[SIZE] == 0 or state.when[0] > (state.counts[VERSION] + 1) * state.tick)
@@ -209,8 +264,12 @@ def step_is_due(state: Agenda) -> bool:
 @compiled
 def fill_events(state: Agenda, events: Events, steps: int) -> tuple[int, int]:
     """Write what happens next until the room or the steps are used up; return events written and steps made."""
-    count, made = 0, 0
-    while count < events.code.size and made < steps:
+    count, made, ahead = 0, 0, state.switches.time.size - state.counts[SWITCHED]
+    while count + 2 <= events.code.size and made < steps:
+        if ahead > 0 and switch_is_due(state):
+            count += switch(state, events, count)
+            ahead -= 1
+            continue
         if step_is_due(state):
             if state.k == 0:
                 state.now[0] = (state.counts[VERSION] + 1) * state.tick

@@ -8,11 +8,13 @@ age is never guessed.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 
 from siag.activity.agenda import NO_FACTORS, Agenda, Events, agenda, fill_events
+from siag.activity.membership import Change, Dates, Membership, plain_dates
 from siag.activity.timed import Timed
 from siag.activity.times import Arrivals, Fixed, Times
 from siag.foundations import check
@@ -114,6 +116,9 @@ class Clock(Timed):
         gradients: how many a report takes, each a draw of `compute`; one number, or one for each worker; `None`: as
             many as the method's workers compute, K for K local steps. 1 lets a report take as long as a gradient,
             whatever is computed.
+        arrive: when workers come that are not there from the start, in seconds, as in `Members`. One that comes reads w
+            at once.
+        leave: when workers leave, in seconds, as in `Members`. What one of them was about to report is lost.
 
     Example:
         >>> from siag.activity import Exponential
@@ -127,6 +132,8 @@ class Clock(Timed):
     slowness: float | Sequence[float] = 1.0
     availability: OnOff | None = None
     gradients: int | Sequence[int] | None = None
+    arrive: Dates = field(default=(), hash=False)
+    leave: Dates = field(default=(), hash=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "slowness", _per_worker("slowness", self.slowness))
@@ -142,10 +149,25 @@ class Clock(Timed):
         if isinstance(self.travel, Arrivals):
             raise BadInput("travel", self.travel, "a distribution", "recorded arrivals go to compute")
         if isinstance(self.compute, Arrivals) and (
-            isinstance(self.server, WaitForAll) or self.travel != NO_TIME or self.slowness != 1.0 or self.availability
+            isinstance(self.server, WaitForAll)
+            or self.travel != NO_TIME
+            or self.slowness != 1.0
+            or self.availability
+            or self._membership
         ):
-            remedy = "leave travel, slowness and availability out, and let the server step by arrivals or ticks"
+            remedy = "leave travel, slowness, availability, arrive and leave out; the server steps by arrivals or ticks"
             raise BadInput("compute", self.compute, "the only source of time if it is recorded", remedy)
+        self._membership  # noqa: B018  # it is checked when it is made
+        for name in ("arrive", "leave"):
+            object.__setattr__(self, name, plain_dates(getattr(self, name)))
+
+    @cached_property
+    def _membership(self) -> Membership:
+        return Membership(self.arrive, self.leave, whole=False)
+
+    def changes(self, n: int) -> tuple[Change, ...]:
+        """Who is a member from which second on."""
+        return self._membership.changes(n)
 
     @property
     def length(self) -> int | None:
@@ -156,6 +178,7 @@ class Clock(Timed):
 
     def bound(self, n: int) -> None:
         """None: a worker may be away for any time."""
+        self.changes(n)
         self.slownesses(n)
         if self.availability is not None:
             self.availability.means(n)
@@ -189,15 +212,17 @@ class Clock(Timed):
             (k, server.seconds if isinstance(server, Tick) else 0.0, isinstance(server, WaitForAll)),
             (np.zeros(n), np.zeros(n)) if self.availability is None else self.availability.means(n),
             self.compute.by_worker(n) if isinstance(self.compute, Arrivals) else NOT_RECORDED,
+            self._membership.switches(n),
         )
 
     def events(self, n: int, iterations: int, seed: int, repeat: int, cost: int) -> Iterator[Events]:
         """Yield what happens, in order, until the server has stepped `iterations` times; arrays are used again."""
         state = self.begin(n, seed, repeat)
         room = max(256, (1 << 21) // max(cost, 32))
-        whole = Events(np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room), NO_FACTORS)
+        factor = np.full(room, np.nan) if self._membership else NO_FACTORS
+        whole = Events(np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room), factor)
         done = 0
         while done < iterations:
             count, steps = fill_events(state, whole, iterations - done)
             done += steps
-            yield Events(whole.code[:count], whole.age[:count], whole.time[:count], NO_FACTORS)
+            yield Events(whole.code[:count], whole.age[:count], whole.time[:count], factor[:count])

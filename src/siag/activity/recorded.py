@@ -47,6 +47,8 @@ class Recorded(Activity):
         """The pattern that `simulate` with this seed sees in this repeat, from now on always the same."""
         if not isinstance(activity, Activity):
             raise BadInput("activity", activity, "an Activity", "the order is activity, n, iterations")
+        if activity.changes(check.integer("n", n)):
+            raise Unsuitable(f"{activity!r}: sets A_t do not say who is a member; use Members(Recorded.of(…), …)")
         sizes, workers = [], []
         n, iterations, seed = check.integer("n", n), check.integer("iterations", iterations), check.seed(seed)
         for _, chunk in unfold(activity, n, iterations, seed, check.integer("repeat", repeat, low=0)):

@@ -31,6 +31,7 @@ from siag.activity import (
     Exponential,
     Fixed,
     LogNormal,
+    Members,
     Nonuniform,
     OnOff,
     Pareto,
@@ -74,6 +75,7 @@ KINDS: dict[str, dict[str, Callable[..., Any]]] = {
         "Nonuniform": Nonuniform,
         "Sequential": Sequential,
         "Bernoulli": Bernoulli,
+        "Members": Members,
         "Recorded": Recorded,
         "Clock": Clock,
         "Trace": Trace.read,
@@ -92,7 +94,16 @@ PIECES: dict[str, Callable[..., Any]] = {
     for kind in (Arrivals, Fixed, Exponential, LogNormal, Pareto, EveryArrivals, Tick, WaitForAll, OnOff)
 }
 BASES = {"problem": Problem, "method": Method, "activity": Activity, "step": Step}
-LISTS = ("rates", "slowness", "trace", "smoothness", "graph", "weights")  # arguments that are lists by themselves
+DATES = ("arrive", "leave")  # of workers: arguments that are lists, or tables by worker, by themselves
+LISTS = (
+    "rates",
+    "slowness",
+    "trace",
+    "smoothness",
+    "graph",
+    "weights",
+    *DATES,
+)  # arguments that are lists by themselves
 RUN = ("iterations", "repeats", "seed", "record", "threads", "objective", "evaluate", "messages", "weights")
 
 
@@ -298,7 +309,9 @@ def part_of(role: str, table: Mapping[str, Any], folder: Path) -> Any:
         raise Missing(f"{role}.kind", f'write kind = "…", one of {", ".join(KINDS[role])}')
     make = maker(f"{role}.kind", arguments.pop("kind"), KINDS[role], folder)
     for name, value in arguments.items():
-        if isinstance(value, dict):  # a method around another has that as a table of its own, so have steps
+        if (
+            isinstance(value, dict) and name not in DATES
+        ):  # a method around another has that as a table of its own, so have steps
             own_kind = role in (name, "step")
             arguments[name] = part_of(role, value, folder) if own_kind else piece(f"{role}.{name}", value)
     return _checked(role, make_part(role, table["kind"], make, arguments), f"{role}.kind", table["kind"])

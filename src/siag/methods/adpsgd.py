@@ -52,6 +52,7 @@ class ADPSGD(Method):
     NO_PROX = "it has no server; use PIAG"
     NO_CLIP = "it has no server; use Clipped(AsyncSGD())"
     NO_MOMENTUM = "it has no server; use Momentum(AsyncSGD())"
+    NO_CHANGES = "nobody hands over the model of one that leaves; use SIAG, or AsyncSGD"
     NO_WEIGHTS = "it has no server; use Weighted(AsyncSGD(), …)"
 
     graph: str | Sequence[tuple[int, int]] = "ring"

@@ -16,6 +16,8 @@ from siag.problems import Problem
 class BySample(Aggregated):
     """A method whose row i belongs to sample i of a finite data set, of which each iteration draws one."""
 
+    NO_CHANGES = "they are the samples of a finite sum; use IAG, or SIAG"
+
     def recruit(self, w0: Floats, n: int) -> Record:
         """A sample's gradient is exact."""
         return Exact()

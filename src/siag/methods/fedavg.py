@@ -11,7 +11,7 @@ from siag.foundations import check
 from siag.foundations.types import Floats, Integers, Record
 from siag.methods.local import check_local, local, local_of, steps_of_each, tuned_local
 from siag.methods.method import Method
-from siag.methods.sgd import NORMALIZATIONS, Fresh
+from siag.methods.sgd import NORMALIZATIONS, SUM_OVER_ALL, Fresh
 from siag.steps import Step
 
 
@@ -58,6 +58,8 @@ class FedAvg(Method):
     def __post_init__(self) -> None:
         check_local(self, each=True)
         check.choice("normalization", self.normalization, NORMALIZATIONS)
+        if self.normalization == "sum":
+            object.__setattr__(self, "NO_CHANGES", SUM_OVER_ALL)
 
     def tuned(self, eta: float, gamma: float) -> tuple[Method, Step]:
         """The size of the local steps is chosen."""

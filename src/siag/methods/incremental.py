@@ -30,6 +30,8 @@ class Incremental(Method):
         "Convergence rate of incremental gradient and incremental Newton methods", SIAM Journal on Optimization 2019.
     """
 
+    NO_CHANGES = "it takes them in turn; use SGD, or IAG"
+
     def init(self, w0: Floats, n: int) -> Record:
         """Nothing received yet."""
         return Fresh(w0.copy(), np.zeros(w0.size), np.zeros(1, np.int64), 0)

@@ -90,6 +90,7 @@ class Method(ABC):
     NO_CLIP: ClassVar[str] = ""  # the same of `Clipped`
     NO_MOMENTUM: ClassVar[str] = ""  # the same of `Momentum` and `Adam`, which change how far its server moves
     NO_WEIGHTS: ClassVar[str] = ""  # the same of `Weighted`
+    NO_CHANGES: ClassVar[str] = ""  # why its workers cannot come and go, and what to do instead
 
     ages: ClassVar[str] = ""
     """Whose ages a step may look at: of a `"table"` of every worker's gradient, or of the `"arrivals"`, used once.
@@ -142,8 +143,23 @@ class Method(ABC):
                 f"{type(self).__name__} needs exact gradients, which {type(problem).__name__} does not offer; "
                 f"use {remedy}, or {problem.no_exact or f'give `exact` a meaning for {oracle.__name__}'}"
             )
+        fewest = self._check_members(activity, problem.n)
         if isinstance(activity, Clock) and isinstance(activity.server, EveryArrivals):
-            self.gather(activity.server.k, problem.n)
+            self.gather(activity.server.k, fewest)
+
+    def _check_members(self, activity: Activity, n: int) -> int:
+        """How many members there are at least; refuse those who come and go where the method cannot bear it."""
+        changes = activity.changes(n)
+        if not changes:
+            return n
+        name, first = type(self).__name__, len(changes[0].members)
+        if self.NO_CHANGES:
+            raise Unsuitable(f"the workers of {name} cannot come and go: {self.NO_CHANGES}")
+        if self.quorum(n) > first:
+            remedy = f"give wait={first}/{n}, or less"
+            waits = f"{name} waits for {self.quorum(n)} workers before its first step"
+            raise Unsuitable(f"{waits}, and {first} are there at the start; {remedy}")
+        return min(len(change.members) for change in changes)
 
 
 @verb

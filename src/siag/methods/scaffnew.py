@@ -56,6 +56,7 @@ class Scaffnew(Method):
 
     NO_PROX = "its server takes a mean, not a step along a gradient; use PIAG"
     NO_CLIP = "its workers send models, not gradients; use Clipped(FedAvg(…))"
+    NO_CHANGES = "the h_i of the others would no longer add up to 0; use SCAFFOLD"
     NO_WEIGHTS = "its workers send models, whose mean is taken; use Weighted(SCAFFOLD(…), …)"
     NO_MOMENTUM = "its h_i add up to 0 only if w moves to the mean; use Momentum(FedAvg(…))"
 

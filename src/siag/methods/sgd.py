@@ -12,6 +12,7 @@ from siag.foundations.types import Floats, Integers, Record
 from siag.methods.method import Method, advance, ready, receive, weight
 
 NORMALIZATIONS = ("mean", "sum")
+SUM_OVER_ALL = "normalization='sum' divides by the number of all workers; use 'mean'"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,6 +35,8 @@ class SGD(Method):
 
     def __post_init__(self) -> None:
         check.choice("normalization", self.normalization, NORMALIZATIONS)
+        if self.normalization == "sum":
+            object.__setattr__(self, "NO_CHANGES", SUM_OVER_ALL)
 
     def init(self, w0: Floats, n: int) -> Record:
         """Nothing received yet."""

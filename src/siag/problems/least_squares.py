@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -12,9 +12,9 @@ import numpy as np
 from siag.foundations import check
 from siag.foundations.dispatch import compiled
 from siag.foundations.rng import chi_square, chi_square_from, normals
-from siag.foundations.types import Floats, Record, Rng
+from siag.foundations.types import Floats, Integers, Record, Rng
 from siag.problems.problem import Constants, Drawn, curvature, exact, hessian, sample
-from siag.problems.weights import Weights, check_numbers, mean_by, unequal
+from siag.problems.weights import Weights, among, check_numbers, mean_by, unequal
 
 SAMPLERS = ("exact", "literal")
 U1, U2, U3 = (np.uint64(k) for k in (1, 2, 3))
@@ -86,6 +86,10 @@ class LeastSquares(Drawn):
         mean = mean_by(self.weights, self.centers)
         mean.setflags(write=False)
         return mean
+
+    def among(self, workers: Integers) -> LeastSquares:
+        """The problem of some of the workers."""
+        return replace(self, centers=self.centers[workers], weights=among(self.weights, workers))
 
     def __repr__(self) -> str:
         """How it was drawn, or what it is."""

@@ -51,6 +51,8 @@ class Network(OnPoints):
         (261, [3], 1.6094)
     """
 
+    VALUES = "labels"
+
     features: Floats
     labels: Integers
     classes: int

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from copy import copy
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -14,7 +15,7 @@ from siag.foundations.dispatch import compiled, verb
 from siag.foundations.rng import below
 from siag.foundations.types import Floats, Integers, Record, Rng
 from siag.problems.problem import Drawn, exact, hessian, sample
-from siag.problems.weights import POINTS, check_counts, listed, stacked, unequal
+from siag.problems.weights import POINTS, among, check_counts, listed, stacked, unequal
 
 
 class Square(NamedTuple):
@@ -90,6 +91,11 @@ class OnPoints(Drawn):
             check.choice("weights", weights, (POINTS,))
             weights = counts
         vars(self).update(weights=unequal(weights, self.n), batch=check.integer("batch", self.batch))
+
+    def among(self, workers: Integers) -> Self:
+        """The problem of some of the workers."""
+        own = {name: getattr(self, name)[workers] for name in ("features", self.VALUES, "counts")}
+        return replace(self, **own, weights=among(self.weights, workers))  # type: ignore[type-var]  # subclasses are dataclasses
 
 
 class Pointwise(OnPoints):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import fields, is_dataclass, replace
+from functools import cached_property
 from typing import Any, ClassVar, NamedTuple, Self, cast
 
 import numpy as np
@@ -11,8 +12,10 @@ import numpy as np
 from siag.foundations import check
 from siag.foundations.dispatch import compiled, optional_verb, verb
 from siag.foundations.errors import Unsuitable
-from siag.foundations.types import Floats, Record, Rng
-from siag.problems.weights import Weights, unequal, with_weights_printed
+from siag.foundations.types import Floats, Integers, Record, Rng
+from siag.problems.weights import Weights, among, unequal, with_weights_printed
+
+LARGEST_SOLVED = 1024  # d of quadratic problems whose optimum is found by d + 1 gradients
 
 
 class Constants(NamedTuple):
@@ -98,6 +101,13 @@ class Problem(ABC):
         """What it is, without its arrays: a line of a saved run."""
         return f"{type(self).__name__}(n={self.n}, d={self.d})"
 
+    def among(self, workers: Integers) -> Problem:
+        """The problem of some of the workers: F is the mean of their F_i, which is what errors are measured by.
+
+        By default its ∇F is known where `exact` is, and its optimum where the F_i are quadratic.
+        """
+        return Some(self, workers)
+
     def constants(self) -> Constants:
         """μ, L and σ² of Assumptions 1 and 2, where they are known."""
         raise Unsuitable(f"{type(self).__name__} does not know its constants; give it a method constants()")
@@ -137,6 +147,45 @@ class Problem(ABC):
         i = check.integer("i", i, low=0, high=self.n - 1)
         hessian(self.oracle(), i, check.floats("w", w, (self.d,)), out)
         return out
+
+
+class Some(Problem):
+    """Some workers of a problem that has no such problem of its own."""
+
+    def __init__(self, whole: Problem, workers: Integers) -> None:
+        self._whole, self._workers = whole, workers
+
+    @property
+    def n(self) -> int:
+        """How many there are."""
+        return len(self._workers)
+
+    @property
+    def d(self) -> int:
+        """The dimension of w."""
+        return self._whole.d
+
+    def oracle(self) -> Record:
+        """That of all workers, under their own numbers."""
+        return self._whole.oracle()
+
+    def full_gradient(self, w: Floats) -> Floats:
+        """(d,) ∇F(w), exactly: the mean of the ∇F_i(w), weighted as in the whole."""
+        weights = among(weights_of(self._whole), self._workers)
+        return np.average([self._whole.gradient(int(i), w) for i in self._workers], axis=0, weights=weights)
+
+    @cached_property
+    def optimum(self) -> Floats | None:
+        """(d,) w*, if the whole has one, F is quadratic, and w* is the only one."""
+        if self._whole.optimum is None or self.d > LARGEST_SOLVED or not exact.knows(type(self.oracle())):
+            return None
+        zero, probe = np.zeros(self.d), np.linspace(1.0, 2.0, self.d)
+        constant = self.full_gradient(zero)
+        hessian = np.stack([self.full_gradient(e) - constant for e in np.eye(self.d)], axis=1)
+        if np.linalg.cond(hessian) > 1.0 / np.finfo(float).eps:
+            return None
+        gap, size = self.full_gradient(probe) - hessian @ probe - constant, np.abs(hessian).sum()
+        return np.asarray(np.linalg.solve(hessian, -constant)) if np.abs(gap).max() <= 1e-9 * size else None
 
 
 def optimum_of(problem: Problem) -> Floats:

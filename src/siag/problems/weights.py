@@ -43,6 +43,11 @@ def unequal(weights: object, n: int) -> Floats | None:
     return None if (each == 1.0).all() else check.read_only(each)
 
 
+def among(weights: Floats | None, workers: Integers) -> Floats | None:
+    """The weights of some of the workers."""
+    return None if weights is None else weights[workers]
+
+
 def check_numbers(weights: object, kind: str) -> object:
     """Refuse words where a problem has no numbers of points."""
     if isinstance(weights, str):

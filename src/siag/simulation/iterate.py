@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import NamedTuple
 
 from siag.foundations.dispatch import compiled
 from siag.foundations.rng import rewind
 from siag.foundations.schedule import Schedule
 from siag.foundations.types import Floats, Integers, Record, Rng
-from siag.methods import advance, compute, cost, receive, told
+from siag.methods import advance, compute, cost, fade, forget, receive, told
 
 CURSOR, DRAWN, READ, SENT = range(4)  # the entries of `Track.tally`
 
@@ -36,7 +35,7 @@ class Views(NamedTuple):
 class Track(NamedTuple):
     """What is written down along the way."""
 
-    reference: Floats  # (d,) errors are measured from here; NaN if there is no such point
+    reference: Floats  # (d,) errors are measured from here, the members' optimum; NaN if there is no such point
     t: Integers  # (points,) when to write, ascending
     error: Floats  # (points,)
     counts: Integers  # (3, points) gradients drawn, times w was read, reports sent
@@ -46,13 +45,14 @@ class Track(NamedTuple):
     kept: Floats  # (room, d) the results at the last points; (0, d) if nobody wants them
 
 
-def cuts(track: Track, first: int, count: int) -> list[tuple[int, int]]:
-    """Iterations `first` to `first + count`, cut so that in each piece no more points fall than results are kept of."""
+def cuts(track: Track, first: int, count: int) -> list[int]:
+    """Where to cut iterations `first` to `first + count`, so that no more points fall in between than are kept."""
     room = len(track.kept)
     if not 0 < room < len(track.t):
-        return [(0, count)]
+        return []
     due = track.t[(track.t > first) & (track.t < first + count)] - first
-    return list(pairwise([0, *due[room - 1 :: room].tolist(), count]))
+    places: list[int] = due[room - 1 :: room].tolist()
+    return places
 
 
 @compiled
@@ -81,6 +81,14 @@ def lost(w: Floats, limit: float) -> bool:
     for j in range(w.size):
         beyond |= not abs(w[j]) <= limit
     return beyond
+
+
+@compiled
+def release(state: Record, memory: Record, workers: Integers) -> None:
+    """These workers have left: nothing that they sent counts, and they remember nothing."""
+    for i in workers:
+        fade(state, i, 0.0)
+        forget(memory, i)
 
 
 @compiled

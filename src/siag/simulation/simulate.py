@@ -6,12 +6,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, NamedTuple, TypeAlias, cast
 
 import numpy as np
 
 from siag.activity import Activity, Timed, checked_sizes, unfold, waited
 from siag.activity.agenda import STEP, Events
+from siag.activity.membership import pieces
 from siag.foundations import check
 from siag.foundations.callback import callback_of
 from siag.foundations.dispatch import is_own, plainly
@@ -32,18 +34,18 @@ from siag.problems.from_function import why_diverged
 from siag.problems.weights import Weights
 from siag.simulation.aged import aged_events, aged_schedule
 from siag.simulation.in_flight import Flight, follow_events
-from siag.simulation.iterate import CURSOR, DRAWN, Draws, Track, Views, cuts, iterate, note
+from siag.simulation.iterate import CURSOR, DRAWN, Draws, Track, Views, cuts, iterate, note, release
+from siag.simulation.members import Aims
 from siag.simulation.metrics import (
     STATIONARITY,
     WORDS,
     Evaluate,
     check_evaluate,
     evaluated,
-    known_of,
     measured_of,
 )
 from siag.simulation.run import Run
-from siag.steps import Step, shifted
+from siag.steps import Step, left, shifted
 
 Parts: TypeAlias = tuple[Record, Record, Record, Views]
 """The oracle, the workers' memory, the server's state and what others see of it, of one repeat."""
@@ -105,8 +107,9 @@ def simulate(
             reports that the activity leads to, which must be known ahead, as they are of `Bernoulli` or `Recorded`.
 
     Returns:
-        The run; its error is ‖w − w*‖², where no optimum is known ‖∇F(w)‖², or else F(w); `run.measure` says which. If
-        a repeat diverges a `DivergenceWarning` says when, and the run keeps what there is.
+        The run; its error is ‖w − w*‖², where no optimum is known ‖∇F(w)‖², or else F(w); `run.measure` says which.
+        F and w* are those of the members at the time, where workers come and go (`siag.activity.Members`). If a repeat
+        diverges a `DivergenceWarning` says when, and the run keeps what there is.
 
     Example:
         >>> import siag
@@ -201,15 +204,20 @@ class Job:
         return weighted_for(self.problem, self.method)
 
     @cached_property
+    def aims(self) -> Aims:
+        """What those who are members minimise."""
+        return Aims(self.problem, self.activity.changes(self.problem.n))
+
+    @cached_property
     def measured(self) -> list[str]:
         """What is measured at the recorded points: ‖∇F‖² and F, both, one, or none."""
-        wanted = self.problem.optimum is None if self.objective is None else self.objective
-        return known_of(self.problem) if wanted else []
+        wanted = not self.aims.located if self.objective is None else self.objective
+        return self.aims.known if wanted else []
 
     @property
     def judge(self) -> str:
         """Which of these the error is, where no optimum is known."""
-        return self.measured[0] if self.problem.optimum is None and self.measured else ""
+        return "" if self.aims.located or not self.measured else self.measured[0]
 
     @property
     def calls_python(self) -> bool:
@@ -287,15 +295,15 @@ class Job:
             called.prepare(parts[1:], watch.stopped)
         note(track, state.w, 0.0)
         found = {name: np.full(len(t), np.nan) for name in self.measured}
-        since = self._measure(track, 0, found)
+        since = self._measure(track, 0, found, 0.0)
         along = self._events if isinstance(self.activity, Timed) else self._schedule
         diverged = -1
-        for done, left in along(repeat, (*parts, Views(shown(state), answer(state))), draws, track):
+        for done, lost, now in along(repeat, (*parts, Views(shown(state), answer(state))), draws, track):
             if called is not None and called.error is not None:
                 raise called.error
-            since = self._measure(track, since, found)
+            since = self._measure(track, since, found, now)
             watch.did(done)
-            diverged = left
+            diverged = lost
         error = found[self.judge] if self.judge else track.error
         if diverged >= 0:
             track.counts[:, track.tally[CURSOR] :] = track.tally[DRAWN:, None]
@@ -313,8 +321,7 @@ class Job:
 
     def _track(self, t: Integers) -> Track:
         """Room for what is recorded at these times."""
-        optimum, points = self.problem.optimum, len(t)
-        reference = np.array(np.full(self.problem.d, np.nan) if optimum is None else optimum, np.float64)
+        points, reference = len(t), self.aims.reference(0.0)
         t = np.array(t)  # both copied: to Numba, arrays that may be read-only would be another type to compile for
         limit = LIMIT * (1.0 + float(np.fmax(np.abs(self.w0).max(), np.abs(reference).max())))
         error, time = np.full((2, points), np.nan)
@@ -328,16 +335,17 @@ class Job:
             return points if self.evaluate else 0
         return min(points, max(1, ROOM // self.problem.d))
 
-    def _measure(self, track: Track, since: int, found: dict[str, Floats]) -> int:
-        """Measure F and ‖∇F‖² at the points recorded from `since` on; return how many there are by now."""
+    def _measure(self, track: Track, since: int, found: dict[str, Floats], now: float) -> int:
+        """Measure F and ‖∇F‖² of those who are there now at the points from `since` on; return how many there are."""
         until = int(track.tally[CURSOR])
+        problem = self.aims.at(now) if found and until > since else self.problem
         for point in range(since, until if found else since):
             w = track.kept[point % len(track.kept)].copy()
             w.setflags(write=False)
             if np.isfinite(w).all():
                 with nullcontext() if self.compiled else plainly():
                     for name, curve in found.items():
-                        curve[point] = measured_of(self.problem, name, w)
+                        curve[point] = measured_of(problem, name, w)
         return until
 
     @property
@@ -350,25 +358,37 @@ class Job:
         n = self.problem.n
         return waited(self._paced, n, self.method.quorum(n), self.iterations, self.seed, repeat)
 
-    def _schedule(self, repeat: int, parts: Parts, draws: Draws, track: Track) -> Iterator[tuple[int, int]]:
-        """Run along a schedule; yield iterations done and that of a divergence, or −1."""
+    def _schedule(self, repeat: int, parts: Parts, draws: Draws, track: Track) -> Iterator[tuple[int, int, float]]:
+        """Run along a schedule; yield iterations done, that of a divergence, or −1, and whose members it was."""
         loop = iterate if self.compiled else iterate.plain
         message, cost = np.empty(self._length), self._cost
         n, rule = self.problem.n, self.step.rule(self.problem.n)
         sizes = shifted(self.step, self._waited(repeat)) if rule is None else None
         for first, chunk in unfold(self.activity, n, self.iterations, self.seed, repeat, sizes, cost):
-            if rule is not None:
-                aged_schedule(rule, chunk, first, self.compiled)
-            for begin, end in cuts(track, first, chunk.iterations):
+            for begin, end in pieces(self.aims.changes, first, chunk.iterations, cuts(track, first, chunk.iterations)):
+                t = first + begin
                 piece = Schedule(chunk.start[begin : end + 1], chunk.worker, chunk.eta[begin:end])
-                diverged = loop(*parts, draws, piece, first + begin, track, message)
+                self.aims.enter(t + 1, track)
+                self._release(t, parts, rule)
+                if rule is not None:
+                    aged_schedule(rule, piece, t, self.compiled)
+                diverged = loop(*parts, draws, piece, t, track, message)
                 if diverged >= 0:
-                    yield self.iterations - first - begin, diverged
+                    yield self.iterations - t, diverged, t + 1
                     return
-                yield end - begin, -1
+                yield end - begin, -1, t + 1
 
-    def _events(self, repeat: int, parts: Parts, draws: Draws, track: Track) -> Iterator[tuple[int, int]]:
-        """Run along a virtual clock; yield iterations done and that of a divergence, or −1."""
+    def _release(self, t: int, parts: Parts, rule: Record | None) -> None:
+        """Let go of those who leave before iteration t."""
+        _, memory, state, _ = parts
+        for change in self.aims.changes:
+            if change.when == t and len(change.left):
+                (release if self.compiled else release.plain)(state, memory, change.left)
+                for i in change.left.tolist() if rule is not None else ():
+                    left(rule, i)
+
+    def _events(self, repeat: int, parts: Parts, draws: Draws, track: Track) -> Iterator[tuple[int, int, float]]:
+        """Run along a virtual clock; yield what `_schedule` does."""
         loop = follow_events if self.compiled else follow_events.plain
         n, first, rule = self.problem.n, 0, self.step.rule(self.problem.n)
         flight = Flight(np.empty((n, self._length)), np.zeros(n, np.bool_))
@@ -381,14 +401,18 @@ class Job:
                 eta = checked_sizes(sizes, first, steps)
             else:
                 eta = aged_events(rule, chunk, first, steps, self.compiled)
-            for begin, end in cuts(track, first, steps):
-                some = slice(after[begin - 1] if begin else 0, None if end == steps else after[end - 1])
-                piece = Events(chunk.code[some], chunk.age[some], chunk.time[some], chunk.factor[some])
+            places = {int(after[k - 1]) for k in cuts(track, first, steps)}
+            places |= {int(np.searchsorted(chunk.time, change.when)) for change in self.aims.changes}
+            whole = len(chunk.code)
+            for a, b in pairwise([0, *sorted(place for place in places if 0 < place < whole), whole]):
+                begin, end = np.searchsorted(after, (a, b), side="right")
+                self.aims.enter(chunk.time[a], track)
+                piece = Events(chunk.code[a:b], chunk.age[a:b], chunk.time[a:b], chunk.factor[a:b])
                 diverged = loop(*parts, draws, piece, eta[begin:end], first + begin, track, flight)
                 if diverged >= 0:
-                    yield self.iterations - first - begin, diverged
+                    yield self.iterations - first - begin, diverged, chunk.time[a]
                     return
-                yield end - begin, -1
+                yield end - begin, -1, chunk.time[a]
             first += steps
 
 

@@ -25,7 +25,7 @@ from siag.foundations.schedule import Schedule
 from siag.foundations.types import Floats, Integers, Record
 from siag.methods import Method
 from siag.problems import Problem
-from siag.theory.linear import Coefficients, coefficients_of, unroll
+from siag.theory.linear import Coefficients, coefficients_of, unroll, without
 from siag.theory.moments import RESUM, Source
 from siag.theory.noise import Silent, noise
 from siag.theory.quadratic import quadratics
@@ -269,6 +269,14 @@ def carry_blocks(moments: Linear, schedule: Schedule, first: int, trail: Trail) 
     maps = np.empty((len(schedule.worker) + schedule.iterations, *T.shape))
     unroll(moments.method, schedule, maps)
     follow(moments.blocks, schedule, maps, len(moments.method.rows) > 0, first, trail)
+
+
+def drop_from_blocks(moments: Linear, i: int) -> None:
+    """Worker i has left: its row is dropped."""
+    blocks, last = moments.blocks, len(moments.method.T) - 1
+    if len(moments.method.rows):
+        blocks.at[last] = last + i
+        transform(without(moments.method, i), last + 1, blocks.at, blocks.mean, blocks.C, blocks.scratch)
 
 
 @compiled

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from siag.activity import Activity, unfold, waited
+from siag.activity.membership import in_force, pieces
 from siag.foundations import check
 from siag.foundations.dispatch import compiled
 from siag.foundations.errors import Unsuitable
@@ -16,12 +17,12 @@ from siag.foundations.schedule import Schedule, points
 from siag.foundations.types import Floats, Integers, Record
 from siag.methods import Exact, Fresh, MeanRows, Method, Streaming, Table, check_fit, try_out
 from siag.methods.weighted import Weighing, weigh_parts, weighted_for
-from siag.problems import LeastSquares, Problem
+from siag.problems import LeastSquares, Problem, optimum_of
 from siag.problems.weights import Weights
 from siag.steps import Step, shifted
-from siag.theory.blocks import Linear, blocks_at_start, carry_blocks, quadratic
+from siag.theory.blocks import Linear, blocks_at_start, carry_blocks, drop_from_blocks, quadratic
 from siag.theory.linear import check_linear
-from siag.theory.moments import Source, fresh_moments, mean_row_moments, move, renew, table_moments
+from siag.theory.moments import Source, drop, fresh_moments, mean_row_moments, move, renew, table_moments
 from siag.theory.trail import Trail, mark
 
 
@@ -68,6 +69,8 @@ def exact_error(
 ) -> Curve:
     """E‖w^t − w*‖² of a quadratic problem, given who is active when; the expectation is over the samples only.
 
+    Where workers come and go (`siag.activity.Members`), w* is the optimum of those who are members at t.
+
     With the same seed it sees the activity pattern that `simulate` sees. Works for methods that are linear in w and
     gradients: those that keep a table of gradients (sIAG, IAG, SAG, SAGA) or of moving averages of them (sIAG with
     `average`), non-aggregated SGD, `Averaged` and `Weighted` around any of them, and what `linear` declares. Weights of
@@ -105,15 +108,23 @@ def exact_error(
     check_fit(problem, method, activity, step, iterations)
     t = points(iterations, check.integer("record", record))
     moments_at_start(problem, method, w0)
+    changes = activity.changes(problem.n)
+    optima = [optimum_of(problem.among(change.members)) for change in changes] or [optimum_of(problem)]
 
     def one(repeat: int, watch: Watch) -> Trail:
         moments = moments_at_start(problem, method, w0)
-        trail = Trail(t, np.array(problem.optimum), np.empty((2, len(t))), np.zeros(1, np.int64))
+        trail = Trail(t, np.array(optima[0]), np.empty((2, len(t))), np.zeros(1, np.int64))
         mark(trail, moments.m, moments.V)
         sizes = shifted(step, waited(activity, problem.n, method.quorum(problem.n), iterations, seed, repeat))
         cost = size([moments]) // (8 * problem.n)
         for first, chunk in unfold(activity, problem.n, iterations, seed, repeat, sizes, cost):
-            carry(moments, chunk, first, trail)
+            for begin, end in pieces(changes, first, chunk.iterations):
+                now = first + begin
+                trail.optimum[:] = optima[in_force(changes, now + 1)]
+                for i in (i for change in changes if change.when == now for i in change.left):
+                    lose(moments, int(i))
+                piece = Schedule(chunk.start[begin : end + 1], chunk.worker, chunk.eta[begin:end])
+                carry(moments, piece, now, trail)
             watch.did(chunk.iterations)
         return trail
 
@@ -166,6 +177,14 @@ def alike(problem: LeastSquares, noisy: bool) -> Source:
     p, d = problem.p, problem.d
     spread, floor = (float(p * (d + 1)), problem.noise**2 * p * d) if noisy else (0.0, 0.0)
     return Source(problem.centers, float(p), spread, floor, np.ones(problem.n))
+
+
+def lose(moments: Record, i: int) -> None:
+    """Worker i has left."""
+    if isinstance(moments, Linear):
+        drop_from_blocks(moments, i)
+    else:
+        drop(moments, i)
 
 
 def carry(moments: Record, schedule: Schedule, first: int, trail: Trail) -> None:

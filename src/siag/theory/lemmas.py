@@ -81,6 +81,8 @@ def lemmas(
     """
     check_fit(problem, method, activity, step, check.integer("iterations", iterations))
     least_squares("the lemmas", problem)
+    if activity.changes(problem.n):
+        raise Unsuitable(f"{activity!r}: the lemmas are about workers that stay; use the activity within it")
     T = activity.bound(problem.n)
     if T is None:
         raise Unsuitable(f"{activity!r} has no bound on the age, which the lemmas assume; use Uniform or Cyclic")

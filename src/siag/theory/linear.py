@@ -18,7 +18,7 @@ from siag.foundations.errors import Unsuitable
 from siag.foundations.schedule import Schedule
 from siag.foundations.shape import kinds_within
 from siag.foundations.types import Floats, Record
-from siag.methods import Fresh, MeanRows, Method, Table, advance, answer, receive, shown
+from siag.methods import Fresh, MeanRows, Method, Table, advance, answer, fade, receive, shown
 from siag.methods.averaged import Averaging
 from siag.methods.momentum import Rolling
 from siag.methods.saga import Jump
@@ -114,6 +114,17 @@ def _after(method: Coefficients, given: Floats, i: int | None) -> Floats:
         receive(method.state, i, method.T[0], 0)
         if len(method.rows):
             method.T[-1] = method.rows[i]
+    return method.T.copy()
+
+
+def without(method: Coefficients, i: int) -> Floats:
+    """The T of worker i's leaving, which drops its row."""
+    method.T[:] = np.eye(len(method.T))
+    if len(method.rows):
+        method.rows[i] = method.T[-1]
+    fade(method.state, i, 0.0)
+    if len(method.rows):
+        method.T[-1] = method.rows[i]
     return method.T.copy()
 
 

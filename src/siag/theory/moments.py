@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from siag.foundations.dispatch import verb
+from siag.foundations.dispatch import optional_verb, part, verb
 from siag.foundations.types import Floats, Integers, Record
 
 RESUM = 1000
@@ -48,6 +48,7 @@ class TableMoments(NamedTuple):
     since: Integers  # (1,) steps since hsum was summed anew
     seen: Integers  # (n + 1,) 1 for those that have reported; last, how many
     quorum: int
+    there: Floats  # (n,) whether rows count: 1; 0 for those whose worker has left, until it reports again
 
 
 class MeanRowMoments(NamedTuple):
@@ -76,6 +77,11 @@ def renew(moments: Record, workers: Integers) -> None:
     """The active workers read w^t and report."""
 
 
+@optional_verb
+def drop(moments: Record, i: int) -> None:
+    """Worker i has left, and its row counts no longer. Nothing to do where there are no rows."""
+
+
 @verb
 def move(moments: Record, eta: float) -> None:
     """The server steps."""
@@ -96,6 +102,7 @@ def table_moments(source: Source, w0: Floats, n: int, quorum: int) -> TableMomen
         np.zeros(1, np.int64),
         np.zeros(n + 1, np.int64),
         quorum,
+        np.ones(n),
     )
 
 
@@ -110,6 +117,15 @@ def fresh_moments(source: Source, w0: Floats, divisor: int) -> FreshMoments:
     return FreshMoments(source, w0.copy(), np.zeros(1), np.zeros(w0.size), np.zeros(3), divisor)
 
 
+@part
+def heard_of(moments: TableMoments, i: int) -> None:
+    """Worker i has reported, and its row counts."""
+    n, seen = moments.C.size, moments.seen
+    seen[n] += 1 - seen[i]
+    seen[i] = 1
+    moments.there[i] = 1.0
+
+
 @renew.when(TableMoments)
 def renew_rows(moments: TableMoments, workers: Integers) -> None:
     """Rows of active workers now vary as ∇f_i(w^t): with all else through w alone, and by noise of their own.
@@ -118,10 +134,9 @@ def renew_rows(moments: TableMoments, workers: Integers) -> None:
     for the active workers themselves, so that rounding errors do not outlive a report.
     """
     n, source = moments.C.size, moments.source
-    V, C, Q, S, seen = moments.V[0], moments.C, moments.Q, moments.S, moments.seen
+    V, C, Q, S = moments.V[0], moments.C, moments.Q, moments.S
     for i in workers:
-        seen[n] += 1 - seen[i]
-        seen[i] = 1
+        heard_of(moments, i)
         C[i] = source.weights[i] * source.slope * V
     for i in workers:
         p, row = source.weights[i] * source.slope, Q[i]
@@ -147,7 +162,7 @@ def renew_rows(moments: TableMoments, workers: Integers) -> None:
 
 @move.when(TableMoments)
 def move_along_total(moments: TableMoments, eta: float) -> None:
-    """V ← V − 2cΣC_i + c²ΣQ_ij, C_i ← C_i − cΣ_jQ_ij, m ← m − cΣh_i with c = η/n."""
+    """V ← V − 2cΣC_i + c²ΣQ_ij, C_i ← C_i − cΣ_jQ_ij, m ← m − cΣh_i with c = η/n, n being the rows that count."""
     n = moments.C.size
     if moments.seen[n] < moments.quorum:
         return
@@ -158,7 +173,10 @@ def move_along_total(moments: TableMoments, eta: float) -> None:
         for i in range(n):
             for k in range(moments.m.size):
                 moments.hsum[k] += moments.h[i, k]
-    c, with_w, among = eta / n, 0.0, 0.0
+    rows = 0.0
+    for i in range(n):
+        rows += moments.there[i] * moments.source.weights[i]
+    c, with_w, among = eta / rows if rows > 0.0 else eta, 0.0, 0.0
     for i in range(n):
         with_w += moments.C[i]
         among += moments.S[i]
@@ -166,6 +184,20 @@ def move_along_total(moments: TableMoments, eta: float) -> None:
     moments.V[0] += c * (c * among - 2.0 * with_w)
     for k in range(moments.m.size):
         moments.m[k] -= c * moments.hsum[k]
+
+
+@drop.when(TableMoments)
+def drop_row(moments: TableMoments, i: int) -> None:
+    """g_i ← 0: h_i, C_i and all Q_ij are 0, and it is one row less."""
+    n, Q, S = moments.C.size, moments.Q, moments.S
+    for j in range(n):
+        S[j] -= Q[i, j]
+        Q[i, j] = Q[j, i] = 0.0
+    S[i] = moments.C[i] = 0.0
+    for k in range(moments.m.size):
+        moments.hsum[k] -= moments.h[i, k]
+        moments.h[i, k] = 0.0
+    moments.there[i] = 0.0
 
 
 @renew.when(MeanRowMoments)
@@ -186,8 +218,7 @@ def renew_means(moments: MeanRowMoments, workers: Integers) -> None:
     for i in workers:
         c = source.weights[i]
         p = c * source.slope
-        rows.seen[n] += 1 - rows.seen[i]
-        rows.seen[i] = 1
+        heard_of(rows, i)
         moments.reports[i] = min(moments.reports[i] + 1, moments.most)
         a = 1.0 / moments.reports[i]
         b = 1.0 - a
@@ -217,6 +248,13 @@ def renew_means(moments: MeanRowMoments, workers: Integers) -> None:
 def move_along_means(moments: MeanRowMoments, eta: float) -> None:
     """As for any table."""
     move(moments.table, eta)
+
+
+@drop.when(MeanRowMoments)
+def drop_mean(moments: MeanRowMoments, i: int) -> None:
+    """As of any table; the worker's next report is its first."""
+    drop(moments.table, i)
+    moments.reports[i] = 0
 
 
 @renew.when(FreshMoments)

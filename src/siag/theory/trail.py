@@ -12,7 +12,7 @@ class Trail(NamedTuple):
     """What is written down along the way."""
 
     t: Integers  # (points,)
-    optimum: Floats  # (d,)
+    optimum: Floats  # (d,) of those who are members at the time
     parts: Floats  # (2, points) bias, variance
     cursor: Integers  # (1,)
 

@@ -13,7 +13,7 @@ from siag.foundations import check
 from siag.foundations.dispatch import compiled
 from siag.foundations.rng import chi_square, chi_square_from, normals
 from siag.foundations.types import Floats, Integers, Record, Rng
-from siag.problems.problem import Constants, Problem, curvature, exact, hessian, sample
+from siag.problems.problem import Constants, Problem, curvature, exact, hessian, of_each, sample
 
 SAMPLERS = ("exact", "literal")
 U1, U2, U3 = (np.uint64(k) for k in (1, 2, 3))
@@ -83,7 +83,7 @@ class LeastSquares(Problem):
 
     def among(self, workers: Integers) -> LeastSquares:
         """The problem of some of the workers."""
-        return replace(self, centers=self.centers[workers])
+        return replace(self, centers=self.centers[workers], **of_each(self, workers))
 
     def __repr__(self) -> str:
         """How it was drawn, or what it is."""

@@ -12,7 +12,7 @@ from siag.foundations import check
 from siag.foundations.dispatch import compiled, verb
 from siag.foundations.rng import below
 from siag.foundations.types import Floats, Integers, Record, Rng
-from siag.problems.problem import Problem, exact, hessian, sample
+from siag.problems.problem import Problem, exact, hessian, of_each, sample
 
 
 class Square(NamedTuple):
@@ -44,7 +44,7 @@ class OnPoints(Problem):
     def among(self, workers: Integers) -> Self:
         """The problem of some of the workers."""
         own = {name: getattr(self, name)[workers] for name in ("features", self.VALUES)}
-        return replace(self, **own)  # type: ignore[type-var]  # subclasses are dataclasses
+        return replace(self, **own, **of_each(self, workers))  # type: ignore[type-var]  # subclasses are dataclasses
 
 
 class Pointwise(OnPoints):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from functools import cached_property
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -138,7 +138,8 @@ class Some(Problem):
 
     def full_gradient(self, w: Floats) -> Floats:
         """(d,) ∇F(w), exactly: the mean of the ∇F_i(w)."""
-        return np.asarray(np.mean([self._whole.gradient(int(i), w) for i in self._workers], axis=0))
+        each = [self._whole.gradient(int(i), w) for i in self._workers]
+        return np.asarray(np.average(each, axis=0, weights=of_each(self._whole, self._workers).get("weights")))
 
     @cached_property
     def optimum(self) -> Floats | None:
@@ -152,6 +153,12 @@ class Some(Problem):
             return None
         gap, size = self.full_gradient(probe) - hessian @ probe - constant, np.abs(hessian).sum()
         return np.asarray(np.linalg.solve(hessian, -constant)) if np.abs(gap).max() <= 1e-9 * size else None
+
+
+def of_each(problem: Problem, workers: Integers) -> dict[str, Any]:
+    """What a problem may have of each worker beside its data, weights and numbers of points, of some of them."""
+    given = {name: getattr(problem, name, None) for name in ("weights", "counts")}
+    return {name: values[workers] for name, values in given.items() if values is not None}
 
 
 def optimum_of(problem: Problem) -> Floats:

@@ -249,7 +249,7 @@ class Hoarder(SIAG):
     def init(self, w0, n):
         fresh = table(w0, n, 64, 0.0)
         kept = self.kept.setdefault("table", fresh)
-        return Table(fresh.w, kept.rows, kept.total, kept.seen, kept.gone, kept.tally, kept.resum, kept.quorum)
+        return kept._replace(w=fresh.w)
 
 
 def test_a_method_that_remembers_earlier_runs_is_found():

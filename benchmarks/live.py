@@ -24,7 +24,7 @@ from benchmarks.network import alone
 from benchmarks.peers.live_job import ETA, PROBES, center
 from benchmarks.sides import HERE, PYTHON
 from benchmarks.targets import Target, table
-from siag.server.method_state import take
+from siag.server.method_state import NOWHERE, take
 from siag.server.parameter_server import ParameterServer
 
 ROUNDS, SECONDS = 5, 0.6
@@ -214,7 +214,7 @@ def limits() -> Limits:
 
     turns = cycle(range(MANY))
     parts = (
-        lambda: take(state, next(turns), message, 0, 1, 1e-9),
+        lambda: take(state, next(turns), message, 0, 1, 1e-9, NOWHERE),
         lambda: np.copyto(target, source),
         lambda: plain(next(turns)),
         lambda: np.copyto(scratch, w),

@@ -161,7 +161,8 @@ def best(rates: Rates, ways: tuple[str, ...], size: Size) -> list[float]:
 
 def crowd() -> tuple[float, float, float]:
     """Rate with a crowd over the rate without; the same of the server's time per report; bytes its memory grew by."""
-    command = [sys.executable, "-m", "benchmarks.crowd", str(WORKING), *([str(WORKING), str(CROWD)] * PAIRS)]
+    crowds = [f"{WORKING}:{WORKING}", f"{CROWD}:{WORKING}"] * PAIRS
+    command = [sys.executable, "-m", "benchmarks.crowd", "tcp", *crowds]
     done = subprocess.run(command, cwd=HERE.parent, check=True, stdout=subprocess.PIPE, text=True, timeout=300)
     results = [json.loads(line) for line in done.stdout.splitlines()]
     alone, crowded = results[::2], results[1::2]

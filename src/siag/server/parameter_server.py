@@ -386,9 +386,11 @@ class ParameterServer:
 
     def snapshot(self, now: float) -> Snapshot:
         """How things stand, as far as the server knows."""
-        reports = self.ledger[:-1, REPORTS].astype(int).tolist()
+        lines = self.ledger.tolist()  # but for the last those of workers
+        reports = [int(line[REPORTS]) for line in lines[:-1]]
         parts = shares(self._alike, reports, self.departed, self.fading, self.gone)
-        views = tuple(member.view(self.version, now, parts[member.row]) for member in self.members)
+        each = zip(self.members, parts, lines, strict=False)
+        views = tuple(member.view(self.version, now, share, line) for member, share, line in each)
         return Snapshot(
             version=self.version,
             reports=self.reports,

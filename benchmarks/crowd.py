@@ -19,6 +19,7 @@ import ssl
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from itertools import cycle
 from pathlib import Path
 
@@ -35,6 +36,7 @@ from siag.server.status import Snapshot
 
 D, SECONDS, JOINING = 20, 1.0, 0.8
 EACH = 3e-4  # seconds for each worker, until it has reported and that was seen
+JOINING_AT_ONCE = 4
 TRIES = 3
 FRAME = wire.HEADER.size + 8 * D
 
@@ -70,8 +72,9 @@ def hello(port: int, name: int, context: ssl.SSLContext | None) -> socket.socket
 def play(ports, reporting: int, connected: int, ca: Path | None) -> None:
     """All workers: the first report as soon as they are sent w, the others do not."""
     port, context = ports.get(), None if ca is None else client_context(ca)
-    others = [hello(port, name, context) for name in range(reporting, connected)]
-    lines = [hello(port, name, context) for name in range(reporting)]
+    with ThreadPoolExecutor(JOINING_AT_ONCE) as threads:  # so that both ends of a handshake are at work
+        lines = list(threads.map(lambda name: hello(port, name, context), range(connected)))
+    lines, others = lines[:reporting], lines[reporting:]
     by_number = {line.fileno(): [line, 0] for line in lines}
     poll = select.epoll()
     for number, (line, _) in by_number.items():

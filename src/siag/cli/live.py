@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from siag.simulation import Run
 
 
-
 @siag.command(
     cls=LiveCommand,
     more=serve_options,

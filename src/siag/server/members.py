@@ -200,9 +200,7 @@ class Member:
             return self._patience
         return max(PATIENCE, USUAL * self.usual, LONGEST * self.longest)
 
-    def view(
-        self, version: int, now: float, share: float = math.nan, line: list[float] | None = None
-    ) -> WorkerView:
+    def view(self, version: int, now: float, share: float = math.nan, line: list[float] | None = None) -> WorkerView:
         """As others may see it; `share` is what it counts for, and `line` that of the ledger, if it is at hand."""
         line = self.lines[self.row].tolist() if line is None else line  # one number at a time would be slow
         reports, stamp = int(line[ledger.REPORTS]), int(line[ledger.STAMP])

@@ -6,6 +6,7 @@ import asyncio
 import socket
 import ssl
 import time
+from asyncio.sslproto import SSLProtocol
 from collections.abc import Iterable
 from contextlib import suppress
 from functools import partial
@@ -26,6 +27,12 @@ HANDSHAKES = 100  # TLS handshakes at a time: each takes a third of a megabyte
 LEAST = 1.0  # seconds a handshake may take before it makes room for another
 USES_TLS = "this server uses TLS; give the worker ca or tls"
 KEEPALIVE = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 6}  # a machine that is gone is noticed in 90 s
+
+
+class SmallTls(SSLProtocol):
+    """TLS that reads a few kilobytes at a time: asyncio's own keeps a quarter of a megabyte for each connection."""
+
+    max_size = 2 * wire.STAGE
 
 
 class Endpoint:
@@ -178,10 +185,20 @@ class Endpoint:
 
     async def _shake_hands(self, caller: socket.socket, peer: Peer) -> None:
         """TLS; at most `HANDSHAKES` callers do so at a time, the others wait for their turn."""
-        times = {"ssl_handshake_timeout": self.reception.limits.hello, "ssl_shutdown_timeout": GRACE}
+        times: dict[str, Any] = {"ssl_handshake_timeout": self.reception.limits.hello, "ssl_shutdown_timeout": GRACE}
         async with self._turns:
             peer.shaking = time.monotonic()
-            await self._loop.connect_accepted_socket(lambda: peer, caller, ssl=self._context, **times)
+            if not self._at_once or self._context is None:  # large arrays travel, which larger pieces are faster for
+                await self._loop.connect_accepted_socket(lambda: peer, caller, ssl=self._context, **times)
+                return
+            done: asyncio.Future[None] = self._loop.create_future()
+            tls = SmallTls(self._loop, peer, self._context, done, server_side=True, **times)
+            transport, _ = await self._loop.connect_accepted_socket(lambda: tls, caller)
+            try:
+                await done
+            except BaseException:  # as asyncio does
+                transport.close()
+                raise
 
     async def _make_room(self) -> bool:
         """Whether one more may come in; somebody who has not said hello goes for it, the one who had most time to."""

@@ -23,6 +23,7 @@ from benchmarks import (
     python_gradients,
     ray_cluster,
     simulator,
+    thousands,
 )
 from benchmarks.sides import HERE, PYTHON
 from siag.foundations.files import write_text
@@ -34,6 +35,7 @@ CHAPTERS = {
     "automatic": automatic.chapter,
     "warnings": alarms.chapter,
     "live": live.chapter,
+    "crowd": thousands.chapter,
     "messages": messages.chapter,
     "dashboard": dashboard.chapter,
     "ray": ray_cluster.chapter,
@@ -46,6 +48,7 @@ TITLES = {
     "## Automatic steps": "automatic",
     "## Warnings": "warnings",
     "## The live server": "live",
+    "## Ten thousand workers": "crowd",
     "## Short messages": "messages",
     "## The dashboard": "dashboard",
     "## On Ray": "ray",

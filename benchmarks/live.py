@@ -24,7 +24,7 @@ from benchmarks.network import alone
 from benchmarks.peers.live_job import ETA, PROBES, center
 from benchmarks.sides import HERE, PYTHON
 from benchmarks.targets import Target, table
-from siag.server.method_state import take
+from siag.server.method_state import NOWHERE, take
 from siag.server.parameter_server import ParameterServer
 
 ROUNDS, SECONDS = 5, 0.6
@@ -161,7 +161,8 @@ def best(rates: Rates, ways: tuple[str, ...], size: Size) -> list[float]:
 
 def crowd() -> tuple[float, float, float]:
     """Rate with a crowd over the rate without; the same of the server's time per report; bytes its memory grew by."""
-    command = [sys.executable, "-m", "benchmarks.crowd", str(WORKING), *([str(WORKING), str(CROWD)] * PAIRS)]
+    crowds = [f"{WORKING}:{WORKING}", f"{CROWD}:{WORKING}"] * PAIRS
+    command = [sys.executable, "-m", "benchmarks.crowd", "tcp", *crowds]
     done = subprocess.run(command, cwd=HERE.parent, check=True, stdout=subprocess.PIPE, text=True, timeout=300)
     results = [json.loads(line) for line in done.stdout.splitlines()]
     alone, crowded = results[::2], results[1::2]
@@ -214,7 +215,7 @@ def limits() -> Limits:
 
     turns = cycle(range(MANY))
     parts = (
-        lambda: take(state, next(turns), message, 0, 1, 1e-9),
+        lambda: take(state, next(turns), message, 0, 1, 1e-9, NOWHERE),
         lambda: np.copyto(target, source),
         lambda: plain(next(turns)),
         lambda: np.copyto(scratch, w),

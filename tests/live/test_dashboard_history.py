@@ -40,7 +40,7 @@ def test_columns_are_bounded_and_no_report_is_lost():
 def test_a_stall_stays_visible_when_columns_become_one():
     history = History()
     for k, each in enumerate(looks(2, 500)):
-        stalled = (replace(each.workers[0], state=State.STALLED), each.workers[1])
+        stalled = (each.workers[0]._replace(state=State.STALLED), each.workers[1])
         history.add(replace(each, workers=stalled) if k == 100 else each)
     assert any(column.packed["lane"][0] == "s" for column in history.columns)
 

@@ -16,6 +16,7 @@ from siag.live.protocol.reception import Limits
 from siag.live.protocol.welcome import Dismissed
 from siag.live.security import Tokens, read_token
 from siag.live.serve import work
+from siag.live.transports.tcp.endpoint import RESERVE, _room
 from siag.streams import Follow
 
 # Tokens
@@ -145,3 +146,16 @@ def test_a_worker_survives_any_server():
             wait_until(lambda: worker.outcome is not None)
     assert isinstance(worker.outcome, Dismissed)
     assert str(worker.outcome) == "the server refused: no more"
+
+
+def test_a_server_raises_its_own_limit_of_open_files_as_far_as_it_may(monkeypatch):
+    resource = pytest.importorskip("resource")
+    limits, wanted = [256, 3000], []
+    monkeypatch.setattr(resource, "getrlimit", lambda which: tuple(limits))
+    monkeypatch.setattr(resource, "setrlimit", lambda which, both: wanted.append(both))
+    assert _room(1000) == 1000
+    assert wanted == [(1000 + RESERVE, 3000)]
+    assert _room(5000) == 3000 - RESERVE
+    assert wanted[-1] == (3000, 3000)
+    limits[1] = resource.RLIM_INFINITY
+    assert _room(10**6) == 10**6

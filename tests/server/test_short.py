@@ -63,6 +63,8 @@ def test_a_server_makes_the_same_of_short_numbers_as_of_doubles(method, messages
         square = square_norm(numbers, short.gradient_size)
         turn(short, row, message, -1.0 if short.encoding.packed else square, sample, whole)
         turn(double, row, numbers, square, sample, whole)
+        if rng.random() < 0.7:  # a worker reads
+            assert np.array_equal(short.sent.at(short.version), short.shown.astype(np.float32))
     for name, array in short.arrays().items():
         assert np.array_equal(array, double.arrays()[name]), name
     assert np.array_equal(short.ledger, double.ledger)
@@ -113,6 +115,26 @@ def test_w_is_rounded_once_for_each_version(monkeypatch):
     assert sent.at(1)[0] == 2.0
     assert len(calls) == 2
     assert Outgoing(whole, FLOAT64).at(5) is whole
+
+
+@pytest.mark.parametrize("method", METHODS[:2])
+def test_w_is_rounded_while_it_is_made_if_the_one_before_was_read(monkeypatch, method):
+    calls = []
+    monkeypatch.setattr("siag.server.short.put", lambda *given: calls.append(put(*given)))
+    server = served(method, "float32")
+    rng = np.random.default_rng(0)
+    for sample in range(4):
+        before = server.sent.at(server.version).copy()
+        server.push(0, server.version, rng.normal(size=D).astype(np.float32), sample, 0.0)
+        assert np.array_equal(server.sent.at(server.version), server.shown.astype(np.float32))
+        assert not np.array_equal(server.sent.at(server.version), before)
+    assert len(calls) == 1
+    server.push(0, server.version, np.ones(D, np.float32), 4, 0.0)
+    kept = server.sent.ahead()
+    assert kept.size == 0  # nobody has read it
+    server.push(0, server.version, np.ones(D, np.float32), 5, 0.0)
+    assert np.array_equal(server.sent.at(server.version), server.shown.astype(np.float32))
+    assert len(calls) == 2
 
 
 NUMBERS = arrays(np.float32, st.integers(0, 300), elements=st.floats(-(2.0**40), 2.0**40, width=32))

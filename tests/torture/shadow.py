@@ -13,7 +13,7 @@ from siag.live.sharding import bounds
 from siag.live.task import FromProblem
 from siag.methods import SIAG
 from siag.problems import LeastSquares
-from siag.server.method_state import arrays_of, fade_away, move, take
+from siag.server.method_state import NOWHERE, arrays_of, fade_away, move, take
 from siag.server.parameter_server import ParameterServer
 
 ETA = 0.05
@@ -96,7 +96,7 @@ class Shadow:
         self._arrived += 1
         self._samples[row] = sample + 1
         go = self._every > 0 and self._arrived >= self._every
-        take(self._state, row, message, version - stamp, int(go), ETA if go else 0.0)
+        take(self._state, row, message, version - stamp, int(go), ETA if go else 0.0, NOWHERE)
         self.lines.append((version, row, stamp, sample))
         if go:
             self._stepped()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,8 +21,6 @@ if TYPE_CHECKING:
     from siag.live.spec import Spec
     from siag.runtimes import Watcher
     from siag.simulation import Run
-
-DESCRIPTORS = 1 << 16  # files and connections a server may have open, if the system agrees
 
 
 @siag.command(
@@ -52,7 +49,6 @@ def serve(file: Path | None, out: Path | None, as_json: bool, **given: Any) -> i
     with run.checked():
         spec = run.spec.validate(serving=True)
         network = run.network(spec.n)
-        _allow_connections()
 
         def start(spec: Spec, watcher: Watcher) -> Run:
             def ready(host: str, port: int) -> None:
@@ -257,15 +253,3 @@ def _workers_words(given: dict[str, Any], spec: Spec, network: Network) -> str:
     words += ["--ca …"] if network.certificate is not None else []
     words += ["--token …"] if network.tokens is not None else []
     return " ".join(words)
-
-
-def _allow_connections() -> None:
-    """Let this process have as many connections as the system allows."""
-    try:
-        import resource
-    except ImportError:
-        return
-    now, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = DESCRIPTORS if most == resource.RLIM_INFINITY else min(DESCRIPTORS, most)
-    with suppress(OSError, ValueError):
-        resource.setrlimit(resource.RLIMIT_NOFILE, (max(now, wanted), most))

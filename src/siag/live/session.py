@@ -33,7 +33,7 @@ from siag.storage.history import History
 from siag.storage.store import Store
 from siag.storage.trace_writer import TraceWriter
 
-SHOW = 0.25  # seconds between two looks at the server
+SHOW, SHOW_EACH = 0.25, 1e-4  # seconds between two looks at the server; the same for each worker, if that is more
 LOOK = 0.02  # seconds between two looks at what is due, unless a tick is
 BEHIND = 1.0  # seconds after which ticks that were missed are left out
 EXAMINE = 1.0  # seconds, and …
@@ -196,7 +196,7 @@ class Session:
             self._asked.popleft()()
         self._let_go(now)
         self._keep_time(now)
-        if now - self._shown >= SHOW:
+        if now - self._shown >= max(SHOW, SHOW_EACH * self.server.n):
             self._shown = now
             self._announcer.show(lambda: self.snapshot(now), self.server.seconds(now))
         if self.diverged_at < 0:

@@ -185,6 +185,15 @@ def arrive(state: Record, i: int, message: Floats, age: int, eta: float) -> None
     advance(state, eta)
 
 
+@optional_verb
+def arrive_and_round(state: Record, i: int, message: Floats, age: int, eta: float, short: Floats) -> None:
+    """Server: `arrive`, and what workers read is rounded to `short`, unless that is empty. No method has to say it."""
+    arrive(state, i, message, age, eta)
+    whole = shown(state)
+    for j in range(short.size):
+        short[j] = whole[j]
+
+
 @delegated_verb
 def fade(state: Record, i: int, factor: float) -> None:
     """Server: worker i has left for good; let what is kept of it count for `factor` as much, 0 being nothing.

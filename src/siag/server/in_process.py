@@ -49,6 +49,7 @@ def work_through(
 
     Return how many were taken: all, or those before the first that the guard refuses.
     """
+    short: Floats = np.empty(0, np.float32)  # nobody reads w in other numbers
     for k in range(begin, end):
         i = oracle.whose[k]
         oracle.span[0], oracle.span[1] = oracle.starts[k], oracle.starts[k + 1]
@@ -56,7 +57,7 @@ def work_through(
         told(memory, version)
         if compute(memory, oracle, rng, i, shown, message):
             loss, sample = oracle.told[0], int(lines[i, SAMPLES])
-            report = i, message, version, sample, UNKNOWN, loss, version, NOW, GO, eta, d
+            report = i, message, version, sample, UNKNOWN, loss, version, NOW, GO, eta, d, short
             if admit(state, lines, ages, bounds, *report) != ACCEPTED:
                 return k - begin
         else:

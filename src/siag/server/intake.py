@@ -15,7 +15,7 @@ from siag.methods import Method
 from siag.methods.weighted import for_one
 from siag.server.guard import ACCEPTED, Bounds, judge, square_norm
 from siag.server.ledger import BINS, HERE, blank, enter
-from siag.server.method_state import GO, HOLD, move, take
+from siag.server.method_state import GO, HOLD, NOWHERE, move, take
 
 UNKNOWN = -1.0  # a squared norm
 
@@ -37,17 +37,19 @@ def admit(
     go: int,
     eta: float,
     d: int,
+    short: Floats,
 ) -> int:
     """Take worker i's report and write it down if the verdict is ACCEPTED, otherwise do nothing; return the verdict.
 
     `square` is the squared norm of the message's gradient, its first d numbers; if that is `UNKNOWN` it is found here.
+    `short` is where what workers read goes after a step, in the numbers that travel; empty if nobody wants it.
     """
     line, everybody = lines[i], lines[lines.shape[0] - 1]
     if square < 0.0:
         square = square_norm(message, d)
     verdict = judge(line, everybody, bounds, version, stamp, sample, square)
     if verdict == ACCEPTED:
-        take(state, i, message, version - stamp, go, eta)
+        take(state, i, message, version - stamp, go, eta, short)
         enter(line, everybody, ages, version, stamp, sample, math.sqrt(square), loss, now)
     return verdict
 
@@ -77,6 +79,7 @@ def admit_all(
     is the size of its next step.
     """
     taken = 0
+    short: Floats = np.empty(0, np.float32)
     for i in rows:
         if not 0 <= i < lines.shape[0] - 1:
             break
@@ -84,7 +87,7 @@ def admit_all(
         eta = sizes[first] if go == GO else 0.0
         stamp, sample = notes[i, 0], notes[i, 1]
         report = i, messages[i], stamp, sample, figures[i, 0], figures[i, 1]
-        if admit(state, lines, ages, bounds, *report, version, now, go, eta, 0) != ACCEPTED:
+        if admit(state, lines, ages, bounds, *report, version, now, go, eta, 0, short) != ACCEPTED:
             break
         taken += 1
         arrived += 1
@@ -101,7 +104,7 @@ def warm_up(method: Method, bounds: Bounds, kind: Any) -> Callable[..., int]:
     `kind` is that of a message's numbers.
     """
     state, lines, ages, message = _first(method, kind)
-    what: Any = state, lines, ages, bounds, 0, message, 0, 0, 0.0, 0.0, 0, 0.0, GO, 0.0, 1
+    what: Any = state, lines, ages, bounds, 0, message, 0, 0, 0.0, 0.0, 0, 0.0, GO, 0.0, 1, NOWHERE
     admit(*what)
     move(state, 0.0)
     square_norm(message, 1)

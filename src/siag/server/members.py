@@ -206,25 +206,28 @@ class Member:
             return self._patience
         return max(PATIENCE, USUAL * self.usual, LONGEST * self.longest)
 
-    def view(self, version: int, now: float, share: float = math.nan) -> WorkerView:
-        """As others may see it; `share` is what it counts for."""
-        line = self.lines[self.row].tolist()  # all at once: one after the other takes three times as long
+    def view(self, version: int, now: float, share: float = math.nan, line: list[float] | None = None) -> WorkerView:
+        """As others may see it; `share` is what it counts for, and `line` that of the ledger, if it is at hand."""
+        line = self.lines[self.row].tolist() if line is None else line  # one number at a time would be slow
         reports, stamp = int(line[ledger.REPORTS]), int(line[ledger.STAMP])
-        stalled = self.state == State.WORKING and now - line[ledger.SINCE] > self.patience
+        silent, state = now - line[ledger.SINCE], self._state
+        stalled = silent > PATIENCE and state is State.WORKING and silent > self.patience
+        if self._patience is not None:
+            stalled = state is State.WORKING and silent > self._patience
         return WorkerView(
-            row=self.row,
-            name=self.name,
-            state=State.STALLED if stalled else self.state,
-            reports=reports,
-            rate=self._rate.of(reports, now),
-            age=version - stamp if stamp >= 0 else -1,
-            silent=now - line[ledger.HEARD],
-            refused=self.refused,
-            reason=self.reason,
-            loss=line[ledger.LOSS] if line[ledger.LOSSES] else None,
-            mean_age=line[ledger.AGED] / reports if reports else math.nan,
-            norm=line[ledger.MEAN_NORM] if reports else math.nan,
-            share=share,
+            self.row,
+            self.name,
+            State.STALLED if stalled else state,
+            reports,
+            self._rate.of(reports, now),
+            version - stamp if stamp >= 0 else -1,
+            now - line[ledger.HEARD],
+            self.refused,
+            self.reason,
+            line[ledger.LOSS] if line[ledger.LOSSES] else None,
+            line[ledger.AGED] / reports if reports else math.nan,
+            line[ledger.MEAN_NORM] if reports else math.nan,
+            share,
         )
 
     def saved(self) -> dict[str, Any]:
@@ -308,11 +311,12 @@ class Roster:
 
         Each counts the same, or for its weight.
         """
-        told = [member for member in self.members if member.losses and member.state != State.LEFT]
-        losses = [member.loss for member in told]
+        told = np.flatnonzero(self.lines[:-1, ledger.LOSSES]).tolist()
+        rows = [row for row in told if self.members[row].state is not State.LEFT]
+        losses = self.lines[rows, ledger.LOSS]
         if weights is None:
-            return float(np.mean(losses)) if told else None
-        each = weights[[member.row for member in told]]
+            return float(np.mean(losses)) if rows else None
+        each = weights[rows]
         return float(losses @ each / each.sum()) if each.any() else None
 
     @property

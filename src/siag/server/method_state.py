@@ -10,16 +10,21 @@ import numpy as np
 from siag.foundations.dispatch import compiled
 from siag.foundations.errors import Unsuitable, shorten
 from siag.foundations.types import Floats, Record
-from siag.methods import Method, advance, arrive, fade, receive, shown
+from siag.methods import Method, advance, fade, receive, shown
+from siag.methods.method import arrive_and_round
 
 HOLD, GO, SILENT = 0, 1, 2  # after a report the server waits for more, or steps; or it has nothing in it
+NOWHERE: Floats = np.empty(0, np.float32)  # to be given to `take` if what workers read is not to be rounded
 
 
 @compiled
-def take(state: Record, i: int, message: Floats, age: int, go: int, eta: float) -> None:
-    """Receive a report and, if it is time, step; there is nothing to receive of one that is silent."""
+def take(state: Record, i: int, message: Floats, age: int, go: int, eta: float, short: Floats) -> None:
+    """Receive a report and, if it is time, step; there is nothing to receive of one that is silent.
+
+    After a step what workers read is rounded to `short`, unless that is empty, as `NOWHERE` is.
+    """
     if go == GO:
-        arrive(state, i, message, age, eta)
+        arrive_and_round(state, i, message, age, eta, short)
     elif go == HOLD:
         receive(state, i, message, age)
 

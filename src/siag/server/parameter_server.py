@@ -27,7 +27,7 @@ from siag.server.guard import ACCEPTED, NOT_HERE, Bounds, Guard, Refused, judge,
 from siag.server.intake import UNKNOWN, admit, admit_all, warm_up, warm_up_many
 from siag.server.ledger import CHANGED, REPORTS
 from siag.server.members import DROP, Departed, Roster
-from siag.server.method_state import GO, HOLD, SILENT, arrays_of, arrays_within, fade_away, move, shown_by
+from siag.server.method_state import GO, HOLD, NOWHERE, SILENT, arrays_of, arrays_within, fade_away, move, shown_by
 from siag.server.recorder import Recorder
 from siag.server.short import Incoming, Outgoing, kind_taken
 from siag.server.status import Rate, Snapshot, State
@@ -267,7 +267,8 @@ class ParameterServer:
             hear(self.sizes.rule, row, stamp)
         eta = self.sizes.at(self.version - self.waited) if go else 0.0
         known = UNKNOWN if square is None else square
-        what: Any = row, message, stamp, sample, known, loss, self.version, now, GO if go else HOLD, eta, d
+        short = self.sent.ahead()
+        what: Any = row, message, stamp, sample, known, loss, self.version, now, GO if go else HOLD, eta, d, short
         if self._admit(self.state, *self._book, *what) != ACCEPTED:
             self._settle(row, stamp, sample, square_norm(message, d) if square is None else square, now)
             self._admit(self.state, *self._book, *what)
@@ -275,12 +276,13 @@ class ParameterServer:
         self._arrive(row, stamp, sample, now, loss)
         if go:
             self._stepped(now)
+            self.sent.stepped(self.version, short)
 
     def skip(self, row: int, stamp: int, sample: int, now: float) -> None:
         """Worker `row` has nothing to send after its `sample`-th sample: a report, refused as in `push`."""
         if not 0 <= row < self.n:
             raise Refused.unknown(row, self.n)
-        what: Any = row, self._nothing, stamp, sample, 0.0, math.nan, self.version, now, SILENT, 0.0, 0
+        what: Any = row, self._nothing, stamp, sample, 0.0, math.nan, self.version, now, SILENT, 0.0, 0, NOWHERE
         if self._admit(self.state, *self._book, *what) != ACCEPTED:
             self._settle(row, stamp, sample, 0.0, now)
             self._admit(self.state, *self._book, *what)
@@ -412,9 +414,10 @@ class ParameterServer:
 
     def snapshot(self, now: float) -> Snapshot:
         """How things stand, as far as the server knows."""
-        parts = self.shares
-        known = [member for member in self.members if not member.vacant]
-        views = tuple(member.view(self.version, now, parts[member.row]) for member in known)
+        lines = self.ledger.tolist()  # but for the last those of workers
+        each = zip(self.members, self.shares, lines, strict=False)
+        known = [(member, share, line) for member, share, line in each if not member.vacant]
+        views = tuple(member.view(self.version, now, share, line) for member, share, line in known)
         return Snapshot(
             version=self.version,
             reports=self.reports,

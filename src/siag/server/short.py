@@ -14,6 +14,7 @@ from siag.foundations.encodings import FLOAT64, Encoding, Packed, put
 from siag.foundations.types import Bytes, Floats, Integers, Message, Record
 from siag.methods import Method
 from siag.server.guard import widen, widen_packed
+from siag.server.method_state import NOWHERE
 
 TOGETHER = 1 << 12  # numbers of a message; longer ones are taken one by one, since a call takes no time beside them
 
@@ -38,15 +39,26 @@ class Outgoing:
     def __init__(self, whole: Floats, encoding: Encoding) -> None:
         kind = encoding.model
         self.exact, self.size = kind is FLOAT64, kind.size(whole.size)
-        self._whole, self._version = whole, -1
+        self._whole, self._version, self._read = whole, -1, False
         self._rounded: Floats = whole if self.exact else np.empty(whole.size, kind.dtype)
 
     def at(self, version: int) -> Floats:
         """The same as numbers of the encoding, the server being at this version."""
-        if version != self._version and not self.exact:
-            put(self._whole, self._rounded)
-            self._version = version
+        if not self.exact:
+            self._read = True
+            if version != self._version:
+                put(self._whole, self._rounded)
+                self._version = version
         return self._rounded
+
+    def ahead(self) -> Floats:
+        """Where the server's next step may round to, which is faster than doing so later: empty if nobody reads it."""
+        return self._rounded if self._read else NOWHERE
+
+    def stepped(self, version: int, place: Floats) -> None:
+        """A step to this version has rounded to a place that was given by `ahead`."""
+        if place.size:
+            self._version, self._read = version, False
 
 
 @compiled

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 LOOK = 0.2  # seconds between two looks at a rate
 
@@ -22,9 +22,8 @@ class State(StrEnum):
     REFUSED = "refused"  # banned, for too many refusals
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerView:
-    """One worker, as the server sees it."""
+class WorkerView(NamedTuple):
+    """One worker, as the server sees it. A tuple, since there may be ten thousand, made several times a second."""
 
     row: int
     name: str
@@ -67,9 +66,8 @@ class Snapshot:
 
     def as_dict(self) -> dict[str, Any]:
         """The fields by name, workers included, ready for JSON: null for what is not finite."""
-        found = _plain(self) | {"workers": [_plain(worker) for worker in self.workers]}
-        del found["done"]
-        return found
+        found = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "done"}
+        return _plain(found) | {"workers": [_plain(worker._asdict()) for worker in self.workers]}
 
 
 def oldest(k: int) -> int:
@@ -86,9 +84,8 @@ def bin_label(k: int) -> str:
     return str(k) if k < 2 else f"{oldest(k - 1) + 1}-{oldest(k)}"
 
 
-def _plain(shown: WorkerView | Snapshot) -> dict[str, Any]:
-    found = {each.name: getattr(shown, each.name) for each in fields(shown)}
-    return {name: _for_json(it) for name, it in found.items()}
+def _plain(shown: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: _for_json(it) for name, it in shown.items()}
 
 
 def _for_json(value: Any) -> Any:

@@ -17,7 +17,7 @@ from siag.live.sharding.slices import Shard, bounds
 from siag.methods import Method, shown
 from siag.methods.weighted import for_one
 from siag.server.guard import square_norm
-from siag.server.method_state import arrays_of, fade_away, move, take
+from siag.server.method_state import NOWHERE, arrays_of, fade_away, move, take
 from siag.server.short import Incoming, Outgoing, kind_taken
 
 
@@ -151,7 +151,7 @@ class SliceServer:
         encoding = encoding_of(messages)
         kind = kind_taken(method, encoding)
         small, one = for_one(method).init(np.zeros(1), 1), np.zeros(1, kind)
-        take(small, 0, one, 0, 1, 0.0)
+        take(small, 0, one, 0, 1, 0.0, NOWHERE)
         move(small, 0.0)
         fade_away(small, 0, 0.0)
         square_norm(one, 1)
@@ -179,7 +179,7 @@ class SliceServer:
                     raise wire.BadFrame(f"an order to take sample {sample} of row {row}, which is not here")
                 if self._incoming is not None:
                     message, _ = self._incoming.one(message, self.shown.size)
-                take(self.state, row, message, age, step, eta)
+                take(self.state, row, message, age, step, eta, NOWHERE)
                 self.changed[row] = True
                 self._moves += step
             case Move(eta):

@@ -15,6 +15,8 @@ ROOM = 12_000  # bytes of a message, but for a longest line: with four a second 
 TEXTS, LONG = 20, 500  # warnings that are sent, and letters of each
 SPARE = 200  # bytes for what frames a message
 
+_json = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode  # `dumps` would make one each time
+
 Events = list[tuple[int, float, bool, str]]  # number, seconds, whether it is a problem, text
 
 
@@ -160,8 +162,3 @@ def clipped(value: Any) -> str:
     """In one line that is not too long."""
     text = " ".join(str(value).split())
     return text if len(text) <= LONG else f"{text[: LONG - 1]}…"
-
-
-def _json(value: Any) -> str:
-    """As short as it can be; what is no character is replaced."""
-    return json.dumps(value, separators=(",", ":"), allow_nan=False)

@@ -6,6 +6,7 @@ import asyncio
 import socket
 import ssl
 import time
+from asyncio.sslproto import SSLProtocol
 from collections.abc import Iterable
 from contextlib import suppress
 from functools import partial
@@ -19,12 +20,19 @@ from siag.live.transports.tcp.peer import Peer
 from siag.live.transports.waiting import Spinner
 
 PAUSE = 0.05  # seconds before another try of what the system would not do
+EACH = 2e-5  # seconds for each connection between two looks at all of them, which take a hundredth of that
 RESERVE = 64  # file descriptors for everything but connections
 TLS = b"\x16"  # what a TLS handshake begins with; frames of this protocol never do
 HANDSHAKES = 100  # TLS handshakes at a time: each takes a third of a megabyte
 LEAST = 1.0  # seconds a handshake may take before it makes room for another
 USES_TLS = "this server uses TLS; give the worker ca or tls"
 KEEPALIVE = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 6}  # a machine that is gone is noticed in 90 s
+
+
+class SmallTls(SSLProtocol):
+    """TLS that reads a few kilobytes at a time: asyncio's own keeps a quarter of a megabyte for each connection."""
+
+    max_size = 2 * wire.STAGE
 
 
 class Endpoint:
@@ -40,11 +48,12 @@ class Endpoint:
         self.reception = reception
         self._context, self._spinner = context, Spinner() if spinner is None else spinner
         self._loop = asyncio.get_running_loop()
-        self._room = _room(reception.limits.connections)
+        self.room = _room(reception.limits.connections)  # for how many connections there is
         self._arriving: dict[Peer, float] = {}  # who has called, and when, and is not let in yet
         self._turns = asyncio.Semaphore(HANDSHAKES)
         self._near = 0  # connections from this machine
         self._scheduled = False
+        self._slow_at = 0.0  # when to look for slow ones again
         sent = reception.server.sent
         self._size, self._exact = sent.size, sent.exact  # of w in bytes; whether w is sent as the server keeps it
         self._at_once = self._size + wire.HEADER.size <= wire.STAGE and NATIVE
@@ -176,15 +185,25 @@ class Endpoint:
 
     async def _shake_hands(self, caller: socket.socket, peer: Peer) -> None:
         """TLS; at most `HANDSHAKES` callers do so at a time, the others wait for their turn."""
-        times = {"ssl_handshake_timeout": self.reception.limits.hello, "ssl_shutdown_timeout": GRACE}
+        times: dict[str, Any] = {"ssl_handshake_timeout": self.reception.limits.hello, "ssl_shutdown_timeout": GRACE}
         async with self._turns:
             peer.shaking = time.monotonic()
-            await self._loop.connect_accepted_socket(lambda: peer, caller, ssl=self._context, **times)
+            if not self._at_once or self._context is None:  # large arrays travel, which larger pieces are faster for
+                await self._loop.connect_accepted_socket(lambda: peer, caller, ssl=self._context, **times)
+                return
+            done: asyncio.Future[None] = self._loop.create_future()
+            tls = SmallTls(self._loop, peer, self._context, done, server_side=True, **times)
+            transport, _ = await self._loop.connect_accepted_socket(lambda: tls, caller)
+            try:
+                await done
+            except BaseException:  # as asyncio does
+                transport.close()
+                raise
 
     async def _make_room(self) -> bool:
         """Whether one more may come in; somebody who has not said hello goes for it, the one who had most time to."""
         reception = self.reception
-        if len(reception.connections) + len(self._arriving) < self._room:
+        if len(reception.connections) + len(self._arriving) < self.room:
             return True
         strangers = [each for each in reception.connections if each.row is None or each.closing]
         oldest = min(strangers, key=lambda each: each.due, default=None)
@@ -202,10 +221,12 @@ class Endpoint:
 
     def look_after(self, now: float) -> None:
         """Hang up on callers that are too slow, and try again what could not be done; called now and then."""
-        cut, actions = self.reception.slow(now)
-        for connection in cut:
-            connection.place.transport.abort()
-        self.perform(actions)
+        if now >= self._slow_at:
+            self._slow_at = now + EACH * len(self.reception.connections)
+            cut, actions = self.reception.slow(now)
+            for connection in cut:
+                connection.place.transport.abort()
+            self.perform(actions)
         if self._turns.locked():
             for peer in self._arriving:
                 if now - peer.shaking > LEAST:
@@ -256,10 +277,18 @@ def listen(host: str, port: int) -> list[socket.socket]:
 
 
 def _room(wanted: int) -> int:
-    """How many connections there may be: as many as wanted, if the system lets this process have them."""
+    """How many connections there may be: as many as wanted, if the system lets this process have them.
+
+    A process may raise its own limit up to the hard one, which is for its administrator to raise.
+    """
     try:
         import resource
     except ImportError:
         return wanted
-    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    limit, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = wanted + RESERVE if most == resource.RLIM_INFINITY else min(wanted + RESERVE, most)
+    if limit != resource.RLIM_INFINITY and limit < needed:
+        with suppress(OSError, ValueError):  # some systems have another bound, too
+            resource.setrlimit(resource.RLIMIT_NOFILE, (needed, most))
+            limit = needed
     return wanted if limit == resource.RLIM_INFINITY else max(1, min(wanted, limit - RESERVE))

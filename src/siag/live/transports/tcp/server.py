@@ -18,6 +18,10 @@ from siag.live.transports.tcp.endpoint import Endpoint
 from siag.live.transports.waiting import Spinner, event_loop
 
 PAUSE = 0.05  # seconds between two looks at everything that is no message
+TOO_FEW = (
+    "problem: {} of {} workers can be connected at a time; raise `limits.connections`, or the hard limit of open files "
+    "(`ulimit -Hn`, or LimitNOFILE of a systemd unit)"
+)
 
 
 def serve_eagerly(connections: Connections, listeners: Sequence[socket.socket], **given: Any) -> None:
@@ -55,6 +59,8 @@ async def serve_session(
     try:
         with session.running(time.monotonic):
             session.save(time.monotonic())
+            if endpoint.room < session.server.n:
+                session.alarm(TOO_FEW.format(endpoint.room, session.server.n))
             accepting += [loop.create_task(endpoint.accept(listener)) for listener in listeners]
             if ready is not None:
                 ready(*listeners[0].getsockname()[:2])

@@ -229,7 +229,15 @@ def _look_at(trace: Path, method: Any, run: Run | None, where: str, insecure: bo
 @click.option("--name", "names", multiple=True, help="A worker's name; repeat it, one token is made for each.")
 @click.option("--workers", type=int, help="How many tokens to make, instead of --name.")
 @click.option("--days", type=int, default=365, show_default=True, help="How long the certificate is valid.")
-def certs(folder: Path, hosts: tuple[str, ...], names: tuple[str, ...], workers: int | None, days: int) -> None:
+@click.option("--max-weight", type=float, help="What each of them may count for, if it is a relay.")
+def certs(
+    folder: Path,
+    hosts: tuple[str, ...],
+    names: tuple[str, ...],
+    workers: int | None,
+    days: int,
+    max_weight: float | None,
+) -> None:
     """Make a certificate for the server and a token for every worker, in FOLDER."""
     from siag.live.certificates import make_certificates
     from siag.live.spec import renamed
@@ -238,8 +246,9 @@ def certs(folder: Path, hosts: tuple[str, ...], names: tuple[str, ...], workers:
         raise BadInput("workers", workers, "given alone", "leave out workers or names")
     if not names and workers is None:
         raise Missing("workers", "give --workers N, or --name A --name B …")
-    with renamed({"hosts": "host"} | ({"workers": "name"} if names else {})):
-        written = make_certificates(folder, hosts=hosts, workers=list(names) or workers or 0, days=days)
+    with renamed({"hosts": "host", "max_weight": "max-weight"} | ({"workers": "name"} if names else {})):
+        who = list(names) or workers or 0
+        written = make_certificates(folder, hosts=hosts, workers=who, days=days, max_weight=max_weight)
     for path in written:
         print(path)
 

@@ -54,6 +54,7 @@ PARTS: dict[str, list[Part]] = {  # options that are a part of a table; they are
             "How many there may be at a time.  [default: 2000, or twice the workers]",
         ),
         ("--hello", "hello", float, "Seconds for a new connection to say who it is.  [default: 10]"),
+        ("--max-weight", "max_weight", float, "What a worker may count for; above 1 it may be a relay.  [default: 1]"),
         ("--frame", "frame", float, "Seconds for a message to arrive whole; long ones have more.  [default: 30]"),
     ],
     "ray": [

@@ -15,7 +15,7 @@ import secrets
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from siag.foundations import check
 from siag.foundations.errors import BadInput, Missing
@@ -34,7 +34,13 @@ _LABEL = re.compile(r"(?!-)[a-z0-9_-]{1,63}(?<!-)")
 
 
 def make_certificates(
-    folder: Path, *, hosts: Sequence[str], workers: int | Sequence[str], days: int = 365, now: datetime | None = None
+    folder: Path,
+    *,
+    hosts: Sequence[str],
+    workers: int | Sequence[str],
+    days: int = 365,
+    max_weight: float | None = None,
+    now: datetime | None = None,
 ) -> list[Path]:
     """Make all a server and its workers need to trust each other; nothing that exists is overwritten.
 
@@ -47,6 +53,7 @@ def make_certificates(
         hosts: the names and addresses workers reach the server by; localhost and 127.0.0.1 are always among them.
         workers: how many there are, or their names.
         days: how long the certificates are valid.
+        max_weight: what each of the workers may count for, if they are relays.
         now: from when on; by default from now on.
 
     Returns:
@@ -55,7 +62,9 @@ def make_certificates(
     if isinstance(hosts, str):
         raise BadInput("hosts", hosts, "a list of names and addresses", f"write [{hosts!r}]")
     days = check.integer("days", days, high=MOST_DAYS)
-    return _place(folder, _certificates(hosts, days, now or datetime.now(UTC)) | _tokens(workers))
+    if max_weight is not None:
+        max_weight = check.real("max_weight", max_weight, above=0)
+    return _place(folder, _certificates(hosts, days, now or datetime.now(UTC)) | _tokens(workers, max_weight))
 
 
 def certify_run() -> tuple[bytes, bytes, bytes]:
@@ -146,11 +155,13 @@ def _alternative(host: object) -> x509.GeneralName:
     return x509.DNSName(name)
 
 
-def _tokens(workers: int | Sequence[str]) -> dict[str, bytes]:
+def _tokens(workers: int | Sequence[str], max_weight: float | None = None) -> dict[str, bytes]:
     """The server's file of hashes by name, and a file with the secret for each worker."""
     files = _workers(workers)
     made = {name: secrets.token_urlsafe(32) for name in files}
-    known = {"format": FORMAT, "sha256": {name: hash_of(token).hex() for name, token in made.items()}}
+    known: dict[str, Any] = {"format": FORMAT, "sha256": {name: hash_of(token).hex() for name, token in made.items()}}
+    if max_weight is not None:
+        known["max_weight"] = dict.fromkeys(made, max_weight)
     own = {f"{files[name]}.token": f"{token}\n".encode() for name, token in made.items()}
     return {"tokens.json": (json.dumps(known, indent=1) + "\n").encode(), **own}
 

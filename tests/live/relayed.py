@@ -48,7 +48,13 @@ class Root(Place):
         self.connections = Connections(session, Tokens.none(), MANY, now=0.0)
 
     def look(self, now):
-        self.session.look_after(now)
+        if self.connections is None:
+            return
+        if self.session.over:
+            for action in self.connections.goodbye(self.session.ended.ending.done, self.session.why):
+                action.connection.place.perform(action)
+        else:
+            self.session.look_after(now)
 
 
 class Relay(Client, Place):
@@ -116,9 +122,21 @@ class Town:
         self.places, self.members = [], []
 
     def rooted(self, names):
-        self.root = Root(begun(names, **self._given))
+        self.names = names
+        self.root = Root(begun(names, life="1", **self._given))
+        self.root_connections = self.root.connections
         self.places.append(self.root)
         return self.root
+
+    def crash_root(self, down):
+        """The root is killed; one that has saved nothing is there `down` seconds later."""
+        self.root.cut_all()
+
+        def back():
+            session = begun(self.names, life="2", **self._given)
+            self.root.__init__(session)
+
+        self.world.after(down, back)
 
     def relay(self, above, names, name, **given):
         relay = Relay(self, self.n + len(self.places), above, names, name, **given)

@@ -133,6 +133,24 @@ def serve_options() -> list[click.Parameter]:
     return [workers, *options_of(Spec, fields_of(serving=True)), *listening, *SHOWN]
 
 
+def relay_options() -> list[click.Parameter]:
+    """The options of `siag relay`: as those of `siag serve`, as far as it has them."""
+    from siag.live.serve import NETWORK, Network
+    from siag.live.spec import Spec
+
+    workers = [
+        _option("--workers", int, "How many workers there are, instead of --member."),
+        click.Option(["--member", "names"], multiple=True, help="A worker's name; repeat it.  [default: 0, 1, …]"),
+        _option("--every", int, "Send the root the sum after this many reports, workers not waiting.  [default: 1]"),
+        _option("--tick", float, "Send it at this interval in seconds, instead of --every."),
+    ]
+    kept = [*_parts("guard"), *options_of(Spec, ("folder", "dashboard", "patience", "forget"))]
+    kept.append(_option("--linger", float, "Seconds to wait when no worker is there.  [default: for ever]"))
+    departed = _option("--departed", str, "Rows of workers that left: keep or drop.  [default: drop]")
+    shown = [option for option in SHOWN if option.name != "out"]
+    return [*workers, *kept, departed, *options_of(Network, NETWORK), *_parts("network"), *shown]
+
+
 def places(serving: bool) -> dict[str, tuple[str, str]]:
     """For each option that is a part of a table: the table and the key."""
     from siag.live.serve import NETWORK

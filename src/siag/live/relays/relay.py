@@ -27,6 +27,7 @@ from siag.live.session import Session
 from siag.live.spec import AnyPath, Spec, renamed
 from siag.live.transports.tcp.endpoint import Endpoint, listen
 from siag.live.transports.tcp.server import serve_session
+from siag.live.transports.tcp.worker import shown
 from siag.live.transports.waiting import Spinner, event_loop
 from siag.server.guard import Guard
 from siag.server.members import DROP, KEEP, Departed
@@ -166,7 +167,9 @@ class Relay:
         place, secret, context = credentials(above.address, above.token, above.tls, above.ca, above.insecure, say)
         with ExitStack() as stack:
             self._listeners = [stack.enter_context(listener) for listener in listen(network.host, network.port)]
-            root = RootWorker(len(names), name=above.name, token=secret, give_up=above.give_up, say=say)
+            root = RootWorker(
+                len(names), name=above.name, token=secret, give_up=above.give_up, where=shown(place), say=say
+            )
             self._spinner = Spinner(able=False)
             self._runner = stack.enter_context(asyncio.Runner(loop_factory=lambda: event_loop(self._spinner)))
             self._upstream = Upstream(place, root, context, self._runner.get_loop())

@@ -173,6 +173,7 @@ class Relay:
             self._spinner = Spinner(able=False)
             self._runner = stack.enter_context(asyncio.Runner(loop_factory=lambda: event_loop(self._spinner)))
             self._upstream = Upstream(place, root, context, self._runner.get_loop())
+            stack.callback(lambda: self._runner.run(self._upstream.close()))
             self._runner.run(self._upstream.join())
             whole: dict[str, Any] = {
                 "method": root.gather(),

@@ -38,6 +38,7 @@ class Upstream:
     ) -> None:
         self._address, self.root, self._context, self._loop = address, root, context, loop
         self._line: _Line | None = None
+        self.lines: set[_Line] = set()  # that one, and those that are being closed
         self._opening: asyncio.Task[None] | None = None
         self._moved = asyncio.Event()
         self._connections: RelayConnections | None = None
@@ -73,9 +74,13 @@ class Upstream:
             until = time.monotonic() + PARTING
             while self._line is not None and time.monotonic() < until:
                 await asyncio.sleep(0.01)
-        self._hang_up()
+        self._line = None
         if self._opening is not None:
             self._opening.cancel()
+        for line in self.lines:
+            line.transport.abort()
+        while self.lines or not (self._opening is None or self._opening.done()):
+            await asyncio.sleep(0)
 
     def do(self, actions: Actions) -> None:
         """Carry out what the worker wants done."""
@@ -172,6 +177,7 @@ class _Line(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)
+        self._upstream.lines.add(self)
         line = transport.get_extra_info("socket")
         line.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         if transport.get_extra_info("sockname") == transport.get_extra_info("peername"):  # nobody listens there
@@ -182,4 +188,5 @@ class _Line(asyncio.Protocol):
         self._upstream.received(self, data)
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self._upstream.lines.discard(self)
         self._upstream.hung_up(self, exc)

@@ -122,7 +122,7 @@ class Town:
         self.places, self.members = [], []
 
     def rooted(self, names):
-        self.names = names
+        self.names, self.lives = names, 1
         self.root = Root(begun(names, life="1", **self._given))
         self.root_connections = self.root.connections
         self.places.append(self.root)
@@ -133,7 +133,8 @@ class Town:
         self.root.cut_all()
 
         def back():
-            session = begun(self.names, life="2", **self._given)
+            self.lives += 1
+            session = begun(self.names, life=f"{self.lives}", **self._given)
             self.root.__init__(session)
 
         self.world.after(down, back)

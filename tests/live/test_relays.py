@@ -107,8 +107,9 @@ VALUES = [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 11.0]
 
 def test_while_a_relay_is_cut_off_its_members_go_on_and_it_sends_its_last_sum_when_it_is_back():
     town = town_of(VALUES, 4)
-    town.run(20.0)
     relay, root = town.relays[0], town.root
+    relay.delay = lambda: 0.4  # so that members wait for the root when it is cut off
+    town.run(20.0)
     before, relay.above.connections = relay.session.server.reports, None  # nobody answers
     relay.cut()
     told = root.server.members[0].reports

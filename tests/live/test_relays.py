@@ -93,7 +93,7 @@ def constant(value, count=10_000):
 
 def town_of(values, size, *, pace=AT_ONCE, counts=None, **given):
     """Workers whose samples are always the same, so that w goes to the mean of all."""
-    town = Town(len(values), step=0.2, **given)
+    town = Town(len(values), step=0.1, **given)
     root = town.rooted([f"r{k}" for k in range(len(values) // size)])
     town.relays = [town.relay(root, [f"{j}" for j in range(size)], f"r{k}", pace=pace) for k in range(root.server.n)]
     for row, value in enumerate(values):

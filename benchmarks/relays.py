@@ -16,6 +16,7 @@ import socket
 import sys
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -61,12 +62,12 @@ class Player:
         self._by_number: dict[int, list[Any]] = {}
         self._away: list[int] = []
 
-    def join(self, i: int) -> None:
-        """Connect worker i, and report."""
+    def join(self, i: int) -> Callable[[], None]:
+        """Connect worker i; what has it report for the first time."""
         line, stamp, payload = hello(self._ports[i // self._size], str(i % self._size))
         self._by_number[line.fileno()] = entry = [line, i, int(time.monotonic_ns())]
         self._poll.register(line.fileno(), select.EPOLLIN)
-        self._report(entry, stamp, payload)
+        return lambda: self._report(entry, stamp, payload)
 
     def _report(self, entry: list[Any], stamp: int, payload: bytes) -> None:
         gradient = np.frombuffer(payload) - self._x[entry[1]] - self._rng.normal(size=D)
@@ -75,8 +76,8 @@ class Player:
 
     def run(self) -> None:
         """Until the end; a place that is gone is called again."""
-        for i in self._mine:
-            self.join(i)
+        for report in [self.join(i) for i in self._mine]:
+            report()
         called = time.monotonic()
         while self._by_number or self._away:
             for number, _ in self._poll.poll(0.2):
@@ -85,7 +86,7 @@ class Player:
                 called, again, self._away = time.monotonic(), self._away, []
                 for i in again:
                     try:
-                        self.join(i)
+                        self.join(i)()
                     except (OSError, wire.struct.error):
                         self._away.append(i)
 

@@ -174,6 +174,7 @@ def relay(address: str, as_json: bool, **given: Any) -> int:
     """
     from siag.live.protocol.worker import GaveUp
     from siag.live.relays.relay import Above, Relay
+    from siag.live.spec import renamed
     from siag.live.transports.tcp.worker import shown
 
     said: list[Any] = [(lambda text: None) if given["quiet"] else tell]  # on the view, once there is one
@@ -184,7 +185,7 @@ def relay(address: str, as_json: bool, **given: Any) -> int:
     upward = {name: given[name] for name in ("name", "token", "tls", "ca", "insecure", "give_up")}
     run = Described({name: each for name, each in given.items() if name not in MEANT_ABOVE}, None, serving=True)
     try:
-        with run.checked():
+        with run.checked(), renamed({"give_up": "give-up"}):
             spec = replace(run.spec, linger=given["linger"])
             _allow_connections()
             above = Above(address=address, pace=spec.server, **upward)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from siag.experiments.replay import replay
     from siag.foundations import rng
     from siag.foundations.dispatch import compiled
-    from siag.runtimes import Simulated, Until, serve, train, work
+    from siag.runtimes import Simulated, Until, relay, serve, train, work
     from siag.simulation import Run, Sweep, Tuned, load, simulate, sweep
 
 # All but errors is imported when it is first asked for, so that the command line answers signals from the start.
@@ -40,7 +40,7 @@ PARTS = (
 MODULES = {name: f"siag.{name}" for name in PARTS} | {"rng": "siag.foundations.rng"}
 NAMES = {
     **dict.fromkeys(("Run", "Sweep", "Tuned", "load", "simulate", "sweep"), "siag.simulation"),
-    **dict.fromkeys(("Simulated", "Until", "serve", "train", "work"), "siag.runtimes"),
+    **dict.fromkeys(("Simulated", "Until", "relay", "serve", "train", "work"), "siag.runtimes"),
     "compare": "siag.experiments.comparison",
     "compiled": "siag.foundations.dispatch",
     "replay": "siag.experiments.replay",
@@ -69,6 +69,7 @@ __all__ = [
     "losses",
     "methods",
     "problems",
+    "relay",
     "replay",
     "rng",
     "runtimes",

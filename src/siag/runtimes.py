@@ -10,6 +10,7 @@ from siag.live.monitor.watch import JsonLines, Quiet, Several, Terminal, Watcher
 from siag.live.protocol.reception import Limits
 from siag.live.ray import Ray
 from siag.live.reasons import Ending, Failure
+from siag.live.relays.relay import relay
 from siag.live.runtime import Runtime
 from siag.live.serve import Network, serve, work
 from siag.live.spec import Spec
@@ -38,6 +39,7 @@ __all__ = [
     "Terminal",
     "Until",
     "Watcher",
+    "relay",
     "serve",
     "train",
     "work",

@@ -21,6 +21,7 @@ ENDED = {
     Ended(Ending.TIME, "2"): "2 seconds have passed",
     Ended(Ending.EPOCHS, "10"): "all data were read 10 times",
     Ended(Ending.REACHED_BEFORE): "it had been reached before",
+    Ended(Ending.ROOT_DONE, "it was stopped"): "the root has ended: it was stopped",
     Ended(Ending.ALL_LEFT): "all workers have left",
     Ended(Ending.NOBODY, "1 away, 1 left"): "no worker is there: 1 away, 1 left",
     Ended(Ending.LINGERED, "5"): "no worker was there for 5 seconds",
@@ -48,6 +49,7 @@ def test_all_endings_have_one_and_no_two_mean_done_and_deserted():
         Ending.TIME,
         Ending.EPOCHS,
         Ending.REACHED_BEFORE,
+        Ending.ROOT_DONE,
     ]
 
 

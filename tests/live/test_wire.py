@@ -44,7 +44,7 @@ def test_bytes_are_a_header_or_no_frame(raw):
         (wire.head(wire.REPORT, 2**32 - 1), "REPORT, 4294967295 bytes: 40 are expected"),
         (wire.head(wire.SKIP, 1), "SKIP, 1 bytes: 0 are expected"),
         (wire.head(0), "no frame"),
-        (wire.head(10), "no frame"),
+        (wire.head(11), "no frame"),
         (wire.head(wire.SKIP)[:5] + b"\1" + wire.head(wire.SKIP)[6:], "no frame"),
         (b"GET / HTTP/1.1\r\nHost: siag:7000\r\n", "no frame"),
     ],

@@ -9,8 +9,9 @@ The first line says what was run; its "run" is an id, which is in the saved stat
 sample was computed from w⁰ and arrived when the server was at w¹; worker 3 has told the loss of its sample, too. That a
 worker had nothing to send is a report, too. A line with a factor is none: the worker had left for good, and its row
 counts for `factor` as much from then on; or, if that is −1, the worker had lost what it remembered, because it was
-started anew or one of its reports was refused. Any tool that reads CSV reads it (a name that ends in .gz is
-compressed); a torn end, left by a crash, is ignored.
+started anew or one of its reports was refused. If it is −2, the worker is a relay: what it reports from then on is the
+sum of the messages of as many workers as the last column says, and its stamps are their mean. Any tool that reads CSV
+reads it (a name that ends in .gz is compressed); a torn end, left by a crash, is ignored.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from siag.foundations.types import Booleans, Floats, Integers
 
 FORMAT = "siag-trace-2"
 COLUMNS = "version,worker,stamp,sample,seconds,factor,loss"
-FORGOTTEN = -1.0  # in place of a factor
+FORGOTTEN, WEIGHED = -1.0, -2.0  # in place of a factor
 GZIP = 31  # zlib's number for a gzip file
 BLOCK = 1 << 16
 TORN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffd]")  # in no line of a trace; a disk that failed may leave them
@@ -54,7 +55,7 @@ class Trace(Timed):
         sample: (reports,) which of the worker's samples it was computed from, the first being 0.
         seconds: (reports,) since the start.
         factor: (reports,) NaN for a report; otherwise by how much the row of a departed worker counts from now on, or
-            −1 if a worker has lost what it remembered.
+            −1 if a worker has lost what it remembered, −2 if it is a relay, whose weight is in place of a loss.
         versions: how many steps the server took.
         about: what was run.
         loss: (reports,) of each sample, at the w it was computed from; NaN where it was not told.
@@ -107,6 +108,9 @@ class Trace(Timed):
         """None; only that all its workers exist is checked."""
         if self.worker.max(initial=-1) >= n:
             raise BadInput("trace", int(self.worker.max()), f"made of workers 0 to {n - 1}")
+        if (self.factor == WEIGHED).any():
+            relay = int(self.worker[np.argmax(self.factor == WEIGHED)])
+            raise BadInput("trace", f"with relays, such as worker {relay}", "one of workers whose samples are known")
 
     def events(self, n: int, iterations: int, seed: int, repeat: int, cost: int) -> Iterator[Events]:
         """Reads where the stamps say, arrivals and steps as recorded."""
@@ -173,7 +177,8 @@ class Trace(Timed):
     def _check(self, path: str) -> None:
         """Refuse a trace that cannot have happened, with the line."""
         reports, before = np.isnan(self.factor), self._before()
-        repeated = (self.sample <= self.sample[before]) | (self.stamp < self.version[before])
+        relays = np.isin(self.worker, self.worker[self.factor == WEIGHED])  # their stamps are means of older ones
+        repeated = (self.sample <= self.sample[before]) | (self.stamp < self.version[before]) & ~relays
         wrong = {
             "goes back in time": (np.diff(self.seconds, prepend=0.0) < 0) | (np.diff(self.version, prepend=0) < 0),
             f"comes after the end, at version {self.versions}": self.version > self.versions,
@@ -228,19 +233,20 @@ def _columns(lines: Sequence[str]) -> list[Any]:
     if any(line.count(",") != 6 for line in lines):
         raise ValueError
     cells = ",".join(lines).split(",") if lines else []
-    stamp, sample, last = cells[2::7], cells[3::7], cells[5::7]
+    stamp, sample, last, end = cells[2::7], cells[3::7], cells[5::7], cells[6::7]
     factor = np.full(len(lines), np.nan)
     for k, text in enumerate(last):
         if text:
             factor[k] = float(text)
-            if stamp[k] or sample[k] or not (0.0 <= factor[k] <= 1.0 or factor[k] == FORGOTTEN):
+            weighed = factor[k] == WEIGHED and end[k]
+            if stamp[k] or sample[k] or not (0.0 <= factor[k] <= 1.0 or factor[k] == FORGOTTEN or weighed):
                 raise ValueError
             stamp[k] = sample[k] = "0"
     seconds = np.array(list(map(float, cells[4::7])), np.float64)
     if not np.isfinite(seconds).all():
         raise ValueError
     whole = [np.array(list(map(int, column)), np.int64) for column in (cells[0::7], cells[1::7], stamp, sample)]
-    return [*whole, seconds, factor, np.array([float(text or "nan") for text in cells[6::7]], np.float64)]
+    return [*whole, seconds, factor, np.array([float(text or "nan") for text in end], np.float64)]
 
 
 def good_lines(lines: Sequence[str]) -> int:

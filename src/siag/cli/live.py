@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ from siag.cli.app import AS_JSON, FAILED, FILE, NOTHING_HALF, on_interrupt, siag
 from siag.cli.early import Terminated
 from siag.cli.files import deliver, folder_for
 from siag.cli.given import HERE, Described
-from siag.cli.options import PROBLEM, LiveCommand, serve_options, train_options
+from siag.cli.options import PROBLEM, LiveCommand, relay_options, serve_options, train_options
 from siag.cli.printing import stop, tell
 from siag.cli.running import conduct, reachable, terminable
 from siag.foundations.errors import BadInput, Missing, SiagError
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from siag.live.spec import Spec
     from siag.runtimes import Watcher
     from siag.simulation import Run
+
+MEANT_ABOVE = ("name", "token", "tls", "ca", "give_up")  # options of a relay that are about its root
 
 
 @siag.command(
@@ -143,6 +146,61 @@ def work(
         stop(f"{last_words(error)}{''.join(f', {note}' for note in notes)}", FAILED)
 
 
+@siag.command(
+    cls=LiveCommand,
+    more=relay_options,
+    epilog="Example: siag relay 192.168.0.7:7460 --workers 200 --port 7470",
+)
+@click.argument("address")
+@click.option("--name", help="Which of the root's workers this is; by default one that is free.")
+@click.option("--token", type=FILE, help="A file with this relay's secret; SIAG_TOKEN does as well.")
+@click.option("--tls", is_flag=True, help="Talk to the root over TLS, trusting the system's authorities.")
+@click.option("--ca", type=FILE, help="Talk to the root over TLS, trusting the authority of this file.")
+@click.option(
+    "--give-up", type=float, help="End, with status 1, after this many seconds without a root.  [default: never]"
+)
+def relay(address: str, as_json: bool, **given: Any) -> int:
+    """Serve workers of the server at ADDRESS (host:port), the root, and send it the sum of what they send.
+
+    To its workers it is a server as any; to the root it is one worker that counts for many. The root must allow that:
+    siag serve --max-weight, or a token with one. What is shown and printed is as with siag serve.
+
+    Exit status 0 when the root is done or all workers have left, and if it is stopped with Ctrl-C or SIGTERM: then, or
+    if it is killed, the root keeps its last sum, workers keep trying, and the same command goes on. 1 if there was no
+    root for as long as --give-up says; 2 if there is a mistake, or the root does not want this relay.
+    """
+    from siag.live.protocol.worker import GaveUp
+    from siag.live.relays.relay import Above, Relay
+    from siag.live.spec import renamed
+    from siag.live.transports.tcp.worker import shown
+
+    said: list[Any] = [(lambda text: None) if given["quiet"] else tell]  # on the view, once there is one
+
+    def say(text: str) -> None:
+        said[0](text)
+
+    upward = {name: given[name] for name in ("name", "token", "tls", "ca", "insecure", "give_up")}
+    run = Described({name: each for name, each in given.items() if name not in MEANT_ABOVE}, None, serving=True)
+    try:
+        with run.checked(), renamed({"give_up": "give-up"}):
+            spec = replace(run.spec, linger=given["linger"])
+            above = Above(address=address, pace=spec.server, **upward)
+            made = Relay(spec, above, run.network(_how_many(spec.names)), say)
+
+            def start(spec: Spec, watcher: Watcher) -> Run:
+                said[0] = lambda text: watcher.event(f"root: {text}")
+
+                def ready(host: str, port: int) -> None:
+                    command = f"siag work {shown((reachable(host), port))} --gradient … --stream …"
+                    watcher.event(f"listening on {shown((host, port))}; start workers with: {command}")
+
+                return made.run(ready, spec)
+
+            return conduct(made.spec, start, None, as_json, given)
+    except GaveUp as error:
+        stop(str(error), FAILED)
+
+
 @siag.command(epilog='Example: siag replay run.trace.gz --method "mine:Momentum(b1=0.5)" --out out')
 @click.argument("trace", type=FILE)
 @click.option("--problem", help=f"{PROBLEM}, if the trace does not say enough of it.")
@@ -226,8 +284,15 @@ def _look_at(trace: Path, method: Any, run: Run | None, where: str, insecure: bo
 @click.option("--workers", type=int, help="How many tokens to make, instead of --name.")
 @click.option("--guest", is_flag=True, help="Make a token for workers that join later, under names of their own.")
 @click.option("--days", type=int, default=365, show_default=True, help="How long the certificate is valid.")
+@click.option("--max-weight", type=float, help="What each of them may count for, if it is a relay.")
 def certs(
-    folder: Path, hosts: tuple[str, ...], names: tuple[str, ...], workers: int | None, guest: bool, days: int
+    folder: Path,
+    hosts: tuple[str, ...],
+    names: tuple[str, ...],
+    workers: int | None,
+    guest: bool,
+    days: int,
+    max_weight: float | None,
 ) -> None:
     """Make a certificate for the server and a token for every worker, in FOLDER."""
     from siag.live.certificates import make_certificates
@@ -237,8 +302,9 @@ def certs(
         raise BadInput("workers", workers, "given alone", "leave out workers or names")
     if not names and workers is None and not guest:
         raise Missing("workers", "give --workers N, or --name A --name B …, or --guest")
-    with renamed({"hosts": "host"} | ({"workers": "name"} if names else {})):
-        written = make_certificates(folder, hosts=hosts, workers=list(names) or workers or 0, guest=guest, days=days)
+    with renamed({"hosts": "host", "max_weight": "max-weight"} | ({"workers": "name"} if names else {})):
+        who = list(names) or workers or 0
+        written = make_certificates(folder, hosts=hosts, workers=who, guest=guest, days=days, max_weight=max_weight)
     for path in written:
         print(path)
 
@@ -253,3 +319,8 @@ def _workers_words(given: dict[str, Any], spec: Spec, network: Network) -> str:
     words += ["--ca …"] if network.certificate is not None else []
     words += ["--token …"] if network.tokens is not None else []
     return " ".join(words)
+
+
+def _how_many(names: Any) -> int:
+    """Workers, given their names or their number."""
+    return names if isinstance(names, int) else len(names or ())

@@ -54,6 +54,7 @@ PARTS: dict[str, list[Part]] = {  # options that are a part of a table; they are
             "How many there may be at a time.  [default: 2000, or twice the workers]",
         ),
         ("--hello", "hello", float, "Seconds for a new connection to say who it is.  [default: 10]"),
+        ("--max-weight", "max_weight", float, "What a worker may count for; above 1 it may be a relay.  [default: 1]"),
         ("--frame", "frame", float, "Seconds for a message to arrive whole; long ones have more.  [default: 30]"),
     ],
     "ray": [
@@ -130,6 +131,24 @@ def serve_options() -> list[click.Parameter]:
     workers = _option("--workers", int, "How many workers there are, instead of --name.")
     listening = [*options_of(Network, NETWORK), *_parts("network")]
     return [workers, *options_of(Spec, fields_of(serving=True)), *listening, *SHOWN]
+
+
+def relay_options() -> list[click.Parameter]:
+    """The options of `siag relay`: as those of `siag serve`, as far as it has them."""
+    from siag.live.serve import NETWORK, Network
+    from siag.live.spec import Spec
+
+    workers = [
+        _option("--workers", int, "How many workers there are, instead of --member."),
+        click.Option(["--member", "names"], multiple=True, help="A worker's name; repeat it.  [default: 0, 1, …]"),
+        _option("--every", int, "Send the root the sum after this many reports, workers not waiting.  [default: 1]"),
+        _option("--tick", float, "Send it at this interval in seconds, instead of --every."),
+    ]
+    kept = [*_parts("guard"), *options_of(Spec, ("folder", "dashboard", "patience", "forget"))]
+    kept.append(_option("--linger", float, "Seconds to wait when no worker is there.  [default: for ever]"))
+    departed = _option("--departed", str, "Rows of workers that left: keep or drop.  [default: drop]")
+    shown = [option for option in SHOWN if option.name != "out"]
+    return [*workers, *kept, departed, *options_of(Network, NETWORK), *_parts("network"), *shown]
 
 
 def places(serving: bool) -> dict[str, tuple[str, str]]:

@@ -40,7 +40,7 @@ from siag.storage.urls import is_url
 HIDDEN = ("progress",)  # who watches a run is the shell's affair
 RUNTIMES = ("ray", "simulated")  # tables that say where to run
 TRAIN, SERVE = ("dimension", *RUNTIMES), ("dimension", "workers", "network")  # keys that are no fields
-LIMITS = ("connections", "hello", "frame")
+LIMITS = ("connections", "hello", "frame", "max_weight")
 FILES = ("certificate", "key", "tokens")
 
 

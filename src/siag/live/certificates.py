@@ -15,7 +15,7 @@ import secrets
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from siag.foundations import check
 from siag.foundations.errors import BadInput, Missing
@@ -40,6 +40,7 @@ def make_certificates(
     workers: int | Sequence[str],
     guest: bool = False,
     days: int = 365,
+    max_weight: float | None = None,
     now: datetime | None = None,
 ) -> list[Path]:
     """Make all a server and its workers need to trust each other; nothing that exists is overwritten.
@@ -54,6 +55,7 @@ def make_certificates(
         workers: how many there are, or their names; none, if there is a token for guests.
         guest: make one token more, `guest.token`, with which workers join that bring a name of their own.
         days: how long the certificates are valid.
+        max_weight: what each of the workers may count for, if they are relays.
         now: from when on; by default from now on.
 
     Returns:
@@ -62,9 +64,10 @@ def make_certificates(
     if isinstance(hosts, str):
         raise BadInput("hosts", hosts, "a list of names and addresses", f"write [{hosts!r}]")
     days = check.integer("days", days, high=MOST_DAYS)
-    return _place(
-        folder, _certificates(hosts, days, now or datetime.now(UTC)) | _tokens(workers, check.truth("guest", guest))
-    )
+    if max_weight is not None:
+        max_weight = check.real("max_weight", max_weight, above=0)
+    tokens = _tokens(workers, check.truth("guest", guest), max_weight)
+    return _place(folder, _certificates(hosts, days, now or datetime.now(UTC)) | tokens)
 
 
 def certify_run() -> tuple[bytes, bytes, bytes]:
@@ -155,7 +158,7 @@ def _alternative(host: object) -> x509.GeneralName:
     return x509.DNSName(name)
 
 
-def _tokens(workers: int | Sequence[str], guest: bool) -> dict[str, bytes]:
+def _tokens(workers: int | Sequence[str], guest: bool, max_weight: float | None) -> dict[str, bytes]:
     """The server's file of hashes by name, and a file with the secret for each worker."""
     files = {} if guest and not workers else _workers(workers)
     if guest:
@@ -163,7 +166,9 @@ def _tokens(workers: int | Sequence[str], guest: bool) -> dict[str, bytes]:
             raise BadInput("workers", "guest", "another name where there is a token for guests", "it is in guest.token")
         files = files | {GUEST: "guest"}
     made = {name: secrets.token_urlsafe(32) for name in files}
-    known = {"format": FORMAT, "sha256": {name: hash_of(token).hex() for name, token in made.items()}}
+    known: dict[str, Any] = {"format": FORMAT, "sha256": {name: hash_of(token).hex() for name, token in made.items()}}
+    if max_weight is not None:
+        known["max_weight"] = dict.fromkeys(made, max_weight)
     own = {f"{files[name]}.token": f"{token}\n".encode() for name, token in made.items()}
     return {"tokens.json": (json.dumps(known, indent=1) + "\n").encode(), **own}
 

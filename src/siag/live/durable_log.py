@@ -13,11 +13,13 @@ from siag.foundations.errors import BadFile
 from siag.live.curve import Curve
 from siag.server.parameter_server import Diverged, ParameterServer
 from siag.server.status import State
+from siag.server.sums import Sum
 from siag.storage.store import Recovery, Store
 from siag.storage.trace_writer import TraceLines
 
 LAYOUT = struct.Struct("<Bqqqdd")  # kind, row, stamp, sample, loss, seconds; a report's numbers follow, or a name
-REPORTED, TICKED, LEFT, SKIPPED, MEMORY_LOST, LET_GO, DIVERGED, ADMITTED = range(8)  # a new one comes last
+SUM = struct.Struct("<dqq")  # weight, mean and oldest stamp: between the two, of a report that is a sum
+REPORTED, TICKED, LEFT, SKIPPED, MEMORY_LOST, LET_GO, DIVERGED, ADMITTED, SUMMED, WEIGHED = range(10)  # new ones last
 BEYOND = "with them w leaves the range of numbers"
 
 
@@ -73,6 +75,11 @@ def redo(server: ParameterServer, entry: bytes, now: float) -> float:
         # an array that may be written to, as a report is: for any other there would have to be machine code of its own
         numbers = np.frombuffer(bytearray(entry), server.encoding.dtype, offset=LAYOUT.size)
         server.push(row, stamp, numbers, sample, at, loss=loss)
+    elif kind == SUMMED:
+        numbers = np.frombuffer(bytearray(entry), server.encoding.dtype, offset=LAYOUT.size + SUM.size)
+        server.push_sum(row, stamp, numbers, sample, at, Sum(*SUM.unpack_from(entry, LAYOUT.size)), loss)
+    elif kind == WEIGHED:
+        server.weigh(row, loss, at)
     elif kind == SKIPPED:
         server.skip(row, stamp, sample, at)
     elif kind == TICKED:
@@ -87,6 +94,6 @@ def redo(server: ParameterServer, entry: bytes, now: float) -> float:
         server.admit(entry[LAYOUT.size :].decode())
     else:
         raise BadFile(f"an entry of kind {kind} in the log, unknown here; use the version of siag that wrote it")
-    if kind in (REPORTED, SKIPPED):
+    if kind in (REPORTED, SUMMED, SKIPPED):
         server.members[row].state = State.AWAY
     return float(seconds)

@@ -20,6 +20,7 @@ class Ending(StrEnum):
     TIME = "time", "{} seconds have passed"
     EPOCHS = "epochs", "all data were read {} times"
     REACHED_BEFORE = "reached before", "it had been reached before"
+    ROOT_DONE = "root done", "the root has ended: {}"
     ALL_LEFT = "all left", "all workers have left"
     NOBODY = "nobody", "no worker is there: {}"
     LINGERED = "lingered", "no worker was there for {} seconds"
@@ -39,7 +40,7 @@ class Ending(StrEnum):
     @property
     def done(self) -> bool:
         """Whether what was asked for is reached."""
-        return self in (Ending.REACHED, Ending.TIME, Ending.EPOCHS, Ending.REACHED_BEFORE)
+        return self in (Ending.REACHED, Ending.TIME, Ending.EPOCHS, Ending.REACHED_BEFORE, Ending.ROOT_DONE)
 
     @property
     def deserted(self) -> bool:

@@ -11,6 +11,7 @@ import hashlib
 import hmac
 import ipaddress
 import json
+import math
 import os
 import re
 import socket
@@ -92,11 +93,12 @@ class Tokens:
 
     Args:
         hashes: of each row that has one.
-        source: what reads them again; `None` if nothing can.
+        source: what reads them again, and what rows may count for; `None` if nothing can.
     """
 
-    def __init__(self, hashes: Hashes, source: Callable[[], Hashes] | None = None) -> None:
+    def __init__(self, hashes: Hashes, source: Callable[[], tuple[Hashes, dict[int, float]]] | None = None) -> None:
         self._hashes, self._source = hashes, source
+        self._weights: dict[int, float] = {}
 
     @classmethod
     def none(cls) -> Tokens:
@@ -118,7 +120,11 @@ class Tokens:
     def reload(self) -> None:
         """Read the file again; if it is not as it should be, this raises a `SiagError`, and what was known stays."""
         if self._source is not None:
-            self._hashes = self._source()
+            self._hashes, self._weights = self._source()
+
+    def max_weight(self, row: int) -> float | None:
+        """What the worker of a row may count for, if its token says."""
+        return self._weights.get(row)
 
     @property
     def required(self) -> bool:
@@ -142,16 +148,17 @@ class Tokens:
         return found - 2 if found else None
 
 
-def _hashes_in(path: Path, names: Sequence[str]) -> Hashes:
-    """The hashes of a `tokens.json`, by the rows of the workers of these names."""
+def _hashes_in(path: Path, names: Sequence[str]) -> tuple[Hashes, dict[int, float]]:
+    """The hashes of a `tokens.json`, by the rows of the workers of these names, and what some may count for."""
     remedy, content = "make it with siag certs", _read(path)
     try:
         document = json.loads(content, object_pairs_hook=tuple)  # pairs, so that none is lost to another
     except (ValueError, RecursionError):
         raise BadFile(f"{path}: not JSON; {remedy}") from None
     fields = dict(document) if isinstance(document, tuple) else {}
-    known = fields.get("sha256")
-    if fields.get("format") != FORMAT or len(document) != 2 or not isinstance(known, tuple):
+    known, weights = fields.get("sha256"), fields.get("max_weight", ())
+    length = 2 + ("max_weight" in fields)
+    if fields.get("format") != FORMAT or len(document) != length or not isinstance(known, tuple):
         raise BadFile(f"{path}: not of format {FORMAT!r}; {remedy}")
     if not 1 <= len(known) <= MOST_WORKERS:
         raise BadFile(f"{path}: holds {len(known)} tokens, not 1 to {MOST_WORKERS}; {remedy}")
@@ -166,7 +173,12 @@ def _hashes_in(path: Path, names: Sequence[str]) -> Hashes:
         if name not in rows:
             remedy = "give the workers the names that siag certs was given, or make tokens for theirs"
             raise BadInput("tokens", name, f"for workers of this server: {shorten(names)[1:-1]}", remedy)
-    return tuple((rows[name], bytes.fromhex(text)) for name, text in known)
+    for name, most in weights if isinstance(weights, tuple) else [("", weights)]:
+        if name not in dict(known) or type(most) not in (int, float) or not 0 < most < math.inf:
+            raise BadFile(
+                f"{path}: max_weight of {name[:20]!r} must be a number above 0, for one with a token; {remedy}"
+            )
+    return tuple((rows[name], bytes.fromhex(text)) for name, text in known), {rows[k]: float(c) for k, c in weights}
 
 
 def read_token(path: Path | None = None, say: Callable[[str], None] = lambda text: None) -> str | None:

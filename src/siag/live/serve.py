@@ -180,7 +180,7 @@ def serve_spec(spec: Spec, network: Network, ready: Callable[[str, int], None] |
         def carry(session: Session) -> None:
             _carried("method", session.server.message_size, encoding)
             _carried("method", session.server.shown.size, encoding.model)
-            with _on_hangup(lambda: session.soon(lambda: _readmit(session, tokens))):
+            with readmit_on_hangup(session, tokens):
                 anyone = spec.open and not tokens.required
                 connections = Connections(session, tokens, limits, origin=origin, open=anyone, now=time.monotonic())
                 serve_eagerly(connections, listeners, context=context, ready=ready)
@@ -189,9 +189,11 @@ def serve_spec(spec: Spec, network: Network, ready: Callable[[str, int], None] |
         return run if spec.model is None else replace(run, restore=spec.model.restored)
 
 
-def _on_hangup(act: Callable[[], None]) -> AbstractContextManager[None]:
-    """Do this on SIGHUP, on systems with that signal."""
-    return meaning(signal.SIGHUP, lambda *_: act()) if hasattr(signal, "SIGHUP") else nullcontext()
+def readmit_on_hangup(session: Session, tokens: Tokens) -> AbstractContextManager[None]:
+    """On SIGHUP, on systems with that signal, read the tokens again, and let those come again who were refused."""
+    if not hasattr(signal, "SIGHUP"):
+        return nullcontext()
+    return meaning(signal.SIGHUP, lambda *_: session.soon(lambda: _readmit(session, tokens)))
 
 
 def _readmit(session: Session, tokens: Tokens) -> None:
@@ -260,11 +262,8 @@ def work(
     Returns:
         The worker, with its counts of `reports` and `refused`.
     """
-    place, tell = parse_address(address), say or (lambda text: None)
-    secret = read_token(None if token is None else Path(token), tell)
-    context = client_context(None if ca is None else Path(ca)) if tls or ca is not None else None
-    if secret is not None and context is None and not insecure and not is_loopback(place[0]):
-        raise BadInput("token", address, "sent over TLS beyond this machine", "give ca or tls, or insecure")
+    tell = say or (lambda text: None)
+    place, secret, context = credentials(address, token, tls, ca, insecure, tell)
     seed, pause = check.seed(seed), check.real("pause", pause, low=0)
     check_data(gradient, stream, problem, "stream")
     if problem is None:
@@ -283,6 +282,18 @@ def work(
     with nullcontext() if say is None else heard_by(say):
         tell(TcpWorker(place, worker, context=context).run())
     return worker
+
+
+def credentials(
+    address: str, token: AnyPath | None, tls: bool, ca: AnyPath | None, insecure: bool, say: Callable[[str], None]
+) -> tuple[tuple[str, int], str | None, ssl.SSLContext | None]:
+    """Where a server is, the token to show it, and what TLS needs; see `work`."""
+    place = parse_address(address)
+    secret = read_token(None if token is None else Path(token), say)
+    context = client_context(None if ca is None else Path(ca)) if tls or ca is not None else None
+    if secret is not None and context is None and not insecure and not is_loopback(place[0]):
+        raise BadInput("token", address, "sent over TLS beyond this machine", "give ca or tls, or insecure")
+    return place, secret, context
 
 
 def parse_address(text: str) -> tuple[str, int]:

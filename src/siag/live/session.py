@@ -18,7 +18,19 @@ from siag.live.announcer import Announcer
 from siag.live.checkpoints import Checkpoints
 from siag.live.curve import Curve
 from siag.live.departures import GONE, Departures
-from siag.live.durable_log import ADMITTED, DIVERGED, LEFT, LET_GO, MEMORY_LOST, REPORTED, SKIPPED, TICKED
+from siag.live.durable_log import (
+    ADMITTED,
+    DIVERGED,
+    LEFT,
+    LET_GO,
+    MEMORY_LOST,
+    REPORTED,
+    SKIPPED,
+    SUM,
+    SUMMED,
+    TICKED,
+    WEIGHED,
+)
 from siag.live.first_loss import FirstLoss
 from siag.live.health import Health
 from siag.live.monitor.watch import Watcher
@@ -29,6 +41,7 @@ from siag.server.guard import Refused
 from siag.server.ledger import HERE, SAMPLES
 from siag.server.parameter_server import Diverged, ParameterServer, Ticket
 from siag.server.status import Snapshot, State
+from siag.server.sums import Sum
 from siag.storage.history import History
 from siag.storage.store import Store
 from siag.storage.trace_writer import TraceWriter
@@ -289,12 +302,15 @@ class Session:
         now: float,
         square: float | None = None,
         loss: float = math.nan,
+        what: Sum | None = None,
     ) -> None:
-        """A report, or `None` if there is nothing to send; see `ParameterServer.push` and `skip`."""
+        """A report, or `None` if there is nothing to send; see `ParameterServer.push`, `skip` and `push_sum`."""
         server, before, reports = self.server, self.server.fades, self.server.reports
         try:
             if message is None:
                 server.skip(row, stamp, sample, now)
+            elif what is not None:
+                server.push_sum(row, stamp, message, sample, now, what, loss)
             else:
                 server.push(row, stamp, message, sample, now, square, loss)
         except Diverged as error:
@@ -303,9 +319,16 @@ class Session:
             self._log_loss(row, now, before)
             raise
         if self.durable:
-            numbers = () if message is None else (message.data.cast("B"),)
-            self._saves.log(SKIPPED if message is None else REPORTED, row, stamp, sample, now, *numbers, loss=loss)
+            kind = SKIPPED if message is None else REPORTED if what is None else SUMMED
+            sums = () if what is None else (memoryview(SUM.pack(*what)),)
+            numbers = () if message is None else (*sums, message.data.cast("B"))
+            self._saves.log(kind, row, stamp, sample, now, *numbers, loss=loss)
         self._moved(now)
+
+    def weigh(self, row: int, weight: float, now: float) -> None:
+        """A relay counts for so much, before its first report; later what it counts for comes with each."""
+        self.server.weigh(row, weight, now)
+        self._saves.log(WEIGHED, row, 0, 0, now, loss=weight)
 
     def push_many(self, rows: Integers, messages: Floats, notes: Integers, figures: Floats, now: float) -> int:
         """Take the first of these reports at once; return how many. See `ParameterServer.push_many`."""

@@ -51,6 +51,7 @@ class ACED(ACE):
     """
 
     ages = ""
+    relayed = False  # a sum has no age of its own by which to leave it out
 
     threshold: int
 

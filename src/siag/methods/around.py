@@ -26,6 +26,7 @@ class Around(Method):
         if not isinstance(self.method, Method):
             raise BadInput("method", self.method, "a method", f"as in {type(self).__name__}(SIAG())")
         object.__setattr__(self, "split", self.method.split)
+        object.__setattr__(self, "relayed", self.method.relayed)
         object.__setattr__(self, "default_step", self.method.default_step)
 
     def recruit(self, w0: Floats, n: int) -> Record:

@@ -103,6 +103,7 @@ class Automatic(Aggregated):
     NO_MOMENTUM = "it chooses its own steps by how far w has come; use Momentum(SIAG()) and a step"
 
     default_step = SCALE
+    relayed = True
     takes_short = True
 
     start: float = 1e-6

@@ -64,6 +64,7 @@ class Clipped(Around):
         for name in ("NO_PROX", "NO_MOMENTUM"):
             object.__setattr__(self, name, getattr(inner, name))
         object.__setattr__(self, "split", False)
+        object.__setattr__(self, "relayed", False)  # a sum is not to be clipped as one message is
         object.__setattr__(self, "norm", check.real("norm", self.norm, above=0))
 
     def init(self, w0: Floats, n: int) -> Record:

@@ -35,6 +35,7 @@ class DuDe(Aggregated):
     """
 
     split = True
+    relayed = True
 
     wait: float = 1.0
     gradients: str = "sample"

@@ -107,6 +107,12 @@ class Method(ABC):
     the state, each given its slice of every message, are to the bit the state of one server.
     """
 
+    relayed: ClassVar[bool] = False
+    """Whether a row of the server may be the sum of what several workers sent, as a relay sends it.
+
+    It may if the server half is linear in the rows of a `Table` that knows their weights, and shows w alone.
+    """
+
     takes_short: ClassVar[bool] = False
     """Whether the server half takes messages of float32 as they are, and makes the same of them as of doubles.
 

@@ -55,6 +55,7 @@ class SIAG(Aggregated):
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "average", check.integer("average", self.average, high=2**31))
+        object.__setattr__(self, "relayed", self.average == 1)  # of sums whose weights change there is no average
 
     def init(self, w0: Floats, n: int) -> Record:
         """An empty table, and how many reports each row is the average of."""

@@ -147,6 +147,7 @@ class Weighted(Around):
             object.__setattr__(self, name, getattr(inner, name))
         if isinstance(self.weights, str):
             check.choice("weights", self.weights, (SAMPLES,))
+            object.__setattr__(self, "relayed", False)  # what is behind a sum has reported nobody knows how often
             if not fade.reaches(inner.init(np.zeros(inner.least), 1)):
                 kind = type(inner).__name__
                 raise Unsuitable(f"weights='samples': {kind} keeps no table of what workers sent; use SIAG")

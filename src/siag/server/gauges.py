@@ -11,6 +11,7 @@ from siag.methods.weighted import SAMPLES, weighing_in
 from siag.server.guard import square_norm
 from siag.server.members import Departed
 from siag.server.step_sizes import Sizes
+from siag.server.sums import weights_of
 
 LONGEST = 100_000  # numbers of w that are looked at: it must not take the time of training
 
@@ -55,9 +56,9 @@ def counts_alike(state: Record) -> bool:
 
 
 def weights_in(state: Record) -> Floats | None:
-    """(n,) what each worker counts for beside others, as it is at any time; `None` if all count the same."""
-    found = weighing_in(state)
-    return None if found is None else found.weights
+    """(n,) what each worker counts for beside others, as it is at any time; `None` if that is not kept."""
+    rows, found = weights_of(state), weighing_in(state)
+    return rows if rows is not None or found is None else found.weights
 
 
 def kind_of(weights: object) -> str:

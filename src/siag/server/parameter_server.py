@@ -20,18 +20,19 @@ from siag.foundations.encodings import FLOAT64, encoding_of
 from siag.foundations.errors import BadInput, SiagError
 from siag.foundations.overflow import in_range, limit_of, steps_between_looks
 from siag.foundations.types import Floats, Integers, Record
-from siag.methods import Method, answer, forget
+from siag.methods import Method, answer, forget, weigh
 from siag.methods.weighted import without_weights
 from siag.server.gauges import Pace, counts_alike, kind_of, length_of, shares, weights_in
-from siag.server.guard import ACCEPTED, NOT_HERE, Bounds, Guard, Refused, judge, refusal_for, square_norm
+from siag.server.guard import ACCEPTED, NOT_HERE, Bounds, Guard, Refused, Verdict, judge, refusal_for, square_norm
 from siag.server.intake import UNKNOWN, admit, admit_all, warm_up, warm_up_many
-from siag.server.ledger import CHANGED, REPORTS
+from siag.server.ledger import CHANGED, LAST, REPORTS
 from siag.server.members import DROP, Departed, Roster
 from siag.server.method_state import GO, HOLD, NOWHERE, SILENT, arrays_of, arrays_within, fade_away, move, shown_by
 from siag.server.recorder import Recorder
 from siag.server.short import Incoming, Outgoing, kind_taken
 from siag.server.status import Rate, Snapshot, State
 from siag.server.step_sizes import Sizes, hear, miss
+from siag.server.sums import Sum, check_sum, no_relays, weights_of
 from siag.steps import Step
 
 STEP_AT_ONCE = EveryArrivals(1)
@@ -116,7 +117,8 @@ class ParameterServer:
         self.version = self.reports = self.arrived = 0
         self.waited = 0  # versions at which the method waited for a quorum; its schedule of steps begins after them
         self.skips = 0  # reports that there was nothing to send
-        self.fades = 0  # times a row faded or a memory was lost: lines of a trace that are no reports
+        self.fades = 0  # times a row faded, was weighed or a memory was lost: lines of a trace that are no reports
+        self.no_relays = no_relays(method)  # why none of its workers can be a relay; "" if they can
         self.remembers = forget.reaches(method.recruit(w0, self.n))  # whether workers do, between reports
         self.sizes = Sizes(step, self.n)
         self.fading: dict[int, int] = {}  # the rows of departed workers that fade, and how often each was faded
@@ -277,6 +279,41 @@ class ParameterServer:
         if go:
             self._stepped(now)
             self.sent.stepped(self.version, short)
+
+    def push_sum(
+        self, row: int, stamp: int, message: Floats, sample: int, now: float, what: Sum, loss: float = math.nan
+    ) -> None:
+        """A relay, which has read w of version `stamp`, reports the sum of what its members have sent; see `push`.
+
+        Its norm is judged, and shown, as that of their mean. What it counts for changes with it, or not at all.
+        """
+        if not 0 <= row < self.n:
+            raise Refused.unknown(row, self.n)
+        try:
+            check_sum(what, stamp)
+        except Refused as refused:
+            self._refuse(row, refused, now)
+        if message.dtype != self._kind or message.shape != (self._length,):
+            self._refuse(row, Refused.malformed(message, self._length, self._kind.name), now)
+        square = self.square(message) / (what.weight**2 or 1.0)
+        bounds: Bounds = self._book[2]
+        if self.version - what.oldest > bounds.age:
+            evidence: Any = self.ledger[row], self.ledger[-1], bounds, self.version, what.oldest, sample, square
+            self._refuse(row, refusal_for(Verdict.TOO_OLD, *evidence), now)
+        self._settle(row, stamp, sample, square, now)
+        self.weigh(row, what.weight, now)
+        self.ledger[row, LAST] = min(self.ledger[row, LAST], what.mean)  # the mean may be from before its last report
+        self.push(row, what.mean, message, sample, now, square, loss)
+
+    def weigh(self, row: int, weight: float, now: float) -> None:
+        """What worker `row` sends from now on is `weight` times a message; see `siag.methods.weigh`."""
+        weights = weights_of(self.state)
+        if weights is not None and weight != weights[row]:
+            if self.trace is not None:
+                self.trace.weigh(self.version, row, weight, self.seconds(now))
+            weigh(self.state, row, weight)
+            self.fades += 1
+            self.changed[row] = True
 
     def skip(self, row: int, stamp: int, sample: int, now: float) -> None:
         """Worker `row` has nothing to send after its `sample`-th sample: a report, refused as in `push`."""

@@ -16,3 +16,6 @@ class Recorder(Protocol):
 
     def memory_lost(self, version: int, worker: int, seconds: float) -> None:
         """A worker has lost what it remembered: it was started anew, or what it sent was refused."""
+
+    def weigh(self, version: int, worker: int, weight: float, seconds: float) -> None:
+        """What a worker sends from now on is `weight` times a message: it is a relay."""

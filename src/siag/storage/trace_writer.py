@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from siag.activity.trace import BLOCK, COLUMNS, FORGOTTEN, FORMAT, GZIP
+from siag.activity.trace import BLOCK, COLUMNS, FORGOTTEN, FORMAT, GZIP, WEIGHED
 from siag.foundations.errors import BadFile, BadInput, reason_of, shorten
 from siag.storage.background import OneThread
 from siag.storage.disk import DRAFT, LOCAL, Disk, File, Place
@@ -45,6 +45,10 @@ class TraceLines:
     def memory_lost(self, version: int, worker: int, seconds: float) -> None:
         """A worker has lost what it remembered: it was started anew, or one of its reports was refused."""
         self.lines.append(f"{version},{worker},,,{seconds:.6f},{FORGOTTEN!r},\n")
+
+    def weigh(self, version: int, worker: int, weight: float, seconds: float) -> None:
+        """What a worker sends from now on is `weight` times a message: it is a relay."""
+        self.lines.append(f"{version},{worker},,,{seconds:.6f},{WEIGHED!r},{weight!r}\n")
 
 
 class TraceWriter(TraceLines):

@@ -32,6 +32,7 @@ from siag.live.session import Session
 from siag.server.guard import Refused
 from siag.server.parameter_server import ParameterServer, Ticket
 from siag.server.status import State
+from siag.server.sums import Sum
 
 OCCUPIED = 5.0  # seconds of silence after which a row may be taken over by a new connection
 LONGEST_NAME = 60  # letters of the name of a worker that was not expected
@@ -146,6 +147,12 @@ class Connections(Reception):
         if head.kind == wire.LEAVE:
             return self._leave(connection, row, wire.parse_text(payload), now)
         self.server.members[row].heard = now  # a sign of life that is no report
+        return self._aside(connection, row, head, now)
+
+    def _aside(self, connection: Connection, row: int, head: wire.Head, now: float) -> Actions:
+        """What is said between reports, and not answered."""
+        if head.kind == wire.WEIGHT:
+            return self._weigh(connection, row, head, now)
         if 0 < head.sample < wire.SAMPLES:
             self.session.passes[row] = head.sample
         if abs(head.loss) < math.inf:
@@ -166,6 +173,7 @@ class Connections(Reception):
             owned = check_hello(hello, self.tokens)
             self._compare(hello)
             row = self._row_of(hello, owned, now)
+            claimed = self._claimed(hello, row)
             ticket = self.session.join(row, now)
         except Refused as refused:
             if refused.final:  # else it may come again
@@ -173,6 +181,8 @@ class Connections(Reception):
                 self._remark(connection, refused.reason, now)
             return self.refuse(connection, refused.reason, now, final=refused.final)
         actions = self._seat(connection, row, hello, now)
+        if claimed is not None:
+            self._seat_relay(connection, row, claimed, now)
         self.session.event(f"worker {self.server.members[row].name} joined, row {row}")
         welcome = self._welcome(ticket)
         if self._share:
@@ -191,6 +201,53 @@ class Connections(Reception):
         self.server.members[row].claimed |= hello.get("worker") is not None or self.tokens.required
         self._lost.pop(row, None)
         return actions
+
+    def _claimed(self, hello: dict[str, Any], row: int) -> float | None:
+        """What a relay wants to count for; `None` if it is a worker. Refused if it may not, or no relay can be here."""
+        claimed = hello.get("weight")
+        if claimed is None:
+            return None
+        if self.server.no_relays:
+            raise Refused(f"no relays here: {self.server.no_relays}", final=True)
+        return self._allowed(claimed, row)
+
+    def _allowed(self, weight: object, row: int) -> float:
+        """The weight, if the row may have it."""
+        most = self._most(row)
+        if not (isinstance(weight, int | float) and 0.0 <= weight <= most):
+            said = f"{weight:g}" if isinstance(weight, int | float) else "of an unknown kind"
+            remedy = "start the server with a larger max-weight, or make it a token with one (siag certs)"
+            name = self.server.members[row].name
+            raise Refused(f"weight {said}: worker {name} may count for at most {most:g}; {remedy}", final=True)
+        return float(weight)
+
+    def _most(self, row: int) -> float:
+        """What the worker of a row may count for."""
+        own = self.tokens.max_weight(row)
+        return self.limits.max_weight if own is None else own
+
+    def _seat_relay(self, connection: Connection, row: int, weight: float, now: float) -> None:
+        """The connection is a relay's; it counts for so much until its first report."""
+        connection.most = self._most(row)
+        connection.reader.expected = {**self.joined, wire.WEIGHT: wire.NONE}
+        self._weigh_first(row, weight, now)
+
+    def _weigh_first(self, row: int, weight: float, now: float) -> None:
+        """A relay that has reported nothing counts for as many zeros."""
+        if self.server.members[row].reports == 0:
+            self.session.weigh(row, weight, now)
+
+    def _weigh(self, connection: Connection, row: int, head: wire.Head, now: float) -> Actions:
+        """A relay says what its next report is the sum of."""
+        try:
+            weight = self._allowed(head.loss, row)
+        except Refused as refused:
+            self.server.strike(row, refused, now)
+            self.session.refused(row, refused)
+            return self.refuse(connection, refused.reason, now, final=True)
+        connection.sum = Sum(weight, head.stamp, head.sample)
+        self._weigh_first(row, weight, now)
+        return ()
 
     def _welcome(self, ticket: Ticket) -> dict[str, Any]:
         """What a worker is told first."""
@@ -288,8 +345,11 @@ class Connections(Reception):
         if head.sample >= wire.SAMPLES:
             raise wire.BadFrame(f"sample {head.sample}: fewer than {wire.SAMPLES} are allowed")
         first, connection.first = connection.first, None
+        what, connection.sum = connection.sum, None
+        if connection.most and what is None and message is not None:
+            raise wire.BadFrame("REPORT: a relay says WEIGHT before it")
         try:
-            self.session.push(row, head.stamp, message, head.sample, now, square, head.loss)
+            self.session.push(row, head.stamp, message, head.sample, now, square, head.loss, what)
         except Refused as refused:
             self.session.refused(row, refused)
             return self._reply(connection, refusal(refused.reason, refused.final), refused.final, now)

@@ -17,6 +17,7 @@ from siag.foundations.encodings import Encoding
 from siag.foundations.types import Floats
 from siag.live.protocol import wire
 from siag.live.protocol.frame_reader import FrameReader
+from siag.server.sums import Sum
 
 GRACE = 1.0  # seconds in which the other end may hang up before this one insists
 UNREAD = 1 << 16  # bytes a worker need not have read; and two models, if that is more
@@ -34,12 +35,15 @@ class Limits:
         hello: seconds from the connection to a complete hello.
         frame: seconds from the first byte of a frame to its last; large ones have longer.
         slowest: bytes per second that a large frame must have, after that.
+        max_weight: what a worker may count for at most, unless its token says otherwise; one that may count for more
+            than 1 may be a relay.
     """
 
     connections: int = 2000
     hello: float = 10.0
     frame: float = 30.0
     slowest: float = 1 << 16
+    max_weight: float = 1.0
 
     @classmethod
     def for_workers(cls, n: int, **given: Any) -> Self:
@@ -50,6 +54,7 @@ class Limits:
         object.__setattr__(self, "connections", check.integer("connections", self.connections))
         for name in ("hello", "frame", "slowest"):
             object.__setattr__(self, name, check.real(name, getattr(self, name), above=0))
+        object.__setattr__(self, "max_weight", check.real("max_weight", self.max_weight, low=1))
 
 
 class Connection:
@@ -60,6 +65,8 @@ class Connection:
         row: whose it is; `None` before a hello that was accepted.
         owed: whether an answer is owed to it that waits for the disk.
         first: the loss at w_0 of the sample of its next report, if it has told that.
+        most: what it may count for, if it is a relay's; 0 if it is not.
+        sum: what its next report is the sum of, if it has told that.
         closing: whether nothing more is to be read from it, or sent to it.
         paused: whether nothing is to be read from it until it has read what it was sent.
         large: whether a large frame is on its way.
@@ -75,6 +82,8 @@ class Connection:
         self.reader = FrameReader(BEFORE)
         self.row: int | None = None
         self.first: float | None = None
+        self.most = 0.0
+        self.sum: Sum | None = None
         self.owed = self.closing = self.paused = self.trusted = self.large = False
         self.read_by = math.inf
 

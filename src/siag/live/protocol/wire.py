@@ -5,8 +5,10 @@ is (1), three bytes of zero, two whole numbers of 8 bytes, the stamp and the sam
 floating-point number of 8 bytes, the loss of a REPORT's sample, NaN where it is not told; of ALIVE that at w_0.
 The payload of REPORT and MODEL is an array of floating-point numbers, of 8 bytes each, or what the welcome says:
 `siag.foundations.encodings`. SKIP, which has the stamp and sample of a REPORT, and ALIVE, whose sample says how often
-the worker has been through its data, have none; that of the others is a JSON object. SHARED_REPORT and SHARED_MODEL are
-a REPORT and a MODEL whose array is in memory that both ends share: `siag.live.transports.tcp.memory`.
+the worker has been through its data, have none; that of the others is a JSON object. WEIGHT, with which a relay says
+what the REPORT after it is the sum of, has none either: its stamp is the mean stamp of what was summed, its sample the
+oldest, its loss the weight. SHARED_REPORT and SHARED_MODEL are a REPORT and a MODEL whose array is in memory that both
+ends share: `siag.live.transports.tcp.memory`.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from typing import Any, NamedTuple, NoReturn, TypeAlias
 
 from siag.foundations.errors import SiagError
 
-HELLO, WELCOME, REPORT, MODEL, REFUSAL, SKIP, LEAVE, GOODBYE, ALIVE = range(1, 10)
+HELLO, WELCOME, REPORT, MODEL, REFUSAL, SKIP, LEAVE, GOODBYE, ALIVE, WEIGHT = range(1, 11)
 ORDERS, NOTE, SAID = range(16, 19)  # between the servers of a model that is split: `siag.live.sharding`
 SHARED_REPORT, SHARED_MODEL = 24, 25
 NAMES = {kind: name for name, kind in dict(globals()).items() if name.isupper()}  # of the kinds of frames above

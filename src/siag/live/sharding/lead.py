@@ -53,6 +53,7 @@ class LeadServer(ParameterServer):
         super().__init__(spec.weighted, spec.step, shard.w0, spec.names, **given)
         self.shard, self.links, self.d = shard, links, int(spec.w0.size)
         self._limit = limit_of(spec.w0)
+        self.no_relays = "a model that is split takes no relays; connect the workers to its servers"
         self._orders: list[bytes] = []
         self.wake: Callable[[], None] = lambda: None
 

@@ -37,6 +37,7 @@ async def serve_session(
     *,
     context: ssl.SSLContext | None,
     ready: Callable[[str, int], None] | None = None,
+    begun: Callable[[Endpoint], None] | None = None,
     spinner: Spinner | None = None,
 ) -> None:
     """Serve until the session is over, or a signal comes; then save and say goodbye.
@@ -46,6 +47,7 @@ async def serve_session(
         listeners: sockets that listen.
         context: for TLS.
         ready: called with host and port when workers may come.
+        begun: called before that with what carries out actions, for those who have some from elsewhere.
         spinner: what the event loop polls with before it sleeps, while workers on this machine are there.
     """
     loop, session = asyncio.get_running_loop(), connections.session
@@ -61,6 +63,8 @@ async def serve_session(
             session.save(time.monotonic())
             if endpoint.room < session.server.n:
                 session.alarm(TOO_FEW.format(endpoint.room, session.server.n))
+            if begun is not None:
+                begun(endpoint)
             accepting += [loop.create_task(endpoint.accept(listener)) for listener in listeners]
             if ready is not None:
                 ready(*listeners[0].getsockname()[:2])

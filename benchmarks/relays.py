@@ -29,7 +29,7 @@ from siag.runtimes import Limits, Quiet
 from siag.server.parameter_server import ParameterServer
 from siag.server.status import Snapshot
 
-D, WORKERS, RELAYS, ROUNDS, PLAYERS = 20, int(os.environ.get("WORKERS", "10000")), 20, 40, 4
+D, WORKERS, RELAYS, ROUNDS, PLAYERS = 20, 10_000, 20, 40, 4
 FRAME = wire.HEADER.size + 8 * D
 BETA, GAMMA = 2.0, 10.0  # the step is β/(t + γ), γ in rounds of all workers
 

@@ -29,7 +29,7 @@ from siag.runtimes import Limits, Quiet
 from siag.server.parameter_server import ParameterServer
 from siag.server.status import Snapshot
 
-D, WORKERS, RELAYS, ROUNDS, PLAYERS = 20, int(os.environ.get("WORKERS", "10000")), 20, 40, 4
+D, WORKERS, RELAYS, ROUNDS, PLAYERS = 20, 10_000, 20, 40, 4
 FRAME = wire.HEADER.size + 8 * D
 BETA, GAMMA = 2.0, 10.0  # the step is β/(t + γ), γ in rounds of all workers
 
@@ -55,8 +55,8 @@ def hello(port: int, name: str) -> tuple[socket.socket, int, bytes]:
 class Player:
     """Some of the workers; worker i of all is one of place i // size, by its number there."""
 
-    def __init__(self, ports: list[int], mine: range, size: int) -> None:
-        self._ports, self._mine, self._size = ports, mine, size
+    def __init__(self, ports: list[int], mine: range, size: int, all_there: Any) -> None:
+        self._all_there, self._ports, self._mine, self._size = all_there, ports, mine, size
         self._x, self._rng = centers(WORKERS), np.random.default_rng(mine.start)
         self._poll = select.epoll()
         self._by_number: dict[int, list[Any]] = {}
@@ -76,7 +76,9 @@ class Player:
 
     def run(self) -> None:
         """Until the end; a place that is gone is called again."""
-        for report in [self.join(i) for i in self._mine]:
+        first = [self.join(i) for i in self._mine]
+        self._all_there.wait()
+        for report in first:
             report()
         called = time.monotonic()
         while self._by_number or self._away:
@@ -109,10 +111,10 @@ class Player:
         return int(i)
 
 
-def play(told: Any, mine: range, size: int) -> None:
+def play(told: Any, mine: range, size: int, all_there: Any) -> None:
     """A process that is some of the workers, once it is told where they connect."""
     with suppress(OSError, wire.struct.error):
-        Player(told.get(), mine, size).run()
+        Player(told.get(), mine, size, all_there).run()
 
 
 def relay(told: Any, name: str, size: int, say: Any, every: int) -> None:
@@ -157,8 +159,10 @@ class Run:
         self.ports = list[int]()
         part = WORKERS // PLAYERS
         self.processes = [self.relay(k) for k in range(relays)]
+        all_there = self.context.Barrier(PLAYERS)
         for k in range(PLAYERS):
-            self.processes.append(self._process(play, self.places[k], range(k * part, (k + 1) * part), self.size))
+            mine = range(k * part, (k + 1) * part)
+            self.processes.append(self._process(play, self.places[k], mine, self.size, all_there))
         self.spare, self.watch = self.context.SimpleQueue(), Watch()
         if spare:  # made before the root has threads
             self.processes.append(self._process(relay, self.spare, "r0", self.size, self.said[0], self.size))

@@ -43,7 +43,7 @@ from siag.methods import (
     answer,
     shown,
 )
-from siag.server.method_state import arrays_of, fade_away, move, take
+from siag.server.method_state import NOWHERE, arrays_of, fade_away, move, take
 
 N = 3
 LOCAL = {"steps": 2, "size": 0.1}
@@ -108,7 +108,7 @@ def test_slices_are_to_the_bit_the_state_of_one_server(method, events, d, shards
             elif what == "fade":
                 fade_away.plain(state, row, size)
             else:
-                take.plain(state, row, message[cut].copy(), age, int(what == "go"), size)
+                take.plain(state, row, message[cut].copy(), age, int(what == "go"), size, NOWHERE)
         for read in (shown, answer):
             assert np.concatenate([read(state) for state in parts]).tobytes() == read(whole).tobytes()
     for name, array in arrays_of(whole).items():

@@ -51,7 +51,8 @@ def test_shares_are_as_the_weights_of_those_that_are_there():
 
 
 def test_weights_are_found_within_whatever_is_around_them():
-    assert weights_in(SIAG().init(np.zeros(2), 2)) is None
+    assert weights_in(SIAG().init(np.zeros(2), 2)).tolist() == [1.0, 1.0]
+    assert weights_in(SGD().init(np.zeros(2), 2)) is None
     within = Momentum(Weighted(SIAG(), [3.0, 1.0])).init(np.zeros(2), 2)
     assert weights_in(within).tolist() == [1.5, 0.5]
     assert [kind_of(each) for each in (None, "samples", (1.0, 2.0))] == ["", "samples", "given"]

@@ -340,8 +340,8 @@ def test_a_run_killed_in_the_middle_goes_on_from_its_last_save(tmp_path, recover
     text = """
         from siag.storage import store
         real = store.Store.save
-        def save(self, arrays, changed, meta, wait=False):
-            done = real(self, arrays, changed, meta, wait=True)
+        def save(self, arrays, changed, meta, **how):
+            done = real(self, arrays, changed, meta, **(how | {"wait": True}))
             say("saved", meta["version"])
             return done
         store.Store.save = save

@@ -65,7 +65,7 @@ default_role = "name"  # `Name` in a docstring is a link where there is such a n
 
 PARTS = ("methods", "problems", "activity", "steps", "theory", "streams", "losses", "runtimes", "adapters", "server",
          "storage")  # fmt: skip
-ELSEWHERE = {"train", "serve", "work", "Simulated", "Until"}  # of siag.runtimes: shown as names of siag itself
+ELSEWHERE = {"train", "serve", "relay", "work", "Simulated", "Until"}  # of siag.runtimes: shown as names of siag itself
 
 
 RNG = ("uniform", "below", "normal", "normals", "chi_square")

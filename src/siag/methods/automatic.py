@@ -239,8 +239,8 @@ def count_age(state: Steered, weight: float, age: float) -> None:
 @part
 def sum_ages_anew(state: Steered) -> None:
     """Sums over the workers heard, of which rounding errors are left when a large one has gone."""
-    for k in (HEARD, AGES, AGES2, BENT, KNOWN):
-        state.sums[k] = 0.0
+    sums = state.sums
+    sums[HEARD] = sums[AGES] = sums[AGES2] = sums[BENT] = sums[KNOWN] = 0.0
     for i in range(state.stamps.size):
         if state.table.seen[i] and not state.table.gone[i]:
             count_age(state, state.table.weights[i], float(state.counts[NOW] - state.stamps[i]))

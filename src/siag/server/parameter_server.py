@@ -21,9 +21,21 @@ from siag.foundations.errors import BadInput, SiagError
 from siag.foundations.overflow import in_range, limit_of, steps_between_looks
 from siag.foundations.types import Floats, Integers, Record
 from siag.methods import Method, answer, forget, weigh
+from siag.methods.method import arrive_and_round
 from siag.methods.weighted import without_weights
 from siag.server.gauges import Pace, counts_alike, kind_of, length_of, shares, weights_in
-from siag.server.guard import ACCEPTED, NOT_HERE, Bounds, Guard, Refused, Verdict, judge, refusal_for, square_norm
+from siag.server.guard import (
+    ACCEPTED,
+    LANES,
+    NOT_HERE,
+    Bounds,
+    Guard,
+    Refused,
+    Verdict,
+    judge,
+    refusal_for,
+    square_norm,
+)
 from siag.server.intake import UNKNOWN, admit, admit_all, warm_up, warm_up_many
 from siag.server.ledger import CHANGED, LAST, REPORTS
 from siag.server.members import DROP, Departed, Roster
@@ -37,7 +49,16 @@ from siag.steps import Step
 
 STEP_AT_ONCE = EveryArrivals(1)
 COUNTS = ("version", "waited", "reports", "arrived", "skips", "fades")
-MADE = ("shown", "sent", "weights", "_admit", "_admit_all", "_alike", "_pace")  # of the state, in one process …
+MADE = (
+    "shown",
+    "sent",
+    "weights",
+    "_admit",
+    "_admit_all",
+    "_alike",
+    "_pace",
+    "_rounds",
+)  # of the state, in one process …
 BOUND = ("state", "trace", *MADE)  # … to whose memory these are bound
 
 
@@ -141,6 +162,7 @@ class ParameterServer:
         self._alike, self._pace, self.weights = counts_alike(state), Pace(), weights_in(state)
         self.shown: Floats = shown_by(self.method, state)  # what workers read, in doubles
         self.sent = Outgoing(self.shown, self.encoding)
+        self._rounds = arrive_and_round.knows(type(state))  # while it steps
         self._admit: Callable[..., int] = admit
         self._admit_all: Callable[..., int] = admit_all
 
@@ -262,6 +284,8 @@ class ParameterServer:
         if self._incoming is not None:
             message, found = self._incoming.one(message, d)
             square = found if square is None else square
+        elif square is None and d >= LANES:
+            square = square_norm(message, d)
         go = self.arrived + 1 >= self._k
         if self.sizes.rule is not None:  # it must hear of the report before it is asked for the size
             square = square_norm(message, d) if square is None else square
@@ -269,7 +293,7 @@ class ParameterServer:
             hear(self.sizes.rule, row, stamp)
         eta = self.sizes.at(self.version - self.waited) if go else 0.0
         known = UNKNOWN if square is None else square
-        short = self.sent.ahead()
+        short = self.sent.ahead() if self._rounds else NOWHERE
         what: Any = row, message, stamp, sample, known, loss, self.version, now, GO if go else HOLD, eta, d, short
         if self._admit(self.state, *self._book, *what) != ACCEPTED:
             self._settle(row, stamp, sample, square_norm(message, d) if square is None else square, now)
@@ -352,7 +376,7 @@ class ParameterServer:
             if wide is None:
                 return 0
             messages = wide
-        what: Any = rows, messages, notes, figures, self.version, now, self.arrived, self._k, sizes, first
+        what: Any = rows, messages, notes, figures, self.version, now, self.arrived, self._k, sizes, first, NOWHERE
         taken = self._admit_all(self.state, *self._book, *what)
         if taken:
             if self._started is None:

@@ -196,10 +196,9 @@ class Compiled(Generic[P, R]):
         Only for arguments of the very same types and layouts from then on: nothing checks them.
         """
         made: Any = self.settled(*args, **kwargs)
-        known = list(getattr(made, "overloads", {}).values())
-        if len(known) > 1:  # or it is the one: to find that out by types takes a millisecond
-            known = [made.overloads[tuple(map(made.typeof_pyval, args))]]
-        return cast(Callable[P, R], known[0].entry_point if known else made)
+        overloads = getattr(made, "overloads", {})
+        known = overloads.get(tuple(map(made.typeof_pyval, args))) if overloads else None
+        return cast(Callable[P, R], made if known is None else known.entry_point)
 
     def _specialise(self, structure: tuple[Any, ...], args: tuple[Any, ...]) -> Any:
         """Machine code for arguments of this structure; Numba makes it at the first call, or finds it in its cache."""

@@ -80,6 +80,7 @@ class Task:
     def begin(self, row: int, n: int, d: int, samples: int, encoding: Encoding = FLOAT64) -> None:
         """Get ready to go on after the first `samples` samples of this worker, with messages of this encoding."""
         self._row, self._drawn = row, samples
+        self.loss = self.first = UNKNOWN  # a copy that was sent has numbers of its own, and `is` tells them apart
         if isinstance(encoding, Packed):
             self._packer = Packer(encoding, self._seed, row, self._method.message(d, n))
         self._memory: Record = self._method.recruit(self._w0, n)

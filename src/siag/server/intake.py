@@ -99,27 +99,28 @@ def admit_all(
     return taken
 
 
-def warm_up(method: Method, bounds: Bounds, kind: Any) -> Callable[..., int]:
-    """Have the machine code made, or found on disk, before anybody waits for it; return `admit`.
+def warm_up(method: Method, kind: Any, state: Record, *book: Any) -> Callable[..., int]:
+    """Have the machine code made, or found on disk, before anybody waits for it; return `admit` for this state.
 
-    `kind` is that of a message's numbers.
+    `kind` is that of a message's numbers, `book` the next arguments of `admit`. What is returned does not look at the
+    types of its arguments, which would take as long as all else: messages must be contiguous and aligned.
     """
-    state, lines, ages, message = _first(method, kind)
-    what: Any = state, lines, ages, bounds, 0, message, 0, 0, 0.0, 0.0, 0, 0.0, GO, 0.0, 1, NOWHERE
-    admit(*what)
-    move(state, 0.0)
+    first, lines, ages, message = _first(method, kind)
+    what: Any = 0, message, 0, 0, 0.0, 0.0, 0, 0.0, GO, 0.0, 1, NOWHERE
+    admit(first, lines, ages, book[-1], *what)
+    move(first, 0.0)
     square_norm(message, 1)
-    return admit.settled(*what)
+    return admit.bare(state, *book, *what)
 
 
-def warm_up_many(method: Method, bounds: Bounds, kind: Any) -> Callable[..., int]:
-    """The same for `admit_all`."""
-    state, lines, ages, message = _first(method, kind)
+def warm_up_many(method: Method, kind: Any, state: Record, *book: Any) -> Callable[..., int]:
+    """The same for `admit_all`, all of whose arrays must be contiguous and aligned."""
+    first, lines, ages, message = _first(method, kind)
     rows: Any = check.read_only(np.zeros(1, np.int32))  # as runtimes give them, who read them from a pipe
     notes, figures, sizes = np.zeros((1, 2), np.int64), np.zeros((1, 2)), np.zeros(1)
-    what: Any = state, lines, ages, bounds, rows, message[None], notes, figures, 0, 0.0, 0, 1, sizes, 0, NOWHERE
-    admit_all(*what)
-    return admit_all.settled(*what)
+    what: Any = rows, message[None], notes, figures, 0, 0.0, 0, 1, sizes, 0, NOWHERE
+    admit_all(first, lines, ages, book[-1], *what)
+    return admit_all.bare(state, *book, *what)
 
 
 def _first(method: Method, kind: Any) -> tuple[Record, Floats, Integers, Floats]:

@@ -202,7 +202,7 @@ class ParameterServer:
 
     def warm_up(self) -> None:
         """Have the machine code made, or found on disk, before anybody waits for it."""
-        self._admit = warm_up(self.method, self.guard.bounds, self._nothing.dtype)
+        self._admit = warm_up(self.method, self._nothing.dtype, self.state, *self._book)
         self.sizes.warm_up()
         if self._incoming is not None:
             self._incoming.warm_up()
@@ -210,7 +210,7 @@ class ParameterServer:
     def warm_up_many(self) -> None:
         """The same for `push_many`, unless that leaves every report to `push`."""
         if not self._one_by_one:
-            self._admit_all = warm_up_many(self.method, self.guard.bounds, self._nothing.dtype)
+            self._admit_all = warm_up_many(self.method, self._nothing.dtype, self.state, *self._book)
 
     @property
     def _one_by_one(self) -> bool:
@@ -280,6 +280,8 @@ class ParameterServer:
             raise Refused.unknown(row, self.n)
         if message.dtype != self._kind or message.shape != (self._length,):
             self._refuse(row, Refused.malformed(message, self._length, self._kind.name), now)
+        if not (message.flags.c_contiguous and message.flags.aligned):  # as machine code takes it
+            message = message.copy()
         d = self.gradient_size
         if self._incoming is not None:
             message, found = self._incoming.one(message, d)

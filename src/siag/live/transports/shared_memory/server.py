@@ -145,7 +145,7 @@ class Embedded:
         rung = np.frombuffer(bytes(4), np.int32)  # cannot be written to, as what is read from a pipe
         arguments: Any = server.shown, server.version, self._memory.w, self._memory.notes, rung
         hand_out(*arguments)
-        self._hand_out = hand_out.settled(*arguments)
+        self._hand_out = hand_out.bare(*arguments)
         if not session.durable:  # or it takes reports one by one
             server.warm_up_many()
         self._outbox: Outbox[tuple[Integers, bytes]] = Outbox(session)

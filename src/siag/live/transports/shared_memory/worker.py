@@ -64,7 +64,7 @@ def _measure(packed: bool, out: Floats, measured: int) -> Callable[[Floats, int]
     if packed:
         return lambda out, measured: UNMEASURED
     square_norm(out, measured)
-    return square_norm.settled(out, measured)
+    return square_norm.bare(out, measured)
 
 
 def work(memory: Memory, row: int, sizes: tuple[int, int], task: Task, bell: Connection, answers: Connection) -> None:

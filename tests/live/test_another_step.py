@@ -170,7 +170,7 @@ def test_workers_that_had_left_are_not_expected_again(durable, tmp_path):
     third = assembled("killed")
     for each in (second, third):
         assert [member.state for member in each.server.members] == ["left", "expected"]
-        assert each.server.gone == {0}
+        assert each.server.fading.gone == {0}
     third.close()
 
 

@@ -9,8 +9,7 @@ from siag.live.durable_log import LAYOUT as ENTRY
 from siag.live.durable_log import LET_GO, redo
 from siag.losses import Squared
 from siag.methods import SIAG
-from siag.server import ParameterServer
-from siag.server.members import Departed
+from siag.server import Departed, ParameterServer
 from siag.steps import Constant, Harmonic
 
 RNG = np.random.default_rng(2)
@@ -67,7 +66,7 @@ def test_what_was_let_go_is_let_go_again_after_a_crash():
             server.push(row, row, np.array([1.0 + row]), 0, 0.0)
     once.let_go(0, 1.0)
     redo(again, ENTRY.pack(LET_GO, 0, 0, 0, float("nan"), 1.0), 1.0)
-    assert once.gone == again.gone == {0}
+    assert once.fading.gone == again.fading.gone == {0}
     for name, array in once.arrays().items():
         assert np.array_equal(array, again.arrays()[name]), name
 

@@ -19,8 +19,8 @@ from siag.live.sharding.client import ShardedConnection, connect
 from siag.live.task import FromProblem, FromStream, StreamEnded
 from siag.live.until import Until
 from siag.methods import SGD, SIAG, Averaged
+from siag.server import Departed
 from siag.server.guard import Guard
-from siag.server.members import Departed
 from siag.steps import Constant, DelayAdaptive
 
 SLOW = Constant(0.005)

@@ -8,7 +8,6 @@ import pytest
 from siag.methods import SAGA, SGD, SIAG, AsyncSGD, Automatic, Momentum, Weighted
 from siag.methods.automatic import LENGTHS
 from siag.server.gauges import LONGEST, counts_alike, kind_of, length_of, shares, weights_in
-from siag.server.members import DROP, KEEP, Departed
 from siag.server.parameter_server import ParameterServer
 from siag.steps import Constant, DelayAdaptive, Harmonic
 
@@ -29,24 +28,24 @@ def test_a_method_that_keeps_a_row_of_each_worker_counts_them_alike(method, alik
 
 
 def test_shares_are_equal_or_as_the_reports():
-    assert shares(True, [90, 9, 1], DROP, {}, set()) == [1 / 3] * 3
-    assert shares(False, [90, 9, 1], DROP, {}, set()) == [0.9, 0.09, 0.01]
-    assert all(math.isnan(each) for each in shares(False, [0, 0], DROP, {}, set()))
+    assert shares(True, [90, 9, 1], [1.0] * 3) == [1 / 3] * 3
+    assert shares(False, [90, 9, 1], [1.0] * 3) == [0.9, 0.09, 0.01]
+    assert all(math.isnan(each) for each in shares(False, [0, 0], [1.0] * 2))
 
 
 def test_a_worker_that_has_left_counts_for_nothing_or_less_and_less():
-    assert shares(True, [5, 5, 5], DROP, {}, {1}) == [0.5, 0.0, 0.5]
-    assert shares(True, [5, 5], Departed(half_life=8), {0: 8}, set()) == pytest.approx([0.25, 0.5])
-    assert shares(True, [5, 5], KEEP, {}, set()) == [0.5, 0.5]
+    assert shares(True, [5, 5, 5], [1.0, 0.0, 1.0]) == [0.5, 0.0, 0.5]
+    assert shares(True, [5, 5], [0.5, 1.0]) == pytest.approx([0.25, 0.5])
+    assert shares(False, [5, 5], [0.5, 1.0]) == [0.5, 0.5]
 
 
 def test_shares_are_as_the_weights_of_those_that_are_there():
     weights = np.array([3.0, 1.0, 0.0])
-    assert shares(True, [9, 9, 9], DROP, {}, set(), weights) == [0.75, 0.25, 0.0]
-    assert shares(True, [9, 9, 9], DROP, {}, {0}, weights) == [0.0, 1.0, 0.0]
-    assert shares(False, [1, 9, 9], DROP, {}, set(), weights) == [0.25, 0.75, 0.0]
-    assert shares(True, [9, 9, 9], Departed(half_life=8), {0: 8}, set(), weights) == pytest.approx([0.375, 0.25, 0.0])
-    nobody = shares(True, [0, 9, 9], DROP, {}, {1}, np.zeros(3))
+    assert shares(True, [9, 9, 9], [1.0] * 3, weights) == [0.75, 0.25, 0.0]
+    assert shares(True, [9, 9, 9], [0.0, 1.0, 1.0], weights) == [0.0, 1.0, 0.0]
+    assert shares(False, [1, 9, 9], [1.0] * 3, weights) == [0.25, 0.75, 0.0]
+    assert shares(True, [9, 9, 9], [0.5, 1.0, 1.0], weights) == pytest.approx([0.375, 0.25, 0.0])
+    nobody = shares(True, [0, 9, 9], [1.0, 0.0, 1.0], np.zeros(3))
     assert [each if each == 0.0 else "?" for each in nobody] == ["?", 0.0, "?"]
 
 

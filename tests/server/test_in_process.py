@@ -233,7 +233,7 @@ def test_a_weight_that_changes_counts_at_once():
     learner = InProcess(SIAG(), Constant(1e-12), np.zeros(D), 2, weighted=True)
     learner.learn(data)
     learner.count_for(0, 3.0)
-    assert learner.server.shares == [0.75, 0.25]
+    assert learner.server.gauges.shares == [0.75, 0.25]
     before = learner.w.copy()
     move(learner.server.state, 1.0)
     assert np.allclose(learner.w - before, [0.75, 0.25, 0.0])

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from siag.foundations.errors import BadInput
 from siag.server import DROP, KEEP, Departed, State, ledger
-from siag.server.members import FORGOTTEN, PATIENCE, Member
+from siag.server.departing import FORGOTTEN
+from siag.server.members import PATIENCE, Member
 
 quick = settings(deadline=None, max_examples=100)
 

@@ -135,13 +135,13 @@ def test_dropping_is_the_default_and_the_last_row_stays_until_another_worker_rep
     for i, rows in ((0, [0, 1, 1]), (2, [0, 1, 0]), (1, [0, 1, 0])):
         server.leave(i, now=1.0)
         assert server.state.rows[:, 0].tolist() == rows
-    assert (server.gone, server.fading) == ({0, 2}, {1: 0})
+    assert (server.fading.gone, server.fading.times) == ({0, 2}, {1: 0})
     again = second_life(server, 1.0)
-    assert (again.gone, again.fading) == ({0, 2}, {1: 0})
+    assert (again.fading.gone, again.fading.times) == ({0, 2}, {1: 0})
     server.join(2, 2.0)
     server.push(2, server.version, np.full(1, 5.0), 1, now=2.0)
     assert server.state.rows[:, 0].tolist() == [0, 0, 5]
-    assert (server.gone, server.fading) == ({0, 1}, {})
+    assert (server.fading.gone, server.fading.times) == ({0, 1}, {})
 
 
 @pytest.mark.thorough

@@ -253,7 +253,7 @@ class Assembly:
 
 def workers_of(server: ParameterServer, seconds: float) -> list[dict[str, Any]]:
     """What a run keeps of its workers, ready for JSON."""
-    shares = server.shares
+    shares = server.gauges.shares
     return [
         {
             "name": member.name,

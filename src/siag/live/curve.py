@@ -104,7 +104,7 @@ class Curve:
         self._look_at(server, seconds, diverged)
         if self._points and self._points[-1].version == version:
             self._points.pop()
-        told = server.progressive_loss
+        told = server.gauges.progressive_loss
         found = tuple(self.metrics.values())
         self._points.append(Point(version, self.latest, server.reports, seconds, server.skips, told, found))
         if len(self._points) > self._most:  # an open end is far

@@ -187,7 +187,7 @@ class Health:
 
     def _growth(self, members: list[Member], norm: int = NORM) -> float:
         """How many times as long as the first gradients are, all workers together: one may begin at its own optimum."""
-        lines, weights = self._server.ledger[:-1], self._server.weights
+        lines, weights = self._server.ledger[:-1], self._server.gauges.weights
         each = np.ones(len(lines)) if weights is None else weights
         first, rows = float(each @ lines[:, FIRST_NORM]), [member.row for member in members]
         return float(each[rows] @ lines[rows, norm]) / first if first > 0.0 else 0.0

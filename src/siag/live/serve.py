@@ -39,8 +39,8 @@ from siag.live.until import Until
 from siag.live.weights import Weights
 from siag.methods import Method
 from siag.problems import Problem
+from siag.server.departing import Departed
 from siag.server.guard import Guard
-from siag.server.members import Departed
 from siag.simulation import Run
 from siag.steps import Step
 from siag.streams.remarks import heard_by

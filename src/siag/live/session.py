@@ -409,7 +409,7 @@ class Session:
         self.server.leave(row, now, reason)
         self._saves.log(LEFT, row, 0, 0, now)
         name, samples, others = self.server.members[row].name, int(self.server.ledger[row, SAMPLES]), len(self._rest())
-        told = departure(name, samples, reason, others, self.server.departed.half_life)
+        told = departure(name, samples, reason, others, self.server.fading.rule.half_life)
         self.has_left.append(told)
         (self.alarm if len(self.has_left) == 1 and others else self.event)(told)  # of many the first is enough
         self._due = 0.0

@@ -30,8 +30,8 @@ from siag.methods import SIAG, Method, Standardised, fade, step_of, with_weights
 from siag.methods.rounded import check_messages
 from siag.methods.weighted import without_weights
 from siag.problems import Problem, weights_of
+from siag.server.departing import DROP, Departed
 from siag.server.guard import Guard
-from siag.server.members import DROP, Departed
 from siag.server.parameter_server import STEP_AT_ONCE
 from siag.simulation.metrics import WORDS, check_evaluate
 from siag.steps import Step

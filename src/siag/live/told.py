@@ -30,7 +30,7 @@ class Told:
 
     def parts(self, members: Sequence[Member]) -> Floats:
         """(members,) what part of all of them each is; the same of each if none counts for anything."""
-        weights = self._server.weights
+        weights = self._server.gauges.weights
         each = np.ones(len(members)) if weights is None else weights[[member.row for member in members]]
         found: Floats = each / each.sum() if each.any() else np.full(len(members), 1.0 / max(1, len(members)))
         return found

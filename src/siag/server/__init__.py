@@ -1,7 +1,7 @@
 """The parameter server without I/O: Fig. 1, with membership and a guard."""
 
+from siag.server.departing import DROP, KEEP, Departed
 from siag.server.guard import Guard, Refused, Verdict
-from siag.server.members import DROP, KEEP, Departed
 from siag.server.parameter_server import Diverged, ParameterServer, Ticket
 from siag.server.status import Snapshot, State, WorkerView
 

@@ -3,27 +3,75 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from siag.foundations.types import Floats, Record
-from siag.methods import fade, travelled
-from siag.methods.weighted import SAMPLES, weighing_in
+from siag.methods import answer, fade, travelled
+from siag.methods.weighted import SAMPLES, weighing_in, without_weights
 from siag.server.guard import square_norm
-from siag.server.members import Departed
+from siag.server.ledger import REPORTS
+from siag.server.status import Snapshot
 from siag.server.step_sizes import Sizes
 from siag.server.sums import weights_of
+
+if TYPE_CHECKING:
+    from siag.server.parameter_server import ParameterServer
 
 LONGEST = 100_000  # numbers of w that are looked at: it must not take the time of training
 
 
-def shares(
-    alike: bool,
-    reports: Sequence[int],
-    departed: Departed,
-    fading: Mapping[int, int],
-    gone: Collection[int],
-    weights: Floats | None = None,
-) -> list[float]:
+class Gauges:
+    """What a server shows of itself.
+
+    Args:
+        server: whose method has its state already.
+
+    Attributes:
+        alike: whether workers count for their weights, however often they report.
+        weights: (n,) what each worker counts for beside others, as it is at any time; `None` if that is not kept.
+    """
+
+    def __init__(self, server: ParameterServer) -> None:
+        self._server, self._pace = server, Pace()
+        self.alike, self.weights = counts_alike(server.state), weights_in(server.state)
+
+    @property
+    def shares(self) -> list[float]:
+        """What part of the objective each worker is."""
+        server = self._server
+        reports = server.ledger[:-1, REPORTS].astype(int).tolist()
+        return shares(self.alike, reports, [server.fading.left_of(row) for row in range(server.n)], self.weights)
+
+    @property
+    def progressive_loss(self) -> float | None:
+        """The mean of the workers' recent losses, weighted as the objective is; `None` if they tell none."""
+        return self._server.roster.progressive_loss(self.weights)
+
+    def snapshot(self, now: float) -> Snapshot:
+        """How things stand, as far as the server knows."""
+        server = self._server
+        lines = server.ledger.tolist()  # but for the last those of workers
+        each = zip(server.members, self.shares, lines, strict=False)
+        known = [(member, share, line) for member, share, line in each if not member.vacant]
+        views = tuple(member.view(server.version, now, share, line) for member, share, line in known)
+        return Snapshot(
+            version=server.version,
+            reports=server.reports,
+            refused=sum(view.refused for view in views),
+            seconds=server.seconds(now),
+            rate=server.rate.of(server.version, now),
+            ages=tuple(server.roster.counted_ages),
+            progressive=self.progressive_loss,
+            workers=views,
+            alike=self.alike,
+            weights=kind_of(without_weights(server.method)[1]),
+            step=self._pace.of(server.sizes, server.scheduled, server.state, server.version),
+            length=length_of(answer(server.state), server.d),
+        )
+
+
+def shares(alike: bool, reports: Sequence[int], left: Sequence[float], weights: Floats | None = None) -> list[float]:
     """What part of the objective each worker is: its weight among those that are there, or as often as it reports.
 
     NaN if nobody counts for anything, as where weights are numbers of reports, before the first.
@@ -31,23 +79,16 @@ def shares(
     Args:
         alike: whether the server keeps something of each worker, so that its next report replaces its last one.
         reports: of each worker.
-        departed: how the rows of those that have left fade.
-        fading: how often each of these was faded.
-        gone: of which nothing is left.
+        left: what part of its row there is, see `Fading.left_of`.
         weights: (n,) what each counts for beside others; `None`: the same.
     """
     each = [1.0] * len(reports) if weights is None else weights.tolist()
-    if alike:
-        each = [0.0 if row in gone else weight for row, weight in enumerate(each)]
-    else:
-        each = [weight * count for weight, count in zip(each, reports, strict=True)]
+    counted = [part > 0.0 for part in left] if alike else reports
+    each = [weight * count for weight, count in zip(each, counted, strict=True)]
     total = sum(each)
     if not total:
-        return [0.0 if row in gone else math.nan for row in range(len(reports))]
-    found = [weight / total for weight in each]
-    for row, times in fading.items():
-        found[row] *= departed.factor**times
-    return found
+        return [math.nan if part else 0.0 for part in left]
+    return [weight / total * (part if alike else 1.0) for weight, part in zip(each, left, strict=True)]
 
 
 def counts_alike(state: Record) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -17,7 +16,6 @@ from siag.server.guard import Refused, Verdict
 from siag.server.status import Rate, State, WorkerView
 
 RECENT = 3.0  # seconds over which a worker's rate is averaged
-FORGOTTEN = 64  # half-lives after which nothing is left of a row
 PATIENCE = 10.0  # seconds; no worker counts as stalled before
 COUNTED = (
     "reports",
@@ -35,48 +33,6 @@ COUNTED = (
 )
 SAVED = ("reason", "refused", *COUNTED, "norm", "first_norm", "aged", "zeros", "mean_norm")
 USUAL, LONGEST = 10.0, 2.0  # times its usual and its longest time between reports after which a worker is stalled
-
-
-@dataclass(frozen=True)
-class Departed:
-    """What becomes of the row of a worker that has left for good: its stream ended, or it was away for too long.
-
-    `Departed(half_life=0)`, `DROP`, drops it at once, which is the default of all runs: the model minimises the average
-    over the workers that are left, with steps as large as before, since the average is over their rows alone. The last
-    row that is there stays.
-    `Departed()`, `KEEP`, keeps it as it is: the model goes on to minimise the average over all workers, with the
-    departed one's gradient frozen where it last was, a constant pull that is right only near the w it was computed at.
-    `Departed(half_life=h)` leads from the second to the first: the row counts for half after h iterations, and for
-    nothing after 64 h; only then is the average over fewer. A worker that returns ends this with its next report, and
-    counts as before.
-
-    Args:
-        half_life: in iterations; 0 for none, infinity for ever.
-    """
-
-    half_life: float = math.inf
-
-    def __post_init__(self) -> None:
-        if self.half_life != math.inf:
-            object.__setattr__(self, "half_life", check.real("half_life", self.half_life, low=0))
-
-    @property
-    def every(self) -> int:
-        """The number of iterations after which the row is faded again."""
-        return max(1, math.ceil(self.half_life / 8)) if 0 < self.half_life < math.inf else 1
-
-    @property
-    def factor(self) -> float:
-        """By how much, each time."""
-        return 0.0 if self.half_life == 0 else 0.5 ** (self.every / self.half_life)
-
-    @property
-    def times(self) -> int:
-        """How often; the last time nothing is left."""
-        return max(1, math.ceil(FORGOTTEN * self.half_life / self.every)) if self.half_life < math.inf else 0
-
-
-KEEP, DROP = Departed(), Departed(half_life=0)
 
 
 Number = TypeVar("Number", bound=float)

@@ -22,8 +22,8 @@ from siag.foundations.overflow import in_range, limit_of, steps_between_looks
 from siag.foundations.types import Floats, Integers, Record
 from siag.methods import Method, answer, forget, weigh
 from siag.methods.method import arrive_and_round
-from siag.methods.weighted import without_weights
-from siag.server.gauges import Pace, counts_alike, kind_of, length_of, shares, weights_in
+from siag.server.departing import DROP, Departed, Fading
+from siag.server.gauges import Gauges
 from siag.server.guard import (
     ACCEPTED,
     LANES,
@@ -38,7 +38,7 @@ from siag.server.guard import (
 )
 from siag.server.intake import UNKNOWN, admit, admit_all, warm_up, warm_up_many
 from siag.server.ledger import CHANGED, LAST, REPORTS
-from siag.server.members import DROP, Departed, Roster
+from siag.server.members import Roster
 from siag.server.method_state import GO, HOLD, NOWHERE, SILENT, arrays_of, arrays_within, fade_away, move, shown_by
 from siag.server.recorder import Recorder
 from siag.server.short import Incoming, Outgoing, kind_taken
@@ -49,16 +49,7 @@ from siag.steps import Step
 
 STEP_AT_ONCE = EveryArrivals(1)
 COUNTS = ("version", "waited", "reports", "arrived", "skips", "fades")
-MADE = (
-    "shown",
-    "sent",
-    "weights",
-    "_admit",
-    "_admit_all",
-    "_alike",
-    "_pace",
-    "_rounds",
-)  # of the state, in one process …
+MADE = ("shown", "sent", "gauges", "_admit", "_admit_all", "_rounds")  # of the state, in one process …
 BOUND = ("state", "trace", *MADE)  # … to whose memory these are bound
 
 
@@ -127,7 +118,7 @@ class ParameterServer:
         w0 = check.floats("w0", w0, (None,))
         self.roster, self.guard = Roster(workers, patience, room), Guard() if guard is None else guard
         self.method, self.step, self.pace = method, step, server
-        self.ledger, self.members, self.departed = self.roster.lines, self.roster.members, departed
+        self.ledger, self.members = self.roster.lines, self.roster.members
         self.n, self.d = len(self.members), int(w0.size)
         self.message_size, self.gradient_size = method.message(self.d, self.n), method.measured(self.d, self.n)
         self._length, self._kind = self.encoding.length(self.message_size), self.encoding.dtype  # of a message's array
@@ -142,8 +133,7 @@ class ParameterServer:
         self.no_relays = no_relays(method)  # why none of its workers can be a relay; "" if they can
         self.remembers = forget.reaches(method.recruit(w0, self.n))  # whether workers do, between reports
         self.sizes = Sizes(step, self.n)
-        self.fading: dict[int, int] = {}  # the rows of departed workers that fade, and how often each was faded
-        self.gone: set[int] = set()  # the rows of departed workers of which nothing is left
+        self.fading = Fading(departed, self.n)
         self._book: tuple[Floats, Integers, Bounds] = self.ledger, self.roster.ages, self.guard.bounds
         self._k = sys.maxsize
         if isinstance(server, EveryArrivals):
@@ -153,16 +143,16 @@ class ParameterServer:
         self._limit = limit_of(w0)
         self.looks = steps_between_looks(self.d)  # versions between two looks at whether w is still finite
         self._started: float | None = None  # when the first report came
-        self._rate = Rate(over=1.0, at_once=True)
+        self.rate = Rate(over=1.0, at_once=True)  # of steps, as it is shown
         self._begin_with(method.init(w0, self.n), trace)
 
     def _begin_with(self, state: Record, trace: Recorder | None) -> None:
         """Have the method's state, and what depends on where it is in memory."""
         self.state, self.trace = state, trace
-        self._alike, self._pace, self.weights = counts_alike(state), Pace(), weights_in(state)
         self.shown: Floats = shown_by(self.method, state)  # what workers read, in doubles
         self.sent = Outgoing(self.shown, self.encoding)
         self._rounds = arrive_and_round.knows(type(state))  # while it steps
+        self.gauges = Gauges(self)
         self._admit: Callable[..., int] = admit
         self._admit_all: Callable[..., int] = admit_all
 
@@ -228,7 +218,7 @@ class ParameterServer:
 
     def count_from(self, now: float) -> None:
         """Only steps from now on count for the rate that is shown."""
-        self._rate.restart(self.version, now)
+        self.rate.restart(self.version, now)
 
     def seconds(self, now: float) -> float:
         """Since the first report."""
@@ -246,7 +236,7 @@ class ParameterServer:
     def vacate(self, now: float) -> None:
         """Before the first report: rows that nobody has yet count for nothing; their workers' first reports will."""
         for member in self.members:
-            if member.vacant and member.row not in self.gone:
+            if member.vacant and member.row not in self.fading.gone:
                 self._fade(member.row, 0.0, now)
 
     def admit(self, name: str = "") -> int:
@@ -366,7 +356,7 @@ class ParameterServer:
         and at the first report that would not be accepted as it is. What must be seen one by one, for a trace, a row
         that fades, a step that looks at ages or a quorum, is left to `push`, too.
         """
-        if self._one_by_one or self.fading or (self._quorum and self._waits()):
+        if self._one_by_one or self.fading.times or (self._quorum and self._waits()):
             return 0
         sizes, first = self.sizes.ahead(self.version - self.waited)
         steps = min(stop - self.version, len(sizes) - first, self.looks - self.version % self.looks)
@@ -386,7 +376,7 @@ class ParameterServer:
             self.reports += taken
             steps, self.arrived = divmod(self.arrived + taken, self._k)
             self.version += steps
-            self.gone.difference_update(rows[:taken].tolist() if self.gone else ())
+            self.fading.back(*(rows[:taken].tolist() if self.fading.gone else ()))
             if steps and self.version % self.looks == 0:
                 self.look_at_w()
         return taken
@@ -426,14 +416,9 @@ class ParameterServer:
             self.let_go(row, now)
 
     def let_go(self, row: int, now: float) -> None:
-        """Nobody keeps a row up to date any longer: do with it as `departed` says.
-
-        If it is to be dropped, and is the last one there, that waits for the next step: nobody is left to fit.
-        """
-        if self.departed.times > 0 and row not in self.fading and row not in self.gone:
-            self.fading[row] = 0
-            if self.departed.half_life == 0 and len(self.gone | self.fading.keys()) < self.n:
-                self._fade_on(row, now)
+        """Nobody keeps a row up to date any longer: do with it as `departed` says."""
+        if self.fading.let_go(row):
+            self._fade(row, self.fading.factor(row), now)
 
     def arrays(self) -> dict[str, np.ndarray[Any, Any]]:
         """The method's arrays by name, and the step's if it has any: all that must be kept, beside `meta`."""
@@ -448,8 +433,7 @@ class ParameterServer:
             **{count: getattr(self, count) for count in COUNTS},
             "started": self._started is not None,
             "seconds": self.seconds(now),
-            "fading": sorted(self.fading.items()),
-            "gone": sorted(self.gone),
+            **self.fading.saved(),
             **self.roster.saved(),
         }
 
@@ -458,43 +442,14 @@ class ParameterServer:
         self.sent = Outgoing(self.shown, self.encoding)
         for count in COUNTS:
             setattr(self, count, int(meta[count]))
-        self.fading = {int(row): int(times) for row, times in meta["fading"] if self.departed.times > 0}
-        self.gone = set(map(int, meta["gone"]))
+        self.fading.restore(meta)
         self._started = now - float(meta["seconds"]) if meta["started"] else None
         self.roster.restore(meta)
         self.count_from(now)
 
-    @property
-    def shares(self) -> list[float]:
-        """What part of the objective each worker is."""
-        reports = self.ledger[:-1, REPORTS].astype(int).tolist()
-        return shares(self._alike, reports, self.departed, self.fading, self.gone, self.weights)
-
-    @property
-    def progressive_loss(self) -> float | None:
-        """The mean of the workers' recent losses, weighted as the objective is; `None` if they tell none."""
-        return self.roster.progressive_loss(self.weights)
-
     def snapshot(self, now: float) -> Snapshot:
         """How things stand, as far as the server knows."""
-        lines = self.ledger.tolist()  # but for the last those of workers
-        each = zip(self.members, self.shares, lines, strict=False)
-        known = [(member, share, line) for member, share, line in each if not member.vacant]
-        views = tuple(member.view(self.version, now, share, line) for member, share, line in known)
-        return Snapshot(
-            version=self.version,
-            reports=self.reports,
-            refused=sum(view.refused for view in views),
-            seconds=self.seconds(now),
-            rate=self._rate.of(self.version, now),
-            ages=tuple(self.roster.counted_ages),
-            progressive=self.progressive_loss,
-            workers=views,
-            alike=self._alike,
-            weights=kind_of(without_weights(self.method)[1]),
-            step=self._pace.of(self.sizes, self.scheduled, self.state, self.version),
-            length=length_of(answer(self.state), self.d),
-        )
+        return self.gauges.snapshot(now)
 
     def in_range(self) -> bool:
         """Whether w is within the range of numbers."""
@@ -531,9 +486,7 @@ class ParameterServer:
             self.trace.report(self.version, row, stamp, sample, self.seconds(now), loss)
         self.reports += 1
         self.arrived += 1
-        if self.fading or self.gone:
-            self.fading.pop(row, None)
-            self.gone.discard(row)
+        self.fading.back(row)
 
     def _taken(self, row: int, stamp: int, sample: int, go: bool, eta: float) -> None:
         """A report was received, and a step of η taken if `go`; for servers that have others do the same."""
@@ -549,9 +502,8 @@ class ParameterServer:
             self.waited += self._waits()
         self.version += 1
         self.arrived = 0
-        if self.fading and self.version % self.departed.every == 0:
-            for row in sorted(self.fading):  # sums depend on the order
-                self._fade_on(row, now)
+        for row in self.fading.due(self.version):
+            self._fade(row, self.fading.factor(row), now)
         if self.version % self.looks == 0:
             self.look_at_w()
 
@@ -559,21 +511,13 @@ class ParameterServer:
         """Step, nobody having reported just now."""
         move(self.state, eta)
 
-    def _fade_on(self, row: int, now: float) -> None:
-        """Fade a row once more; the last time nothing is left."""
-        self.fading[row] += 1
-        last = self.fading[row] >= self.departed.times
-        if last:
-            del self.fading[row]
-        self._fade(row, 0.0 if last else self.departed.factor, now)
-
     def _fade(self, row: int, factor: float, now: float) -> None:
         """Let a departed worker's row count for less."""
         if self.trace is not None:
             self.trace.fade(self.version, row, factor, self.seconds(now))
         fade_away(self.state, row, factor)
         if factor == 0.0:
-            self.gone.add(row)
+            self.fading.gone.add(row)
             if self.sizes.rule is not None:
                 miss(self.sizes.rule, row)
         self.fades += 1

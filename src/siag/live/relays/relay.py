@@ -29,8 +29,8 @@ from siag.live.transports.tcp.endpoint import Endpoint, listen
 from siag.live.transports.tcp.server import serve_session
 from siag.live.transports.tcp.worker import shown
 from siag.live.transports.waiting import Spinner, event_loop
+from siag.server.departing import DROP, KEEP, Departed
 from siag.server.guard import Guard
-from siag.server.members import DROP, KEEP, Departed
 from siag.simulation import Run
 from siag.steps import Constant
 

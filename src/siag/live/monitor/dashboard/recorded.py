@@ -15,7 +15,7 @@ from siag.live.monitor.dashboard.history import SHOWN, most_columns
 from siag.live.monitor.dashboard.messages import now_of, row_of
 from siag.server.gauges import kind_of, shares
 from siag.server.ledger import WINDOW
-from siag.server.members import DROP, LONGEST, PATIENCE, RECENT, USUAL
+from siag.server.members import LONGEST, PATIENCE, RECENT, USUAL
 from siag.server.status import Snapshot, State, WorkerView
 from siag.simulation import Run
 
@@ -99,7 +99,7 @@ class Recorded(Board):
     def _shares(self, done: list[int], gone: list[bool]) -> list[float]:
         if self._alike is None or not sum(done):
             return [math.nan] * self._n
-        return shares(self._alike, done, DROP, {}, {row for row, out in enumerate(gone) if out}, self._now(done))
+        return shares(self._alike, done, [0.0 if out else 1.0 for out in gone], self._now(done))
 
     def _now(self, done: list[int]) -> Floats | None:
         """(n,) what each counts for beside others, now that they have reported so often."""

@@ -41,7 +41,7 @@ from siag.server.ledger import CHANGED, LAST, REPORTS
 from siag.server.members import Roster
 from siag.server.method_state import GO, HOLD, NOWHERE, SILENT, arrays_of, arrays_within, fade_away, move, shown_by
 from siag.server.recorder import Recorder
-from siag.server.short import Incoming, Outgoing, kind_taken
+from siag.server.short import Incoming, Outgoing
 from siag.server.status import Rate, Snapshot, State
 from siag.server.step_sizes import Sizes, hear, miss
 from siag.server.sums import Sum, check_sum, no_relays, weights_of
@@ -121,11 +121,7 @@ class ParameterServer:
         self.ledger, self.members = self.roster.lines, self.roster.members
         self.n, self.d = len(self.members), int(w0.size)
         self.message_size, self.gradient_size = method.message(self.d, self.n), method.measured(self.d, self.n)
-        self._length, self._kind = self.encoding.length(self.message_size), self.encoding.dtype  # of a message's array
-        taken = kind_taken(method, self.encoding)
-        self._nothing: Floats = np.empty(0, taken)  # a message of which nothing is sent
-        as_is = taken == self._kind
-        self._incoming = None if as_is else Incoming(self.n, self.message_size, self.encoding, taken)
+        self._incoming = Incoming(method, self.n, self.message_size, self.encoding)
         self.version = self.reports = self.arrived = 0
         self.waited = 0  # versions at which the method waited for a quorum; its schedule of steps begins after them
         self.skips = 0  # reports that there was nothing to send
@@ -192,15 +188,14 @@ class ParameterServer:
 
     def warm_up(self) -> None:
         """Have the machine code made, or found on disk, before anybody waits for it."""
-        self._admit = warm_up(self.method, self._nothing.dtype, self.state, *self._book)
+        self._admit = warm_up(self.method, self._incoming.nothing.dtype, self.state, *self._book)
         self.sizes.warm_up()
-        if self._incoming is not None:
-            self._incoming.warm_up()
+        self._incoming.warm_up()
 
     def warm_up_many(self) -> None:
         """The same for `push_many`, unless that leaves every report to `push`."""
         if not self._one_by_one:
-            self._admit_all = warm_up_many(self.method, self._nothing.dtype, self.state, *self._book)
+            self._admit_all = warm_up_many(self.method, self._incoming.nothing.dtype, self.state, *self._book)
 
     @property
     def _one_by_one(self) -> bool:
@@ -266,18 +261,11 @@ class ParameterServer:
         the worker has to forget what it remembers then. A runtime that trusts its workers may pass on their ‖message‖².
         `loss` is that of the sample, at that w; NaN if the worker has not told it.
         """
-        if not 0 <= row < self.n:
-            raise Refused.unknown(row, self.n)
-        if message.dtype != self._kind or message.shape != (self._length,):
-            self._refuse(row, Refused.malformed(message, self._length, self._kind.name), now)
-        if not (message.flags.c_contiguous and message.flags.aligned):  # as machine code takes it
-            message = message.copy()
+        self._check(row, message, now)
         d = self.gradient_size
-        if self._incoming is not None:
-            message, found = self._incoming.one(message, d)
-            square = found if square is None else square
-        elif square is None and d >= LANES:
-            square = square_norm(message, d)
+        message, found = self._incoming.one(message, d)
+        if square is None:
+            square = square_norm(message, d) if found is None and d >= LANES else found
         go = self.arrived + 1 >= self._k
         if self.sizes.rule is not None:  # it must hear of the report before it is asked for the size
             square = square_norm(message, d) if square is None else square
@@ -303,14 +291,11 @@ class ParameterServer:
 
         Its norm is judged, and shown, as that of their mean. What it counts for changes with it, or not at all.
         """
-        if not 0 <= row < self.n:
-            raise Refused.unknown(row, self.n)
+        self._check(row, message, now)
         try:
             check_sum(what, stamp)
         except Refused as refused:
             self._refuse(row, refused, now)
-        if message.dtype != self._kind or message.shape != (self._length,):
-            self._refuse(row, Refused.malformed(message, self._length, self._kind.name), now)
         square = self.square(message) / (what.weight**2 or 1.0)
         bounds: Bounds = self._book[2]
         if self.version - what.oldest > bounds.age:
@@ -335,7 +320,20 @@ class ParameterServer:
         """Worker `row` has nothing to send after its `sample`-th sample: a report, refused as in `push`."""
         if not 0 <= row < self.n:
             raise Refused.unknown(row, self.n)
-        what: Any = row, self._nothing, stamp, sample, 0.0, math.nan, self.version, now, SILENT, 0.0, 0, NOWHERE
+        what: Any = (
+            row,
+            self._incoming.nothing,
+            stamp,
+            sample,
+            0.0,
+            math.nan,
+            self.version,
+            now,
+            SILENT,
+            0.0,
+            0,
+            NOWHERE,
+        )
         if self._admit(self.state, *self._book, *what) != ACCEPTED:
             self._settle(row, stamp, sample, 0.0, now)
             self._admit(self.state, *self._book, *what)
@@ -363,12 +361,10 @@ class ParameterServer:
         rows = rows[: min(most, steps * self._k - self.arrived)]
         if len(rows) == 0:
             return 0
-        if self._incoming is not None:
-            wide = self._incoming.several(rows, messages, figures, self.gradient_size)
-            if wide is None:
-                return 0
-            messages = wide
-        what: Any = rows, messages, notes, figures, self.version, now, self.arrived, self._k, sizes, first, NOWHERE
+        wide = self._incoming.several(rows, messages, figures, self.gradient_size)
+        if wide is None:
+            return 0
+        what: Any = rows, wide, notes, figures, self.version, now, self.arrived, self._k, sizes, first, NOWHERE
         taken = self._admit_all(self.state, *self._book, *what)
         if taken:
             if self._started is None:
@@ -383,9 +379,7 @@ class ParameterServer:
 
     def square(self, message: Floats) -> float:
         """The squared norm of the gradient of a message, as it comes."""
-        if self._incoming is not None and self.encoding.packed:
-            return self._incoming.one(message, self.gradient_size)[1]
-        return square_norm(message, self.gradient_size)
+        return self._incoming.square(message, self.gradient_size)
 
     def pull(self, out: Floats) -> int:
         """Copy what workers read, which nobody is writing now, to `out`; return its version, the stamp to report."""
@@ -461,6 +455,14 @@ class ParameterServer:
             chosen = self.method.default_step is None
             remedy = "use a smaller step" if chosen else "check the sign of the gradient, and scale the features"
             raise Diverged(f"w left the range of numbers at version {self.version}; {remedy}")
+
+    def _check(self, row: int, message: Floats, now: float) -> None:
+        """Refuse what is no message, or of no worker."""
+        if not 0 <= row < self.n:
+            raise Refused.unknown(row, self.n)
+        wrong = self._incoming.wrong(message)
+        if wrong is not None:
+            self._refuse(row, wrong, now)
 
     def _settle(self, row: int, stamp: int, sample: int, square: float, now: float) -> None:
         """Refuse a report that is not right; one with nothing wrong but that nobody expected it has its worker back."""

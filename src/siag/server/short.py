@@ -13,15 +13,10 @@ from siag.foundations.dispatch import compiled
 from siag.foundations.encodings import FLOAT64, Encoding, Packed, put
 from siag.foundations.types import Bytes, Floats, Integers, Message, Record
 from siag.methods import Method
-from siag.server.guard import widen, widen_packed
+from siag.server.guard import Refused, square_norm, widen, widen_packed
 from siag.server.method_state import NOWHERE
 
 TOGETHER = 1 << 12  # numbers of a message; longer ones are taken one by one, since a call takes no time beside them
-
-
-def kind_taken(method: Method, encoding: Encoding) -> np.dtype[Any]:
-    """In which numbers a method's server half takes messages: in float32, which holds all short ones, or in doubles."""
-    return (encoding.model if method.takes_short else FLOAT64).dtype
 
 
 class Outgoing:
@@ -81,25 +76,35 @@ def widen_packed_rows(way: Record, rows: Integers, messages: Bytes, wide: Floats
 
 
 class Incoming:
-    """Reports in short numbers become doubles, or packed ones float32, in memory that is used again.
+    """Reports as a method's server half takes them: as they are, or made wider in memory that is used again.
+
+    It takes short numbers in float32, which holds all of them, if it can; otherwise in doubles.
 
     Args:
-        n: how many workers there are.
+        method: the method.
+        n: how many workers there are, whose reports may come together.
         size: how many numbers a message has.
-        encoding: of which kind.
-        wide: what they become.
+        encoding: how it travels.
+
+    Attributes:
+        nothing: a message with nothing in it.
     """
 
-    def __init__(self, n: int, size: int, encoding: Encoding, wide: np.dtype[Any]) -> None:
-        self._one: Floats = np.zeros(size, wide)
-        self._several: Floats = np.zeros((n if size <= TOGETHER else 0, size), wide)
-        self._kind, self._length = encoding.dtype, encoding.length(1)
+    def __init__(self, method: Method, n: int, size: int, encoding: Encoding) -> None:
+        wide = (encoding.model if method.takes_short else FLOAT64).dtype
+        self._as_is = wide == encoding.dtype
+        self._kind, self._length, self._shortest = encoding.dtype, encoding.length(size), encoding.length(1)
         self._way: Record = encoding.way if isinstance(encoding, Packed) else None
+        self.nothing: Floats = np.empty(0, wide)
+        self._one: Floats = np.zeros(0 if self._as_is else size, wide)
+        self._several: Floats = np.zeros((0 if self._as_is or size > TOGETHER else n, size), wide)
 
     def warm_up(self) -> None:
         """Have the machine code made, or found on disk, before anybody waits for it."""
+        if self._as_is:
+            return
         rows: Any = np.zeros(1, np.int32)  # as runtimes give them
-        short, figures = np.zeros((1, self._length), self._kind), np.zeros((1, 2))
+        short, figures = np.zeros((1, self._shortest), self._kind), np.zeros((1, 2))
         wide: Floats = np.zeros((1, 1), self._one.dtype)
         if self._way is None:
             widen(short[0], wide[0], 1)
@@ -108,17 +113,33 @@ class Incoming:
             widen_packed(self._way, short[0], wide[0], 1)
             widen_packed_rows(self._way, rows, short, wide, figures, 1)
 
-    def one(self, message: Message, d: int) -> tuple[Floats, float]:
-        """A message as it is to be taken, and the squared norm of its first d numbers."""
+    def wrong(self, message: Message) -> Refused | None:
+        """Why this is no message, if it is none."""
+        if message.dtype == self._kind and message.shape == (self._length,):
+            return None
+        return Refused.malformed(message, self._length, self._kind.name)
+
+    def one(self, message: Message, d: int) -> tuple[Floats, float | None]:
+        """A message as it is to be taken, and the squared norm of its first d numbers, if that was found on the way."""
+        if self._as_is:  # machine code wants it so
+            return message if message.flags.c_contiguous and message.flags.aligned else message.copy(), None
         if self._way is None:
             return self._one, widen(message, self._one, d)
         return self._one, widen_packed(self._way, message, self._one, d)
+
+    def square(self, message: Message, d: int) -> float:
+        """The squared norm of the first d numbers of a message."""
+        if self._way is None:
+            return square_norm(message, d)
+        return widen_packed(self._way, message, self._one, d)
 
     def several(self, rows: Integers, messages: Message, figures: Floats, d: int) -> Floats | None:
         """(n, size) the messages of these rows as they are to be taken; `None`: they are better taken one by one.
 
         Of packed messages it enters the squared norms of the first d numbers in `figures`; of others they are there.
         """
+        if self._as_is:
+            return messages
         if not len(self._several):
             return None
         if self._way is None:

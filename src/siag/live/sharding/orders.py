@@ -18,7 +18,7 @@ from siag.methods import Method, shown
 from siag.methods.weighted import for_one
 from siag.server.guard import square_norm
 from siag.server.method_state import NOWHERE, arrays_of, fade_away, move, take
-from siag.server.short import Incoming, Outgoing, kind_taken
+from siag.server.short import Incoming, Outgoing
 
 
 class ShardLost(SiagError):
@@ -137,9 +137,7 @@ class SliceServer:
         self.shown: Floats = shown(self.state)
         self.encoding = encoding_of(shard.spec.messages).after(bounds(shard.spec.w0.size, shard.shards, shard.k)[0])
         self.sent = Outgoing(self.shown, self.encoding)
-        kind = kind_taken(shard.spec.weighted, self.encoding)
-        as_is = kind == self.encoding.dtype
-        self._incoming = None if as_is else Incoming(0, self.shown.size, self.encoding, kind)
+        self._incoming = Incoming(shard.spec.weighted, 0, self.shown.size, self.encoding)
         self.changed: Booleans = np.zeros(n, np.bool_)
         self.pending: dict[int, tuple[int, Floats]] = {}
         self._limit, self._moves = limit_of(shard.spec.w0), 0
@@ -148,22 +146,18 @@ class SliceServer:
     @staticmethod
     def warm_up(method: Method, messages: str) -> None:
         """Have the machine code made, or found on disk, before anybody waits for it."""
-        encoding = encoding_of(messages)
-        kind = kind_taken(method, encoding)
-        small, one = for_one(method).init(np.zeros(1), 1), np.zeros(1, kind)
+        incoming = Incoming(method, 0, 1, encoding_of(messages))
+        small, one = for_one(method).init(np.zeros(1), 1), np.zeros(1, incoming.nothing.dtype)
         take(small, 0, one, 0, 1, 0.0, NOWHERE)
         move(small, 0.0)
         fade_away(small, 0, 0.0)
         square_norm(one, 1)
-        if encoding.packed:
-            Incoming(0, 1, encoding, kind).warm_up()
+        incoming.warm_up()
 
     def keep(self, row: int, sample: int, message: Floats) -> float:
         """Have the slice of a report wait for the lead's word; its squared norm."""
         self.pending[row] = sample, message
-        if self._incoming is None or not self.encoding.packed:
-            return square_norm(message, message.size)
-        return self._incoming.one(message, self.shown.size)[1]
+        return self._incoming.square(message, self.shown.size)
 
     @property
     def arrays(self) -> dict[str, np.ndarray[Any, Any]]:
@@ -177,8 +171,7 @@ class SliceServer:
                 number, message = self.pending.pop(row, (None, None))
                 if message is None or number != sample:
                     raise wire.BadFrame(f"an order to take sample {sample} of row {row}, which is not here")
-                if self._incoming is not None:
-                    message, _ = self._incoming.one(message, self.shown.size)
+                message, _ = self._incoming.one(message, self.shown.size)
                 take(self.state, row, message, age, step, eta, NOWHERE)
                 self.changed[row] = True
                 self._moves += step

@@ -68,8 +68,8 @@ torture: install  ## the live system in virtual time under faults: SEEDS=10000 o
 dist: $(DIST)/.ready  ## sdist and wheel, checked, the wheel tried in a clean environment; EVERY=1 for the large extras
 	$(DIST)/bin/python scripts/dist.py $(if $(EVERY),--every-extra)
 
-bench: $(THOROUGH) $(PEERS)  ## side by side with peers, which have an environment of their own
-	$(BIN)/python -m benchmarks
+bench: $(THOROUGH) $(if $(QUICK),,$(PEERS))  ## side by side with peers, which have an environment of their own; QUICK=1: without, in two minutes
+	$(BIN)/python -m benchmarks$(if $(QUICK),.quick)
 
 $(PEERS): benchmarks/peers/requirements.txt
 	$(PYTHON) -m venv benchmarks/.venv

@@ -17,6 +17,7 @@ from benchmarks import (
     automatic,
     dashboard,
     estimators,
+    history,
     live,
     messages,
     methods,
@@ -25,6 +26,7 @@ from benchmarks import (
     simulator,
     thousands,
 )
+from benchmarks.rounds import noise
 from benchmarks.sides import HERE, PYTHON
 from siag.foundations.files import write_text
 
@@ -74,7 +76,9 @@ def main(wanted: list[str]) -> None:
     kept = {TITLES[text.partition("\n")[0]]: text for text in before if text.partition("\n")[0] in TITLES}
     for name, chapter in CHAPTERS.items():
         if not wanted or name in wanted:
-            kept[name] = chapter()[0]
+            text, targets = chapter()
+            kept[name] = f"{text.rstrip()}\n\n{noise()}"
+            history.add(name, {target.what: target.measured for target in targets})
             write(kept)  # each at once: a later one may fail
     print(RESULTS.read_text())
 

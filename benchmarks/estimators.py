@@ -16,6 +16,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
 
 import siag
+from benchmarks.rounds import rounds
 from benchmarks.targets import Target, table
 
 ROUNDS, SPLITS, PASSES = 9, 5, (1, 10)
@@ -33,7 +34,7 @@ def costs(d: int, rows: int) -> tuple[list[float], list[float]]:
     X, y = make_classification(20_000, d, random_state=0)
     models = [SIDES[name](0).partial_fit(X[:100], y[:100], classes=[0, 1]) for name in ("siag", "SGD")]
     found: tuple[list[float], list[float]] = [], []
-    for _ in range(ROUNDS):
+    for _ in rounds(ROUNDS):
         for model, times in zip(models, found, strict=True):
             began = time.perf_counter()
             for call in range(CALLS[rows]):

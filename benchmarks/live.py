@@ -22,12 +22,13 @@ import siag
 from benchmarks import callers, durability, rehearsal
 from benchmarks.network import alone
 from benchmarks.peers.live_job import ETA, PROBES, center
+from benchmarks.rounds import ratio, ratios, rounds, undecided
 from benchmarks.sides import HERE, PYTHON
 from benchmarks.targets import Target, table
 from siag.server.method_state import NOWHERE, take
 from siag.server.parameter_server import ParameterServer
 
-ROUNDS, SECONDS = 5, 0.6
+ROUNDS, SECONDS = 6, 0.6
 SMALL, LARGE, FEW, MANY = 20, 10**6, 1, 4
 SIZES = [(d, n) for d in (SMALL, LARGE) for n in (FEW, MANY)]
 EMBEDDED, TCP, TLS = "siag, embedded", "siag, TCP", "siag, TLS"
@@ -138,7 +139,7 @@ def side_by_side() -> Rates:
     try:
         for side in sides:
             side(SMALL, MANY, 0.1)
-        for _ in range(ROUNDS):
+        for _ in rounds(ROUNDS, lambda: unclear(rates)):
             for size in SIZES:
                 for side in sides:
                     if size in rates[side.name]:
@@ -149,9 +150,13 @@ def side_by_side() -> Rates:
     return rates
 
 
-def ratio(over: list[float], under: list[float]) -> float:
-    """The median of the rounds' ratios."""
-    return statistics.median(a / b for a, b in zip(over, under, strict=True))
+def unclear(rates: Rates) -> bool:
+    """Whether a target may or may not be reached."""
+    return any(
+        undecided(ratios(rates[ours][size], best(rates, ways, size)), small if size[0] == SMALL else large)
+        for ours, _, ways, small, large in ASKED
+        for size in SIZES
+    )
 
 
 def best(rates: Rates, ways: tuple[str, ...], size: Size) -> list[float]:

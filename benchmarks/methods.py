@@ -8,6 +8,7 @@ import time
 import numpy as np
 
 import siag
+from benchmarks.rounds import rounds
 from benchmarks.targets import Target, table
 from siag.activity import Activity, Clock, Cyclic, EveryArrivals, Everyone, Exponential, Sequential, Uniform
 from siag.experiments.comparison import CONTENDERS, Contender
@@ -42,7 +43,7 @@ def chapter() -> tuple[str, list[Target]]:
             if not np.array_equal(*ends):
                 raise SystemExit(f"{contender.name}: compiled and plain runs differ")
             ratios, costs = [], []
-            for _ in range(ROUNDS):
+            for _ in rounds(ROUNDS):
                 plain, _ = seconds(contender, activity, SLOW, False)
                 fast, _ = seconds(contender, activity, SLOW * FAST, True)
                 ratios.append(plain / fast)

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 import siag
+from benchmarks.rounds import rounds
 from benchmarks.targets import Target, table
 from siag.problems import FromFunction, Problem, sample
 
@@ -57,7 +58,7 @@ def overhead(d: int) -> tuple[float, float]:
     ready = np.zeros(d)
     python, compiled = FromFunction(lambda i, w: ready, n=N, d=d), Ready(d)
     found, ratios = [], []
-    for k in range(ROUNDS + 1):
+    for k in rounds(ROUNDS + 1):
         beyond = _cost(python, k) - _cost(compiled, k)
         copy = _copy(d)
         if k:

@@ -16,8 +16,9 @@ import siag
 from benchmarks import sizing
 from benchmarks.crowd import Scale
 from benchmarks.jobs import ENOUGH, STEP, ending, worked
-from benchmarks.live import RAY, ROUNDS, Side, our_side, peer, ratio
+from benchmarks.live import RAY, ROUNDS, Side, our_side, peer
 from benchmarks.peers.live_job import together
+from benchmarks.rounds import ratio, rounds
 from benchmarks.targets import Target, table
 
 SMALL, MIDDLE, LARGE = SIZES = (20, 10**4, 10**6)
@@ -44,7 +45,7 @@ def side_by_side() -> tuple[Rates, dict[str, list[float]]]:
         for begin in start.values():
             sides.append(begin())
             sides[-1](SMALL, WORKERS, 0.1)
-        for _ in range(ROUNDS):
+        for _ in rounds(ROUNDS):
             for d in SIZES:
                 for side in sides:
                     if d in rates[side.name]:

@@ -7,6 +7,7 @@ import statistics
 import subprocess
 import sys
 
+from benchmarks.rounds import rounds
 from benchmarks.sides import ACTIVITY, ours, problem
 from siag.activity import Sequential
 
@@ -55,7 +56,7 @@ def along(axis: str) -> dict[int, list[float]]:
     """
     costs: dict[int, list[float]] = {value: [] for value in AXES[axis]}
     parallel = axis == "repeats"
-    for k in range(ROUNDS + 1):
+    for k in rounds(ROUNDS + 1):
         for value in AXES[axis]:
             job = problem() if parallel else _problems(axis, value)
             work = 200_000 * 20 // max(job.d, 20)

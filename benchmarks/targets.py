@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from benchmarks import history
+
+WORSE = 1.1  # times what it was before
+
 
 @dataclass(frozen=True)
 class Target:
@@ -27,11 +31,22 @@ class Target:
 
 
 def table(targets: list[Target]) -> str:
-    """All of them in Markdown, and under the table what holds back those that were missed."""
+    """All of them in Markdown, with what was measured before, and below what holds back those that were missed."""
     rows = [
-        f"| {target.measured:,.2f} {target.what} | {target.asked} | {'reached' if target.reached else '**missed**'} |"
+        f"| {target.measured:,.2f} {target.what} | {target.asked} | {'reached' if target.reached else '**missed**'} | "
+        f"{before(target)} |"
         for target in targets
     ]
     missed = [target for target in targets if not target.reached]
     held = [f"\n{target.measured:,.2f} {target.what} ({target.asked} asked): {target.because}" for target in missed]
-    return "\n".join(["| measured | target | |", "|---|---|---|", *rows, *held])
+    return "\n".join(["| measured | target | | before |", "|---|---|---|---:|", *rows, *held])
+
+
+def before(target: Target) -> str:
+    """What was measured the last time, and whether it is worse now by more than a tenth; nothing if it never was."""
+    last = history.last(target.what)
+    if last is None:
+        return ""
+    lower, higher = sorted((last.measured, target.measured))
+    falls = (target.least is not None) == (target.measured < last.measured)
+    return f"{last.measured:,.2f}{', **worse**' if falls and higher > WORSE * lower else ''}"

@@ -7,7 +7,7 @@ import statistics
 import subprocess
 import sys
 
-from benchmarks.live import ratio
+from benchmarks.rounds import beat, ratio
 from benchmarks.sides import HERE
 from benchmarks.targets import Target, table
 
@@ -27,7 +27,9 @@ def measured(transport: str) -> Found:
     """What `benchmarks.crowd` prints, by kind of crowd, round by round, all kinds taking turns."""
     kinds = TAKEN[transport] * ROUNDS[transport]
     command = [sys.executable, "-m", "benchmarks.crowd", transport, *(KINDS[kind] for kind in kinds)]
+    beat()
     done = subprocess.run(command, cwd=HERE.parent, check=True, stdout=subprocess.PIPE, text=True, timeout=600)
+    beat()
     found: Found = {kind: {} for kind in TAKEN[transport]}
     for kind, line in zip(kinds, done.stdout.splitlines(), strict=True):
         for what, figure in json.loads(line).items():

@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 
 import siag
+from benchmarks import copies
 from benchmarks.peers.live_job import ETA, WARM, described, gradient, serve, together
 from siag.live.certificates import make_certificates
 from siag.server.parameter_server import ParameterServer
@@ -23,6 +24,7 @@ from siag.server.status import Snapshot
 STEP = siag.steps.Constant(ETA)
 JOINING = 0.4  # seconds in which all workers should be there; what they take more is taken from the measured time
 STARTING = 1.5  # the same on Ray
+COPIES = {"copies": False, "copies-tls": True}
 SHARDS = {"ray": 1, "ray-shards": 2}
 MESSAGES = {"tcp": "float64", "tcp-short": "float32", "tcp-int8": "int8"}
 ROUGH = 0.1  # of w: how far rounding at random may take any of a million coordinates, after a hundred updates
@@ -191,6 +193,8 @@ def main(side: str) -> None:
             serve(embedded)
         elif side in MESSAGES:
             serve(partial(network, None, MESSAGES[side]))
+        elif side in COPIES:
+            serve(lambda d, workers, seconds: {"rate": copies.rate(COPIES[side], 8 * d, workers, seconds)})
         elif side in SHARDS:
             with cluster():
                 serve(partial(on_ray, SHARDS[side]))

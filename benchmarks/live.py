@@ -3,39 +3,31 @@
 from __future__ import annotations
 
 import json
-import multiprocessing
 import os
-import socket
 import statistics
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
-from itertools import cycle
 from pathlib import Path
 
 import numpy as np
 
-import siag
 from benchmarks import callers, durability, rehearsal
+from benchmarks.live_limits import FEW, LARGE, MANY, SMALL, Limits, limits
 from benchmarks.network import alone
 from benchmarks.peers.live_job import ETA, PROBES, center
 from benchmarks.rounds import ratio, ratios, rounds, undecided
 from benchmarks.sides import HERE, PYTHON
 from benchmarks.targets import Target, table
-from siag.server.method_state import NOWHERE, take
-from siag.server.parameter_server import ParameterServer
 
 ROUNDS, SECONDS = 6, 0.6
-SMALL, LARGE, FEW, MANY = 20, 10**6, 1, 4
 SIZES = [(d, n) for d in (SMALL, LARGE) for n in (FEW, MANY)]
 EMBEDDED, TCP, TLS = "siag, embedded", "siag, TCP", "siag, TLS"
 GRPC = ("gRPC, a call each", "gRPC, streams, threads", "gRPC, streams, asyncio")
 RAY = ("Ray, as documented", "Ray, workers call the server")
 TORCH, FLOWER = "torch.distributed.rpc", "Flower, simulation engine"
+BARE, BARE_TLS = "bare copies, TCP", "bare copies, TLS"
 OURS = {EMBEDDED: "embedded", TCP: "tcp", TLS: "tls"}
+COPIES = {BARE: "copies", BARE_TLS: "copies-tls"}
 THEIRS = {
     **dict(zip(GRPC, (["grpc_server", way] for way in ("unary", "stream", "asyncio")), strict=True)),
     **dict(zip(RAY, (["ray_actor", way] for way in ("driver", "direct")), strict=True)),
@@ -76,7 +68,7 @@ class Side:
         if not line:
             raise SystemExit(f"{self.name} ended unexpectedly; see {self._log.name}")
         self.found = found = json.loads(line)
-        wrong = amiss(found, d, workers, seconds)
+        wrong = "" if self.name in COPIES else amiss(found, d, workers, seconds)
         if wrong:
             raise SystemExit(f"{self.name} does not compute the same thing, d = {d}, {workers} workers: {wrong}")
         return found["rate"]
@@ -133,9 +125,11 @@ def amiss(found: dict, d: int, workers: int, seconds: float) -> str:
 
 def side_by_side() -> Rates:
     """Updates per second of all sides, round by round, all sides taking turns."""
-    rates: Rates = {name: {size: [] for size in SIZES} for name in (*OURS, *THEIRS)}
-    rates[TLS] = {size: [] for size in SIZES if size[1] == MANY}
-    sides = [our_side(name, OURS[name]) if name in OURS else peer(name) for name in rates]
+    rates: Rates = {name: {size: [] for size in SIZES} for name in (*OURS, *COPIES, *THEIRS)}
+    for name in (TLS, *COPIES):
+        rates[name] = {size: [] for size in SIZES if size[1] == MANY}
+    own = OURS | COPIES
+    sides = [our_side(name, own[name]) if name in own else peer(name) for name in rates]
     try:
         for side in sides:
             side(SMALL, MANY, 0.1)
@@ -152,7 +146,8 @@ def side_by_side() -> Rates:
 
 def unclear(rates: Rates) -> bool:
     """Whether a target may or may not be reached."""
-    return any(
+    wired = (undecided(ratios(rates[over][size], rates[under][size]), least) for over, under, size, least in WIRE)
+    return any(wired) or any(
         undecided(ratios(rates[ours][size], best(rates, ways, size)), small if size[0] == SMALL else large)
         for ours, _, ways, small, large in ASKED
         for size in SIZES
@@ -177,151 +172,6 @@ def crowd() -> tuple[float, float, float]:
     return ratios[0], ratios[1], max(result["grown"] for result in crowded)
 
 
-# The limits of the machine
-
-
-def timed(what: Callable[[], object], times: int = 1) -> float:
-    """Seconds a call takes."""
-    began = time.perf_counter()
-    for _ in range(times):
-        what()
-    return (time.perf_counter() - began) / times
-
-
-@dataclass(frozen=True)
-class Limits:
-    """What the machine takes for the parts of an update, in seconds."""
-
-    fused: float  # the compiled update at d = 10⁶
-    over_copy: float  # the same, in copies of as many bytes
-    plain: float  # the same in NumPy
-    handed: float  # to copy w to a worker's place
-    push: float  # all that the server does with a report at d = 20
-    pipes: float  # a byte to another process and back
-    loopback: float  # the same over a connection
-    carried: float  # 8 MB to another process over a connection, and back
-
-
-def limits() -> Limits:
-    """Measure them."""
-    state = siag.methods.SIAG(resum=0).init(np.zeros(LARGE), MANY)
-    message = np.ones(LARGE)
-    moved = 7 * 8 * LARGE  # message, row, sum and w are read; row, sum and w are written
-    source, target = np.ones(moved // 16), np.zeros(moved // 16)
-    rows, total, w, scratch = np.zeros((MANY, LARGE)), np.zeros(LARGE), np.zeros(LARGE), np.zeros(LARGE)
-    rows.fill(0.0)
-
-    def plain(i: int) -> None:
-        np.subtract(message, rows[i], out=scratch)
-        np.add(total, scratch, out=total)
-        np.copyto(rows[i], message)
-        np.multiply(total, -ETA / MANY, out=scratch)
-        np.add(w, scratch, out=w)
-
-    turns = cycle(range(MANY))
-    parts = (
-        lambda: take(state, next(turns), message, 0, 1, 1e-9, NOWHERE),
-        lambda: np.copyto(target, source),
-        lambda: plain(next(turns)),
-        lambda: np.copyto(scratch, w),
-    )
-    times: list[list[float]] = [[] for _ in parts]
-    for _ in range(3 * ROUNDS):
-        for taken, part in zip(times, parts, strict=True):
-            part()
-            taken.append(timed(part, MANY))
-    fused, copied, numpy, handed = times
-    return Limits(
-        statistics.median(fused),
-        ratio(fused, copied),
-        statistics.median(numpy),
-        statistics.median(handed),
-        statistics.median(pushes() for _ in range(ROUNDS)),
-        *echoes(),
-    )
-
-
-def pushes(times: int = 3000) -> float:
-    """Seconds the server takes for a report at d = 20, nothing being carried."""
-    server = ParameterServer(siag.methods.SIAG(), siag.steps.Constant(ETA), np.zeros(SMALL), MANY)
-    server.warm_up()
-    for i in range(MANY):
-        server.join(i, 0.0)
-    message = np.ones(SMALL)
-    samples = iter(range(times + 1))
-    server.push(0, 0, message, next(samples), 0.0)
-    return timed(lambda: server.push(0, server.version, message, next(samples), 1.0), times)
-
-
-def receive(line: socket.socket, view: memoryview) -> None:
-    """Exactly as many bytes as there is room for."""
-    got = 0
-    while got < len(view):
-        count = line.recv_into(view[got:])
-        if not count:
-            raise EOFError
-        got += count
-
-
-def echo(line: socket.socket, size: int) -> None:
-    """Send everything back, until the other end hangs up."""
-    view = memoryview(bytearray(size))
-    try:
-        while True:
-            receive(line, view)
-            line.sendall(view)
-    except (EOFError, OSError):
-        return
-
-
-@contextmanager
-def echoing(size: int, pipes: bool) -> Iterator[Callable[[], None]]:
-    """A process that sends back what it gets; yields one way to it and back."""
-    context = multiprocessing.get_context("fork")
-    if pipes:
-        (a, b), (c, d) = os.pipe(), os.pipe()
-
-        def bounce() -> None:
-            while os.read(a, 1) == b"x":
-                os.write(d, b"x")
-
-        process = context.Process(target=bounce)
-        process.start()
-        yield lambda: (os.write(b, b"x"), os.read(c, 1))
-        os.write(b, b"y")
-        for descriptor in (a, b, c, d):
-            os.close(descriptor)
-    else:
-        listener = socket.create_server(("127.0.0.1", 0))
-        here = socket.create_connection(listener.getsockname())
-        there, _ = listener.accept()
-        for line in (here, there):
-            line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-
-        def answer() -> None:
-            here.close()
-            echo(there, size)
-
-        process = context.Process(target=answer)
-        process.start()
-        there.close()
-        view = memoryview(bytearray(size))
-        yield lambda: (here.sendall(view), receive(here, view))
-        here.close()
-        listener.close()
-    process.join()
-
-
-def echoes() -> tuple[float, float, float]:
-    """Seconds to another process and back: a byte through pipes, over a connection, and 8 MB over a connection."""
-    found = []
-    for size, pipes, times in ((1, True, 2000), (1, False, 2000), (8 * LARGE, False, 10)):
-        with echoing(size, pipes) as there_and_back:
-            there_and_back()
-            found.append(statistics.median(timed(there_and_back, times) for _ in range(ROUNDS)))
-    return found[0], found[1], found[2]
-
-
 # The chapter
 
 
@@ -330,6 +180,26 @@ ASKED = (  # siag's side, the peer, its ways, how many times faster at d = 20 an
     (EMBEDDED, "gRPC", GRPC, 10, 4),
     (TCP, "gRPC", GRPC, 4, 1.5),
 )
+
+WIRE = (  # what is compared, and how many times the second the first does
+    (TLS, TCP, (SMALL, MANY), 0.7),
+    (TLS, TCP, (LARGE, MANY), 0.5),
+    (TCP, BARE, (LARGE, MANY), 0.6),
+)
+
+
+def on_the_wire(rates: Rates) -> list[Target]:
+    """TLS beside TCP, and TCP beside bare copies of as many bytes."""
+    secret = {size: ratio(rates[BARE_TLS][size], rates[BARE][size]) for _, _, size, _ in WIRE}
+    return [
+        Target(
+            ratio(rates[over][size], rates[under][size]),
+            f"× the rate of {under}, by {over}, {words(size)}",
+            least=least,
+            because=f"bare copies over TLS, by OpenSSL as Python calls it, are {secret[size]:.2f} of those over TCP",
+        )
+        for over, under, size, least in WIRE
+    ]
 
 
 def virtual_and_strangers() -> list[Target]:
@@ -424,7 +294,7 @@ def chapter() -> tuple[str, list[Target]]:
     """Measure everything; the text and the targets."""
     machine = limits()
     rates, many = side_by_side(), crowd()
-    targets = goals(rates, machine, many) + virtual_and_strangers()
+    targets = goals(rates, machine, many) + on_the_wire(rates) + virtual_and_strangers()
     lines = [
         f"| {name} | "
         + " | ".join(f"{statistics.median(found[size]):,.0f}" if size in found else "" for size in SIZES)
@@ -456,7 +326,8 @@ Every run of every side was checked. With one worker the final w is known from t
 be one multiple of the fixed gradient wherever that does not depend on w, near the optimum where it does (at d = 10⁶ the
 slower sides do too few updates for this to say much), and the sum must be that of the rows (peers only: siag does not
 show its table). A siag run in which the workers joined late is repeated with more time; the peers' clock starts when
-theirs have joined. Flower's engine looks for messages ten times a second, which is what its rate shows.
+theirs have joined. Bare copies are arrays of d doubles that go to another process and back: nothing is computed.
+Flower's engine looks for messages ten times a second, which is what its rate shows.
 
 {table(targets)}
 

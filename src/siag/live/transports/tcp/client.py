@@ -22,6 +22,7 @@ from siag.live.transports.waiting import Spinner
 CONNECT = 10.0  # seconds to connect, and to shake hands
 ANSWER = 120.0  # seconds to wait for an answer before the connection counts as lost
 NOT_YET = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
+RECORD = 1 << 14  # bytes of a TLS record, at most
 BUFFER = wire.HEADER.size + wire.JSON_FROM_SERVER[1]  # bytes received at a time, unless a large array is on its way
 
 
@@ -164,14 +165,18 @@ class ClientConnection:
 
     def _receive_some(self, view: memoryview) -> int:
         """Receive what is there, in bytes; 0 if there is nothing, or not all of what TLS needs."""
+        got = 0
         try:
             with self._call:
-                count = self._socket.recv_into(view)
+                count = got = self._socket.recv_into(view)
+                while count == RECORD and got < len(view):  # TLS gives no more at a time
+                    count = self._socket.recv_into(view[got:])
+                    got += count
         except NOT_YET:
-            return 0
-        if count == 0:
+            return got
+        if got == 0:
             raise ConnectionResetError("the server hung up")
-        return count
+        return got
 
     def _wait(self, seconds: float, writing: bool = False) -> None:
         """Wait until the socket can be read, or written."""

@@ -18,6 +18,7 @@ from siag.live.transports.tcp.memory import Memory, offered, same_machine
 if TYPE_CHECKING:
     from siag.live.transports.tcp.endpoint import Endpoint
 
+PIECE = 1 << 16  # bytes that are encrypted at a time: what is encrypted stays in the cache until it is sent
 NOWHERE = memoryview(bytearray(wire.STAGE))  # for what is sent to a connection that is being closed
 
 
@@ -82,8 +83,13 @@ class Peer(asyncio.BufferedProtocol):
 
     def send(self, head: bytes, numbers: memoryview) -> None:
         """Send numbers from where they are, which may change then: what the system does not take at once is copied."""
+        if self.socket is None:
+            self.transport.write(head + numbers[:PIECE])  # together, or the other end is woken twice
+            for first in range(PIECE, len(numbers), PIECE):
+                self.transport.write(bytes(numbers[first : first + PIECE]))
+            return
         sent = 0
-        if self.socket is not None and not self.transport.get_write_buffer_size():
+        if not self.transport.get_write_buffer_size():
             with suppress(OSError):  # it is full, or gone: the transport sees to both
                 sent = self.socket.sendmsg([head, numbers])
         if sent < len(head):

@@ -295,8 +295,8 @@ class Health:
         seen = self._largest[self._largest > 0.0]
         self._looks += 1
         if self._apart == 1:
-            there = some[some.any(axis=1)].astype(np.float64)
-            self._directions = [*self._directions[1 - SEEN :], there / np.linalg.norm(there, axis=1)[:, None]]
+            there = some[(lengths := np.linalg.norm(some, axis=1)) > 0.0] / lengths[lengths > 0.0, None]
+            self._directions = [*self._directions[1 - SEEN :], there]
         if self._scales is not None and self._looks >= LOOKS and self._scales.shown_by(self._largest):
             yield Warned(Kind.SCALE, "", self._scales.text)
             return

@@ -43,7 +43,7 @@ STEADY = 0.7  # times as long as the one before a move must be, to lead anywhere
 ON = 1.3  # times what it was when there were half as many versions that a loss is below 0 without end
 PART = 0.25  # of the first gradients that are zero, though others are not
 NAMED, OTHERS = 3, "others"  # workers that the same is said of, one by one, and the name of the rest
-SEEN = 8  # looks, whose directions of gradients are remembered
+REMEMBERED = 8  # looks, whose directions of gradients are remembered
 ONE_LINE = f"all gradients lie along one line: the model hardly learns what differs from it; {SCALED}"
 UNCHOSEN = "check the sign of the gradient, and scale the features"
 STEPS = "leave method and step out, for automatic steps, or make the step smaller"
@@ -296,7 +296,7 @@ class Health:
         self._looks += 1
         if self._apart == 1:
             there = some[(lengths := np.linalg.norm(some, axis=1)) > 0.0] / lengths[lengths > 0.0, None]
-            self._directions = [*self._directions[1 - SEEN :], there]
+            self._directions = [*self._directions[1 - REMEMBERED :], there]
         if self._scales is not None and self._looks >= LOOKS and self._scales.shown_by(self._largest):
             yield Warned(Kind.SCALE, "", self._scales.text)
             return

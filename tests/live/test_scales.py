@@ -38,18 +38,23 @@ def rows(k=16, mean=0.0, size=1.0, seed=1):
 )
 def test_gradients_lie_along_one_line_if_columns_are_far_from_0_or_one_is_much_larger(x, alike):
     found = directions(x) if len(np.unique(x, axis=0)) > 4 else np.repeat(directions(x[::4]), 4, axis=0)
-    assert along_one_line(found) == alike
+    assert along_one_line(found[:, None]) == alike
 
 
 def test_gradients_that_all_lead_the_same_way_do_not_lie_along_one_line_yet():
-    assert not along_one_line(np.abs(directions(rows(mean=[8.0, 12.0]))))
+    assert not along_one_line(np.abs(directions(rows(mean=[8.0, 12.0])))[:, None])
+
+
+def test_two_workers_that_differ_pull_either_way_which_is_no_line():
+    found = np.abs(directions(rows(mean=[8.0, 12.0]))).reshape(8, 2, 3) * [[1.0], [-1.0]]
+    assert not along_one_line(found)
 
 
 def test_two_parameters_are_not_taken_for_one_line_by_chance():
     """None of 3000 of eight directions; if one in 1000 were, this would fail in 19 of 20 runs."""
     draw = np.random.default_rng(2)
     found = draw.normal(size=(3000, 8, 2))
-    assert not any(along_one_line(each / np.linalg.norm(each, axis=1)[:, None]) for each in found)
+    assert not any(along_one_line(each[:, None] / np.linalg.norm(each, axis=1)[:, None, None]) for each in found)
 
 
 def data(mean=0.0, seed=3):

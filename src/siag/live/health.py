@@ -295,12 +295,13 @@ class Health:
         seen = self._largest[self._largest > 0.0]
         self._looks += 1
         if self._apart == 1:
-            there = some[(lengths := np.linalg.norm(some, axis=1)) > 0.0] / lengths[lengths > 0.0, None]
+            lengths = np.linalg.norm(some, axis=1)
+            there = some / np.where(lengths > 0.0, lengths, np.inf)[:, None]
             self._directions = [*self._directions[1 - REMEMBERED :], there]
         if self._scales is not None and self._looks >= LOOKS and self._scales.shown_by(self._largest):
             yield Warned(Kind.SCALE, "", self._scales.text)
             return
-        if last and self._directions and along_one_line(np.concatenate(self._directions)):
+        if last and self._directions and along_one_line(np.stack(self._directions)):
             far = self._scales is not None and self._scales.low < 0
             yield Warned(Kind.SCALE, "", self._scales.text if far and self._scales is not None else ONE_LINE)
             return

@@ -41,19 +41,24 @@ class Doubt(NamedTuple):
 
 
 def along_one_line(directions: Floats) -> bool:
-    """Whether gradients, (k, d) of length 1, go to and fro nearly along one line, as of columns that are far from 0.
+    """Whether gradients, of length 1 or 0, go to and fro nearly along one line, as of columns that are far from 0.
 
-    Or of one column that is much larger than all others: samples hardly tell w anything else then. Of gradients of any
-    direction, eight of two parameters are so much alike by chance once in some 10⁵ times, others more rarely.
+    Or of one column that is much larger than all others: samples hardly tell w anything else then. Each worker's own
+    must go to and fro, since two workers that differ pull either way. Of gradients of any direction, eight of two
+    parameters are so much alike by chance once in some 10⁵ times, others more rarely.
+
+    Args:
+        directions: (looks, workers, d).
     """
-    distinct = np.unique(directions, axis=0)
+    distinct = np.unique(directions[directions.any(axis=2)], axis=0)
     if len(distinct) < SEVERAL:
         return False
     cosines = distinct @ distinct.T
     values, ways = np.linalg.eigh(cosines)
-    forth = int((ways[:, -1] > 0.0).sum())
+    along = directions @ (distinct.T @ ways[:, -1])
+    turns = np.minimum((along > 0.0).sum(axis=0), (along < 0.0).sum(axis=0)).sum()
     nearly = values[-1] / len(distinct) > ALONG and np.abs(cosines).min() < 1.0 - EXACTLY
-    return bool(nearly) and BOTH <= forth <= len(distinct) - BOTH
+    return bool(nearly and turns >= BOTH)
 
 
 def doubt_about(X: Floats, names: Sequence[object], intercept: bool, remedy: str = SCALED) -> Doubt | None:

@@ -156,6 +156,14 @@ def test_a_sample_with_nan_is_refused_and_counted():
 
 
 WARNED = {  # the call, and what is said
+    "a number of 10⁹ among the features": (
+        lambda: go(Squared(), [(np.where(np.arange(N)[:, None] == 7, 1e9, A[0]), A[1]), B]),
+        r"column 1 has 1e\+09, .* times its interquartile range away from its median",
+    ),
+    "a step that is much too small": (
+        lambda: go(squared, [A, B], step=Constant(1e-9)),
+        "w goes straight away from where it began, and gradients are as long as the first",
+    ),
     "one class only": (
         lambda: go(Logistic(), [(A[0], np.ones(N)), (B[0], np.ones(N))]),
         "all labels are of one class, 1.0: the model can learn nothing but that; add samples of another class",

@@ -28,6 +28,8 @@ from siag.steps import Constant, Harmonic
 PROBLEM = LeastSquares.random(n=4, d=3, p=2, noise=0.1, seed=3)
 MEANS, DEVIATIONS = (8.0, -3.0), (2.0, 0.5)
 T = np.array([[0.5, 0.0, 0.0], [0.0, 2.0, 0.0], [-4.0, 6.0, 1.0]])  # w = T z, by hand
+Q = np.sqrt(53.0)  # without an intercept: μ = (4, −6), ‖μ‖² = 52
+WHITE = np.diag([0.5, 2.0]) @ (np.eye(2) - np.array([[16.0, -24.0], [-24.0, 36.0]]) / (Q * (1.0 + Q)))
 W0 = np.array([1.0, -2.0, 3.0])
 
 
@@ -52,26 +54,33 @@ def test_it_is_gradient_descent_on_f_as_a_function_of_z():
     assert np.allclose(found, T @ z, rtol=1e-10)
 
 
-def test_several_classes_have_a_part_each_and_without_an_intercept_nothing_is_shifted():
-    two = around(SIAG()).init(np.append(W0, 2.0 * W0), 3)
-    z = np.linalg.solve(T, W0)
+@pytest.mark.parametrize("intercept", [True, False])
+def test_several_classes_have_a_part_each(intercept):
+    w = W0[: 2 + intercept]
+    two = around(SIAG(), intercept=intercept).init(np.append(w, 2.0 * w), 3)
+    z = np.linalg.solve(T if intercept else WHITE, w)
     assert np.allclose(shown(two), np.append(z, 2.0 * z))
-    assert np.array_equal(answer(two), np.append(W0, 2.0 * W0))
-    plain = around(SIAG(), means=[0.0, 0.0], intercept=False).init(np.array([3.0, 5.0]), 3)
-    assert plain.w.tolist() == [6.0, 2.5]
+    assert np.array_equal(answer(two), np.append(w, 2.0 * w))
 
 
+def test_without_an_intercept_independent_columns_of_these_means_and_deviations_have_the_second_moment_1():
+    moment = np.diag(np.square(DEVIATIONS)) + np.outer(MEANS, MEANS)
+    assert np.allclose(WHITE.T @ moment @ WHITE, np.eye(2))
+
+
+@pytest.mark.parametrize("intercept", [True, False])
 @pytest.mark.parametrize("method", [SIAG(), Automatic()], ids=repr)
-def test_it_takes_the_steps_of_the_method_on_columns_that_were_standardised_before(method):
+def test_it_takes_the_steps_of_the_method_on_columns_that_were_standardised_before(method, intercept):
     """Curvatures included, which automatic steps follow from."""
-    draw = np.random.default_rng(1)
-    X = np.concatenate([draw.standard_normal((4, 30, 2)) * DEVIATIONS + MEANS, np.ones((4, 30, 1))], axis=2)
-    y = X @ [1.0, 2.0, 3.0] + draw.standard_normal((4, 30))
+    draw, p = np.random.default_rng(1), 2 + intercept
+    X = np.concatenate([draw.standard_normal((4, 30, 2)) * DEVIATIONS + MEANS, np.ones((4, 30, 1))], axis=2)[..., :p]
+    y = X @ [1.0, 2.0, 3.0][:p] + draw.standard_normal((4, 30))
     step = None if isinstance(method, Automatic) else Constant(0.01)
-    given = {"iterations": 300, "seed": 5}
-    here = simulate(Ridge(X, y, 0.0), around(method), Nonuniform(2, 4), step, w0=W0, **given)
-    there = simulate(Ridge(X @ T, y, 0.0), method, Nonuniform(2, 4), step, w0=np.linalg.solve(T, W0), **given)
-    assert np.allclose(here.w[0], T @ there.w[0], rtol=1e-6)
+    given, turn, w0 = {"iterations": 300, "seed": 5}, T if intercept else WHITE, W0[:p]
+    turned = around(method, intercept=intercept)
+    here = simulate(Ridge(X, y, 0.0), turned, Nonuniform(2, 4), step, w0=w0, **given)
+    there = simulate(Ridge(X @ turn, y, 0.0), method, Nonuniform(2, 4), step, w0=np.linalg.solve(turn, w0), **given)
+    assert np.allclose(here.w[0], turn @ there.w[0], rtol=1e-6)
 
 
 @pytest.mark.parametrize("check", [each for each in checks.CHECKS if each.__name__ != "all_active_is_gradient_descent"])
@@ -102,7 +111,6 @@ def test_weights_may_be_within_or_around_it():
         (lambda: around(SIAG(), deviations=[1.0]), "deviations"),
         (lambda: around(SIAG(), deviations=[1.0, 0.0]), "deviations"),
         (lambda: around(SIAG(), means=[np.nan, 0.0]), "means"),
-        (lambda: around(SIAG(), intercept=False), "means"),
         (lambda: around("SIAG"), "method"),
     ],
 )

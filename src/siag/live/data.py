@@ -66,9 +66,12 @@ def doubts_about(gradient: object, streams: Sequence[Any], d: int, *, scaled: bo
     one = one_class(gradient, labels) if len(labels) == len(data) else []
     scale = scale_doubt(gradient, streams) if isinstance(gradient, Loss) and not scaled else None
     rows = rows_of(streams) if isinstance(gradient, Loss) else None
-    alike = entangled(rows, _names(streams), gradient.intercept) if isinstance(gradient, Loss) and rows else []
+    alike, distant = list[str](), list[str]()
+    if isinstance(gradient, Loss) and rows:
+        alike = entangled(rows, _names(streams), gradient.intercept or scaled)
+        distant = far_value(rows, data, _names(streams))
     far = far_label(gradient, labels)
-    return [*_transposed(data, d), *one, *far, *([] if scale is None else [scale.text]), *alike]
+    return [*_transposed(data, d), *one, *far, *distant, *([] if scale is None else [scale.text]), *alike]
 
 
 def one_class(loss: object, labels: Sequence[Any], where: str = "") -> list[str]:
@@ -123,6 +126,30 @@ def far_label(loss: object, labels: Sequence[Any]) -> list[str]:
     times = abs(furthest - middle) / (high - low)
     what = f"the label {furthest:g} is {times:.0g} times the interquartile range of all labels away from their median"
     return [f"{what}: it alone decides the model; check it, or use the Huber loss"]
+
+
+def far_value(rows: Sequence[tuple[Floats, Any]], data: Sequence[Any], names: Sequence[Any]) -> list[str]:
+    """A doubt if a column has a number so far from all others that it decides how large the column is.
+
+    Args:
+        rows: some of each worker, of which its quartiles are taken.
+        data: of the workers; of pairs of arrays all rows are looked at.
+        names: of the columns, as far as they have any.
+    """
+    some = np.concatenate([X for X, _ in rows])
+    if len(some) < KNOWN:
+        return []
+    low, middle, high = np.quantile(some, (0.25, 0.5, 0.75), axis=0)
+    tables = [some, *(np.asarray(each[0]) for each in data if is_pair(each))]
+    ends = np.concatenate([end(X, axis=0, keepdims=True) for X in tables for end in (np.fmin.reduce, np.fmax.reduce)])
+    off = np.where(np.isfinite(ends), np.abs(ends - middle), 0.0)
+    found = np.argwhere((off > FAR * (high - low)) & (low < high))
+    for line, k in found[:1]:
+        name = names[k] if k < len(names) else k + 1
+        times = off[line, k] / (high[k] - low[k])
+        what = f"column {name} has {ends[line, k]:g}, {times:.0g} times its interquartile range away from its median"
+        return [f"{what}: it alone decides what the column means; check it, or leave that row out"]
+    return []
 
 
 def scale_doubt(gradient: object, streams: Sequence[Any]) -> Doubt | None:

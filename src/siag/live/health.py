@@ -12,7 +12,7 @@ import numpy as np
 
 from siag.foundations.types import Floats, Record
 from siag.live.first_loss import FirstLoss
-from siag.live.scales import Doubt
+from siag.live.scales import SCALED, Doubt, along_one_line
 from siag.live.told import ENDLESS, KNOWN, Told
 from siag.methods import Automatic, Method
 from siag.methods.around import Around
@@ -36,13 +36,15 @@ SEVERAL, OFTEN = 3, 10  # reports of each worker, on average, before gradients a
 SLOW = 5  # rounds of all that a gradient must be old to be called so, if it is not its worker's first
 LONG = 1000  # reports, at least, of a run that is said to lead nowhere
 SHORTER, STRAIGHT = 1 / 3, 0.9  # times as long as the first, on average; the cosine between any two of the last moves
-FURTHER, SOARING = 1.4, 50.0  # times as long as the one before, and as the first of them: moves of w that runs away
+FURTHER, SOARING = 1.4, 20.0  # times as long as the one before, and as the first of them: moves of w that runs away
 AWAY = 30.0  # times as long as the first ones that gradients are where w goes away …
 FAR = 1e-3  # … and times 1 + ‖w_0‖ that it must be off
 STEADY = 0.7  # times as long as the one before a move must be, to lead anywhere
 ON = 1.3  # times what it was when there were half as many versions that a loss is below 0 without end
 PART = 0.25  # of the first gradients that are zero, though others are not
 NAMED, OTHERS = 3, "others"  # workers that the same is said of, one by one, and the name of the rest
+REMEMBERED = 8  # looks, whose directions of gradients are remembered
+ONE_LINE = f"all gradients lie along one line: the model hardly learns what differs from it; {SCALED}"
 UNCHOSEN = "check the sign of the gradient, and scale the features"
 STEPS = "leave method and step out, for automatic steps, or make the step smaller"
 
@@ -222,13 +224,13 @@ class Health:
         """At the end of a run: w went straight on, while versions doubled four times, and gradients are as long.
 
         Or it went ever further, faster than versions grew, the last two times straight on. How long gradients are is
-        an average: those of some samples may be zero.
+        an average: those of some samples may be zero. Of one parameter all moves are along one line: that says nothing.
         """
         moves = [after - before for (_, before), (_, after) in pairwise(self._trail)]
         lengths = [float(np.linalg.norm(move)) for move in moves]
         if len(moves) < BLOCK or min(lengths) == 0.0 or self._server.reports < max(LONG, BUSY * len(members)):
             return
-        if self._growth(members, MEAN_NORM) < SHORTER or self._told.better(members):
+        if self._growth(members, MEAN_NORM) < SHORTER or self._told.better(members, LIKELY):
             return
         ratios = [after / before for before, after in pairwise(lengths)]
         straight = {
@@ -236,7 +238,7 @@ class Health:
             for i, j in combinations(range(BLOCK), 2)
         }
         soars = min(ratios) > FURTHER and lengths[-1] > SOARING * lengths[0] and straight[BLOCK - 2, BLOCK - 1]
-        if soars or (min(ratios) >= STEADY and all(straight.values())):
+        if soars or (self._server.d > 1 and min(ratios) >= STEADY and all(straight.values())):
             what = "w goes straight away from where it began, and gradients are as long as the first"
             remedy = "check the sign of the gradient, and the labels; if they are right, train for longer"
             yield Warned(Kind.ASTRAY, "", f"{what}: {remedy}")
@@ -292,11 +294,17 @@ class Health:
         self._largest = np.maximum(self._largest, np.abs(some).max(axis=0))
         seen = self._largest[self._largest > 0.0]
         self._looks += 1
-        if self._scales is not None and self._apart == 1 and some[0].any():
-            self._directions = [*self._directions[-3:], some[0] / np.linalg.norm(some[0])]
-            if self._looks >= LOOKS and self._scales.shown_by(self._largest, self._directions, last):
-                yield Warned(Kind.SCALE, "", self._scales.text)
-                return
+        if self._apart == 1:
+            lengths = np.linalg.norm(some, axis=1)
+            there = some / np.where(lengths > 0.0, lengths, np.inf)[:, None]
+            self._directions = [*self._directions[1 - REMEMBERED :], there]
+        if self._scales is not None and self._looks >= LOOKS and self._scales.shown_by(self._largest):
+            yield Warned(Kind.SCALE, "", self._scales.text)
+            return
+        if last and self._directions and along_one_line(np.stack(self._directions)):
+            far = self._scales is not None and self._scales.low < 0
+            yield Warned(Kind.SCALE, "", self._scales.text if far and self._scales is not None else ONE_LINE)
+            return
         if self._looks >= LOOKS and len(seen) > 1 and self._largest.max() > UNEVEN * float(np.median(seen)):
             place, ratio = self._apart * int(self._largest.argmax()), self._largest.max() / float(np.median(seen))
             what = f"derivatives by parameter {place} are {ratio:.0e} times as large as those by most others"
@@ -305,8 +313,10 @@ class Health:
 
     def _worse(self, members: list[Member]) -> Iterator[Warned]:
         """The loss that workers tell, above where it began by more than chance."""
-        yield from self._above_first(members)
         losses = self._told
+        yield from self._above_first(members)
+        if losses.risen(members) < 0.0:  # each worker's first samples may have been of a better w, which another made
+            return
         told = [member for member in members if member.losses >= KNOWN]
         if len(told) >= CROWD and CROWD * losses.inverse(told) < ENOUGH and 2 * len(told) >= len(members):
             risen = np.array([member.loss - member.start_loss for member in told]) - losses.owed(members, told)

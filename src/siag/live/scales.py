@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,7 +17,9 @@ PART, MORE = 0.1, 30.0  # of what columns tell of the labels, and times what cha
 ROWS, WIDEST = 5, 300  # rows for each column, at least, and columns, at most, of which that is judged
 SAME = 1e-9  # of its size that a constant column may differ, by rounding
 SEEN = 0.5  # of that by which columns differ, which derivatives must show
-ALONG, SEVERAL = 0.98, 4  # the cosine of any two of SEVERAL gradients that are all along one line
+ALONG, SEVERAL = 0.97, 8  # the part of SEVERAL gradients of length 1, by squares, that is along one line, …
+EXACTLY = 1e-14  # … but for more than which, if there is anything else to learn, …
+BOTH = 2  # … and how many must go either way, at least: before, all may lead to a distant optimum
 SCALED = "standardise: subtract each column's mean, divide by its standard deviation"
 
 
@@ -31,22 +32,33 @@ class Doubt(NamedTuple):
 
     text: str
     high: int  # the largest column, or the one that is furthest from 0 …
-    low: int  # … and the smallest; −1 if they are far from 0
+    low: int  # … and the smallest; −1 if they are far from 0, which `along_one_line` shows
 
-    def shown_by(self, largest: Floats, directions: Sequence[Floats], last: bool) -> bool:
-        """Whether gradients show it, too.
+    def shown_by(self, largest: Floats) -> bool:
+        """Whether gradients show it, too: (d,) the largest derivative by each parameter that was seen."""
+        unequal = self.low >= 0 and self.high < len(largest)
+        return unequal and bool(largest[self.high] > SEEN * UNEQUAL * largest[self.low] > 0.0)
 
-        Args:
-            largest: (d,) the largest derivative by each parameter that was seen.
-            directions: (d,) of the last gradients of a worker, as they were seen, each of length 1.
-            last: whether this is the end of the run: before that, all may lead to a distant optimum.
-        """
-        if self.high >= len(largest):
-            return False
-        if self.low >= 0:
-            return bool(largest[self.high] > SEEN * UNEQUAL * largest[self.low] > 0.0)
-        alike = all(abs(float(one @ other)) > ALONG for one, other in combinations(directions, 2))
-        return last and len(directions) >= SEVERAL and len(largest) > 1 and alike
+
+def along_one_line(directions: Floats) -> bool:
+    """Whether gradients, of length 1 or 0, go to and fro nearly along one line, as of columns that are far from 0.
+
+    Or of one column that is much larger than all others: samples hardly tell w anything else then. Each worker's own
+    must go to and fro, since two workers that differ pull either way. Of gradients of any direction, eight of two
+    parameters are so much alike by chance once in some 10⁵ times, others more rarely.
+
+    Args:
+        directions: (looks, workers, d).
+    """
+    distinct = np.unique(directions[directions.any(axis=2)], axis=0)
+    if len(distinct) < SEVERAL:
+        return False
+    cosines = distinct @ distinct.T
+    values, ways = np.linalg.eigh(cosines)
+    along = directions @ (distinct.T @ ways[:, -1])
+    turns = np.minimum((along > 0.0).sum(axis=0), (along < 0.0).sum(axis=0)).sum()
+    nearly = values[-1] / len(distinct) > ALONG and np.abs(cosines).min() < 1.0 - EXACTLY
+    return bool(nearly and turns >= BOTH)
 
 
 def doubt_about(X: Floats, names: Sequence[object], intercept: bool, remedy: str = SCALED) -> Doubt | None:

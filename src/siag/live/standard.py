@@ -50,7 +50,7 @@ def _standardised(plain: Method, loss: Loss, tables: list[Floats]) -> Method:
     with np.errstate(over="ignore", invalid="ignore"):
         means = np.mean([X.mean(axis=0) for X in tables], axis=0)
         zeros = np.mean([(X == 0.0).mean(axis=0) for X in tables], axis=0)
-        means[(zeros > MOSTLY) | (not loss.intercept)] = 0.0
+        means[zeros > MOSTLY] = 0.0
         squares = np.mean([np.square(X - means).mean(axis=0) for X in tables], axis=0)
     if not (np.isfinite(means).all() and np.isfinite(squares).all()):
         return plain
@@ -58,11 +58,15 @@ def _standardised(plain: Method, loss: Loss, tables: list[Floats]) -> Method:
     constant = np.sqrt(squares) <= CONSTANT * size
     bend = 0.25 if isinstance(loss, Logistic | Softmax) else 1.0
     deviations = np.sqrt(squares + loss.ridge / bend)
-    deviations[constant] = np.maximum(deviations, np.where(size > 0.0, size, 1.0))[constant]
+    size[size == 0.0] = 1.0
+    far = np.abs(means) / np.where(constant, np.inf, deviations)
+    if not loss.intercept:  # a constant column is one, to which the others' common part is left
+        size /= np.sqrt(1.0 + np.square(far).sum())
+    deviations[constant] = np.maximum(deviations, size)[constant]
     deviations = np.array([float(f"{each:.3g}") for each in deviations])
     means = np.array([_rounded(m, s) for m, s in zip(means.tolist(), deviations.tolist(), strict=True)])
-    sizes = np.append(deviations[~constant], [1.0] * loss.intercept)
-    if not sizes.size or (sizes.max() <= ALIKE * sizes.min() and (np.abs(means) <= CENTRED * deviations).all()):
+    sizes = np.append(deviations, [1.0] * loss.intercept)
+    if sizes.max() <= ALIKE * sizes.min() and (far <= CENTRED).all():
         return plain
     return Standardised(plain, means=means.tolist(), deviations=deviations.tolist(), intercept=loss.intercept)
 

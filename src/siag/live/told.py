@@ -75,9 +75,11 @@ class Told:
         told = _known(members)
         return self.mean(told, [abs(member.start_loss) for member in told]) if told else math.nan
 
-    def better(self, members: Sequence[Member]) -> bool:
-        """Whether the loss falls, and not without end."""
-        return self.risen(members) < 0.0 and self.now(members) > -ENDLESS * self.began(members)
+    def better(self, members: Sequence[Member], errors: float = 0.0) -> bool:
+        """Whether the loss falls, by so many standard errors, and not without end."""
+        told = _known(members)
+        least = errors * self.chance(told) if told else 0.0
+        return self.risen(members) < -least and self.now(members) > -ENDLESS * self.began(members)
 
     def owed(self, members: Sequence[Member], told: Sequence[Member]) -> float:
         """By how much the loss of those known may rise though the mean over all falls: all that the others had.

@@ -32,14 +32,19 @@ class Standardised(Around):
     and w_0, is in the coordinates of the data; steps, where there are any to choose, and lengths that a guard looks at,
     are in those of z.
 
+    Without an intercept nothing makes up for a shift of columns, and all samples have the part μ = (m_j/s_j) in common
+    instead. Along it they are made shorter, so that E[x xᵀ] is 1 in every direction if columns do not depend on each
+    other:
+
+        v_j = (z_j − μ_j μ·z/(q (1 + q)))/s_j,    q = √(1 + ‖μ‖²),    v = S⁻¹ (I + μ μᵀ)^{−1/2} z
+
     `siag.train` with one of `siag.losses` on finite data looks at these, and runs `Standardised(Automatic(), …)`.
 
     Args:
         method: the other.
         means: (p,) m_j.
         deviations: (p,) s_j > 0.
-        intercept: whether w ends with b. If not, columns cannot be shifted, and all m_j must be 0. For several classes
-            w has as many parts (v_k, b_k), one after the other.
+        intercept: whether w ends with b. For several classes w has as many parts (v_k, b_k), one after the other.
 
     Example:
         >>> from siag.methods import SGD
@@ -70,8 +75,6 @@ class Standardised(Around):
             raise BadInput("deviations", self.deviations, f"{len(self.means)} numbers, as many as there are means")
         if not min(self.deviations) > 0.0:
             raise BadInput("deviations", self.deviations, "above 0", "write 1.0 for a column that is constant")
-        if not self.intercept and any(self.means):
-            raise BadInput("means", self.means, "all 0 without an intercept", "which makes up for a shift of columns")
         object.__setattr__(self, "split", False)  # an intercept depends on all other parameters
 
     def __repr__(self) -> str:
@@ -110,13 +113,31 @@ class Standardised(Around):
 
 
 @compiled
+def stretch(means: Floats, deviations: Floats, out: Floats, first: int, sign: int) -> None:
+    """out ← (I + μ μᵀ)^{±1/2} out, from `first` on, in as many numbers as there are means."""
+    square = product = 0.0
+    for j in range(means.size):
+        mu = means[j] / deviations[j]
+        square += mu * mu
+        product += mu * out[first + j]
+    q = np.sqrt(1.0 + square)
+    part = product / (1.0 + q) if sign > 0 else -product / (q * (1.0 + q))
+    for j in range(means.size):
+        out[first + j] += part * (means[j] / deviations[j])
+
+
+@compiled
 def to_w(means: Floats, deviations: Floats, intercept: int, z: Floats, w: Floats) -> None:
     """w ← T z."""
     p = means.size
     for first in range(0, w.size, p + intercept):
+        for j in range(p):
+            w[first + j] = z[first + j]
+        if intercept == 0:
+            stretch(means, deviations, w, first, -1)
         shift = 0.0
         for j in range(p):
-            w[first + j] = z[first + j] / deviations[j]
+            w[first + j] /= deviations[j]
             shift += means[j] * w[first + j]
         if intercept == 1:
             w[first + p] = z[first + p] - shift
@@ -133,6 +154,8 @@ def to_z(means: Floats, deviations: Floats, intercept: int, w: Floats, z: Floats
             shift += means[j] * w[first + j]
         if intercept == 1:
             z[first + p] = w[first + p] + shift
+        else:
+            stretch(means, deviations, z, first, 1)
 
 
 @compiled
@@ -143,6 +166,8 @@ def pull_back(means: Floats, deviations: Floats, intercept: int, gradient: Float
         slope = gradient[first + p] if intercept == 1 else 0.0
         for j in range(p):
             gradient[first + j] = (gradient[first + j] - means[j] * slope) / deviations[j]
+        if intercept == 0:
+            stretch(means, deviations, gradient, first, -1)
 
 
 @compiled
@@ -150,9 +175,13 @@ def push_forward(means: Floats, deviations: Floats, intercept: int, gradient: Fl
     """Of a gradient by z, out ← that by w."""
     p = means.size
     for first in range(0, gradient.size, p + intercept):
+        for j in range(p):
+            out[first + j] = gradient[first + j]
+        if intercept == 0:
+            stretch(means, deviations, out, first, 1)
         slope = gradient[first + p] if intercept == 1 else 0.0
         for j in range(p):
-            out[first + j] = gradient[first + j] * deviations[j] + means[j] * slope
+            out[first + j] = out[first + j] * deviations[j] + means[j] * slope
         if intercept == 1:
             out[first + p] = slope
 

@@ -81,7 +81,7 @@ $(ADAPTERS)/.ready: pyproject.toml constraints.txt tests/adapters/constraints.tx
 	$(PYTHON) -m venv $(ADAPTERS)
 	$(ADAPTERS)/bin/python -m pip install --quiet --no-compile --disable-pip-version-check torch==2.13.0
 	$(ADAPTERS)/bin/python -m pip install --quiet --no-compile --disable-pip-version-check \
-		-c constraints.txt -c tests/adapters/constraints.txt -e '.[adapters,examples,dashboard]' pytest hypothesis flax equinox playwright axe-playwright-python
+		-c constraints.txt -c tests/adapters/constraints.txt -e '.[adapters,ray,examples,dashboard]' pytest hypothesis flax equinox playwright axe-playwright-python
 	touch $@
 
 docs: $(DOCS)/.ready  ## the site, out/docs/index.html; warnings are errors, and links within it are checked

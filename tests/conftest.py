@@ -14,8 +14,8 @@ settings.load_profile("fixed")
 
 os.environ.setdefault("RAY_worker_niceness", "0")  # or other tests would keep Ray's processes, at 15, from the cores
 
-if find_spec("ray") is None:  # `make test-thorough` installs it
-    collect_ignore_glob = ["live/*ray*.py", "streams/test_rows.py"]
+if find_spec("ray") is None:  # `make test-thorough` and `make test-adapters` install it
+    collect_ignore_glob = ["live/*ray*.py", "streams/test_rows.py", "adapters/*ray*.py"]
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever starts the tests may ignore it
 

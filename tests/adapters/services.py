@@ -1,10 +1,13 @@
-"""Brokers of Debian's packages, started on a free port of this machine for a test, and ended with it."""
+"""Brokers of Debian's packages, started on a free port of this machine for a test; a reader of any broker's stream."""
 
 import shutil
 import socket
 import subprocess
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
+
+from siag.streams import Stop
 
 FOUND_IN = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"  # mosquitto is in a folder for root
 
@@ -13,6 +16,16 @@ def free_port():
     with socket.socket() as place:
         place.bind(("127.0.0.1", 0))
         return place.getsockname()[1]
+
+
+def read(stream, count):
+    """Some samples, each accepted when the next is asked for; then the stream is closed."""
+    found, samples = [], stream.samples(Stop())
+    for number, sample in enumerate(islice(samples, count), stream._first + 1):
+        found.append(sample)
+        stream.accepted(number)
+    samples.close()
+    return found
 
 
 class Service:

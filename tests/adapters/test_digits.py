@@ -1,5 +1,6 @@
 """Digits, one class a worker, rates 1 : 70: the slowest classes are learned, asynchronous SGD is slower."""
 
+import re
 import runpy
 from pathlib import Path
 
@@ -43,14 +44,20 @@ def test_the_slowest_digits_are_learned_as_well_as_in_one_place_and_asynchronous
     run, streams = digits["run"], digits["streams"]
     samples = sum(len(y) for _, y in streams)
     assert 8 * run.samples[0, -1] <= PASSES * samples
-    wanted = central(digits) - 0.05
+    in_one_place, others = central(digits), []
+    wanted = in_one_place - 0.05
     assert slowest(run) >= wanted
     for step in STEPS:
         model = siag.adapters.Torch(digits["module"], torch.nn.CrossEntropyLoss(), batch=8)
         options = {"until": int(run.samples[0, -1]), "runtime": digits["times"], "progress": False}
         options |= {"method": siag.methods.AsyncSGD(), "step": siag.steps.Constant(step), "record": 5}
         other = siag.train(model, streams, evaluate={"accuracy": digits["accuracy"]}, **options)
-        assert slowest(other) < wanted, step
+        others.append(slowest(other))
+    assert max(others) < wanted
+    page = " ".join((EXAMPLES.parent / "docs" / "howto" / "torch.md").read_text().split())
+    shown = re.search(r"recognised in (\d+) % .* in one place in (\d+) %; by asynchronous SGD .* in (\d+) %", page)
+    found = [slowest(run), in_one_place, max(others)]
+    assert [int(each) / 100 for each in shown.groups()] == pytest.approx(found, abs=0.015)
 
 
 def test_the_part_of_torch_has_at_most_twelve_lines():

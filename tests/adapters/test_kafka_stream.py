@@ -2,12 +2,11 @@
 
 import threading
 from contextlib import contextmanager
-from itertools import islice
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from killed import counted_by_a_server
-from services import free_port
+from services import free_port, read
 
 from siag.foundations.errors import BadInput, SiagError
 from siag.streams import Batched, Kafka, Stop
@@ -53,16 +52,6 @@ def cluster():
 
 def orders(cluster, **options):
     return Kafka("orders", cluster.servers, poll=0.01, **options)
-
-
-def read(stream, count):
-    """Some samples, each accepted when the next is asked for; then the stream is closed."""
-    found, samples = [], stream.samples(Stop())
-    for number, sample in enumerate(islice(samples, count), stream._first + 1):
-        found.append(sample)
-        stream.accepted(number)
-    samples.close()
-    return found
 
 
 def test_messages_are_read_in_order_and_committed_with_the_number_of_samples(cluster):

@@ -7,7 +7,7 @@ from itertools import islice
 import paho.mqtt.client as paho
 import pytest
 from killed import counted_by_a_server
-from services import Mosquitto
+from services import Mosquitto, read
 
 from siag.foundations.errors import BadFile, BadInput, Missing, SiagError
 from siag.streams import MQTT, Batched, Stop
@@ -55,16 +55,6 @@ def publish(broker, count, first=0, qos=1, contents=None):
 
 def orders(broker, tmp_path, **options):
     return MQTT("orders", "127.0.0.1", broker.port, client="north", bookmark=tmp_path / "place", poll=0.01, **options)
-
-
-def read(stream, count, accepted=None):
-    """Some samples, each accepted when the next is asked for; then the stream is closed."""
-    found, samples = [], stream.samples(Stop())
-    for number, sample in enumerate(islice(samples, count), stream._first + 1):
-        found.append(sample)
-        stream.accepted(number)
-    samples.close()
-    return found
 
 
 def test_messages_are_read_in_order_and_not_again_once_they_are_acknowledged(broker, tmp_path):

@@ -176,16 +176,19 @@ BAD = {
     "source": (RiverRegressor(source="shop"), {"x": 1.0}, 1.0, r"a feature 'shop' that names the source"),
     "missing": (RiverRegressor(source="shop"), {"x": 1.0, "shop": math.nan}, 1.0, r"source = nan: must be a name"),
     "large": (RiverRegressor(), {"x": 1e200}, 1.0, r"numbers whose gradient is finite; scale the features"),
+    "negative": (RiverRegressor(), {"x": 1.0}, 1.0, r"w = -1\.0: must be a finite number at least 0", {"w": -1.0}),
+    "no weight": (RiverClassifier(), {"x": 1.0}, "a", r"w = nan: must be a finite number", {"w": math.nan}),
+    "worded": (RiverClassifier(), {"x": 1.0}, "a", r"w = 'heavy': must be a finite number", {"w": "heavy"}),
 }
 
 
 @pytest.mark.parametrize("case", BAD)
 def test_a_bad_sample_is_one_line_and_changes_nothing(case):
-    model, x, y, message = BAD[case]
+    model, x, y, message, *given = BAD[case]
     model = copy.deepcopy(model)
     before = model.clone() if model.source else copy.deepcopy(model)
     with pytest.raises(siag.BadInput, match=message):
-        model.learn_one(x, y)
+        model.learn_one(x, y, **dict(*given), source="new")
     good = {"x": 2.0} | ({"shop": "a"} if model.source else {})
     for each in (model, before):
         each.learn_one(good, 3.0)
@@ -208,6 +211,10 @@ def test_bad_settings_and_batches_are_one_line():
         model.learn_many(X, y)
     with pytest.raises(siag.BadInput, match="2 entries, one for each row"):
         model.learn_many(X.fillna(0.0), y, source=["a", "b", "c"])
+    for wrong, words in (([1.0, -2.0], "w = -2.0: must be a finite number"), ([1.0] * 3, "or 2 of them, one for each")):
+        with pytest.raises(siag.BadInput, match=words):
+            model.learn_many(X.fillna(0.0), y, w=wrong, source="new")
+    assert model.sources == []
     with pytest.raises(siag.BadInput, match="source = 'nobody'"):
         model.forget_source("nobody")
     with pytest.raises(

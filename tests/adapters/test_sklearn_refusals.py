@@ -107,6 +107,11 @@ def test_a_first_call_that_is_refused_leaves_a_model_that_can_begin():
     assert model.partial_fit(X, Y, classes=[0, 1]).score(X, Y) > 0.5
 
 
+def test_a_weight_of_a_source_that_is_not_there_is_warned_of():
+    with pytest.warns(siag.TrainingWarning, match=r"source_weight has 'norht', which is none of the sources, \['a', '"):
+        SIAGClassifier(source_weight={"a": 2.0, "norht": 3.0}, max_iter=1).fit(X, Y, source=SEVERAL)
+
+
 LARGE = X * [1.0, 1000.0, 1.0]
 
 

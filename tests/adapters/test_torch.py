@@ -58,6 +58,17 @@ def plain_with_zeros(module, batch):
     )
 
 
+def test_the_gradient_of_a_sparse_embedding_is_that_of_a_dense_one():
+    def network(sparse):
+        torch.manual_seed(0)
+        return nn.Sequential(nn.Embedding(9, 2, sparse=sparse), nn.Linear(2, 1))
+
+    batch = torch.tensor([1, 1, 7]), torch.ones(3, 1)
+    sparse, dense = (gradient(Torch(network(kind), nn.MSELoss()), batch) for kind in (True, False))
+    assert sparse[0] == dense[0]
+    assert np.array_equal(sparse[1], dense[1])
+
+
 def test_w_is_what_the_gradient_is_taken_at():
     model, batch = Torch(linear(), nn.functional.mse_loss), line(1.0)
     assert gradient(model, batch, [2.0, 1.0])[0] == pytest.approx(0.0, abs=1e-12)

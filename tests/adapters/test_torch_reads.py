@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, IterableDataset, TensorDataset
-from torch_jobs import Noisy, X, line, linear, train
+from torch_jobs import Noisy, X, gradient, line, linear, train
 
 import siag
 from siag.adapters import Torch
@@ -80,15 +80,20 @@ def test_samples_that_are_tables_are_collated():
 
 
 class Counting(nn.Module):
-    """A module whose buffer counts its calls."""
+    """A module whose buffer counts its calls, once there were some, in place or as another tensor."""
 
-    def __init__(self):
+    def __init__(self, after=0, in_place=True):
         super().__init__()
-        self.inner = nn.Linear(1, 1)
+        self.inner, self.called, self.after, self.in_place = nn.Linear(1, 1), 0, after, in_place
         self.register_buffer("calls", torch.zeros((), dtype=torch.long))
 
     def forward(self, x):
-        self.calls += 1
+        self.called += 1
+        if self.called > self.after:
+            if self.in_place:
+                self.calls += 1
+            else:
+                self.calls = self.calls + 1
         return self.inner(x)
 
 
@@ -113,6 +118,12 @@ BAD = {
     ),
     "all frozen": (lambda: Torch(linear().requires_grad_(False), nn.MSELoss()), "one with trainable parameters"),
     "complex": (lambda: Torch(complex_module(), nn.MSELoss()), "'phase': must be of real numbers, not complex64"),
+    "meta": (lambda: Torch(linear().to("meta"), nn.MSELoss()), "'weight': must be on a device with numbers, not meta"),
+    "no device": (
+        lambda: Torch(linear(), nn.MSELoss(), device="cuda:999"),
+        "device = 'cuda:999': must be a device of torch that is there .* leave it out",
+    ),
+    "device's name": (lambda: Torch(linear(), nn.MSELoss(), device="gpu"), "device = 'gpu': must be a device of torch"),
     "lazy": (lambda: Torch(nn.LazyLinear(1), nn.MSELoss()), "initialised; call the module on a batch first"),
     "mixed": (
         lambda: Torch(nn.Sequential(nn.Linear(1, 1), nn.Linear(1, 1).double()), nn.MSELoss()),
@@ -165,9 +176,26 @@ def test_a_loss_that_cannot_be_differentiated_is_an_error_that_says_so(case):
         train(Torch(linear(), loss, batch=24))
 
 
-def test_a_buffer_that_changes_is_an_error_that_names_it():
+@pytest.mark.parametrize("in_place", [True, False])
+@pytest.mark.parametrize("after", [0, 3])
+def test_a_buffer_that_changes_is_an_error_that_names_it_whenever_it_does(after, in_place):
+    model = Torch(Counting(after, in_place), nn.MSELoss())
+    for _ in range(after):
+        gradient(model, line(1.0))
     with pytest.raises(SiagError, match="the buffer calls changes while the module computes"):
-        train(Torch(Counting(), nn.MSELoss()))
+        gradient(model, line(1.0))
+
+
+def test_a_buffer_that_is_written_anew_with_the_same_numbers_is_none_that_changes():
+    class Same(nn.Linear):
+        def forward(self, x):
+            self.level = torch.tensor([1.0, float("nan")])
+            return super().forward(x)
+
+    module = Same(1, 1)
+    module.register_buffer("level", torch.tensor([1.0, float("nan")]))
+    model = Torch(module, nn.MSELoss())
+    assert gradient(model, line(1.0))[0] == gradient(model, line(1.0))[0]
 
 
 def test_batches_that_are_no_pairs_are_an_error_that_names_the_remedy():

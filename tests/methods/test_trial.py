@@ -203,6 +203,19 @@ def test_a_live_run_is_refused_before_it_starts_what_a_simulation_is(problem):
         check_method(Sharing(), problem, np.zeros(3), 5)
 
 
+def test_a_live_worker_looks_at_its_method_without_room_for_all_models_of_all_workers():
+    made = []
+
+    class Asked(siag.methods.STORM):
+        def recruit(self, w0, n):
+            made.append(w0.size)
+            return super().recruit(w0, n)
+
+    Asked.__module__ = siag.methods.STORM.__module__
+    check_method(Asked(), None, np.zeros(1000), 1000)
+    assert made == [1]
+
+
 def test_plain_runs_need_no_trial_since_python_checks_by_itself():
     with pytest.raises(IndexError):
         simulate(PROBLEM, leak(IN_ADVANCE), compiled=False)

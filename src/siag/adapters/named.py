@@ -63,6 +63,8 @@ class Linear:
     def _take(self, x: Mapping[Hashable, Any], y: Any, w: float, source: Hashable) -> None:
         """Learn from a sample; what is wrong with it is seen before anything joins."""
         values = self._values(x)
+        if type(w) is not float or not 0.0 <= w < math.inf:  # which costs less than to have it checked
+            w = check.real("w", w, low=0)
         number = self._number(y)
         if self.source is not None:
             if self.source not in x:
@@ -87,7 +89,7 @@ class Linear:
         m, p = values.shape
         if len(y) != m:
             raise BadInput("X", X, f"{len(y)} rows, one for each y")
-        weights = np.broadcast_to(np.asarray(w, np.float64), m)
+        weights = _weights_of(w, m)
         whose = np.broadcast_to(self._sources.rows(source, m), m)
         self._join(keys)
         places = [self._features[name] for name in keys]
@@ -221,6 +223,17 @@ class Linear:
     def _named(self, output: int) -> dict[Hashable, float]:
         row = self._weights[output].tolist()
         return {name: row[place] for name, place in self._features.items()}
+
+
+def _weights_of(w: Any, count: int) -> Floats:
+    """(count,) the weights of samples, given as one for all or one for each."""
+    try:
+        weights = np.broadcast_to(np.asarray(w, np.float64), count)
+    except (TypeError, ValueError):
+        raise BadInput("w", w, f"a number, or {count} of them, one for each row") from None
+    for wrong in weights[~(np.isfinite(weights) & (weights >= 0.0))][:1]:
+        raise BadInput("w", float(wrong), "a finite number at least 0")
+    return weights
 
 
 def method_and_step(step: Any) -> tuple[Method, Step]:

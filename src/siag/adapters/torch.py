@@ -9,17 +9,15 @@ from typing import Any
 import numpy as np
 
 from siag.adapters.torch_batches import read
-from siag.adapters.torch_flat import Flat, check_trainable, trainable
+from siag.adapters.torch_flat import FROZEN, RUNNING, Flat, check_trainable, trainable
 from siag.foundations import check
-from siag.foundations.errors import BadInput, Missing, SiagError, shorten
+from siag.foundations.errors import BadInput, Missing, SiagError, reason_of, shorten
 from siag.foundations.extras import needed
 from siag.foundations.types import Floats
 from siag.live.model import Model
 
 torch = needed("torch", "torch")
 
-RUNNING = "its running statistics belong to no worker's gradient"
-FROZEN = "use GroupNorm or LayerNorm, or track_running_stats=False, or .eval() of that layer to keep them as they are"
 PAIR = "a batch must be a pair (inputs, targets); for others give objective=, a function of the module and the batch"
 
 
@@ -75,12 +73,11 @@ class Torch(Model):
         self._batch, self._threads = check.integer("batch", batch), check.integer("threads", threads)
         self._module = copy.deepcopy(module)
         if device is not None:
-            self._module.to(device)
+            _move(self._module, device)
         found = trainable(self._module)
         self._w0 = np.concatenate([each.detach().cpu().double().numpy().ravel() for each in found])
         self.messages = "float64" if found[0].dtype is torch.float64 else "float32"
         self._flat: Flat | None = None
-        self._watched = False  # whether it was seen that buffers stay as they are
 
     def __repr__(self) -> str:
         return f"Torch({type(self._module).__name__}, d={self._w0.size})"
@@ -111,8 +108,8 @@ class Torch(Model):
             self.seed(seed)
             if flat.device.type == "cuda":
                 torch.cuda.manual_seed(seed)
-            compute = self._computed if self._watched else self._watching
-            loss = compute(flat.moved(sample))
+            loss = self._computed(flat.moved(sample))
+            flat.buffers.check()
             loss.backward()
             return loss.item(), flat.gradient()
         finally:
@@ -157,17 +154,6 @@ class Torch(Model):
             outputs = self._module(*inputs) if isinstance(inputs, tuple | list) else self._module(inputs)
         return _checked(self._loss(outputs, targets))
 
-    def _watching(self, batch: Any) -> Any:
-        """The same the first time, when buffers are compared with what they were."""
-        before = [(name, buffer.clone()) for name, buffer in self._module.named_buffers()]
-        loss = self._computed(batch)
-        after = dict(self._module.named_buffers())
-        for name, buffer in before:
-            if not _same(buffer, after[name]):
-                raise SiagError(f"the buffer {name} changes while the module computes, and {RUNNING}; {FROZEN}")
-        self._watched = True
-        return loss
-
 
 def _check_module(module: Any) -> None:
     """Refuse what is no module, or has nothing to train, or trains more than its parameters."""
@@ -180,6 +166,15 @@ def _check_module(module: Any) -> None:
         if layer.training and getattr(layer, "running_mean", None) is not None:
             what = f"{type(layer).__name__} {name}".strip()
             raise BadInput("module", what, f"a module without it: {RUNNING}", FROZEN)
+
+
+def _move(module: Any, device: Any) -> None:
+    """Move a module to a device that torch has here."""
+    try:
+        module.to(device)
+    except (AssertionError, RuntimeError, TypeError, ValueError) as error:  # torch raises each of them
+        remedy = "leave it out to compute where the module is"
+        raise BadInput("device", device, f"a device of torch that is there ({reason_of(error)})", remedy) from None
 
 
 def _check_functions(loss: Any, objective: Any) -> None:
@@ -205,13 +200,6 @@ def _checked(loss: Any) -> Any:
     if not loss.requires_grad:
         raise SiagError("the loss does not depend on the parameters; compute it without item(), detach() and no_grad()")
     return loss
-
-
-def _same(one: Any, other: Any) -> bool:
-    """Whether two buffers have the same numbers, NaN being one."""
-    if one.shape == other.shape and one.is_floating_point():
-        one, other = torch.nan_to_num(one), torch.nan_to_num(other)
-    return bool(torch.equal(one, other))
 
 
 def _separate(module: Any) -> Any:

@@ -5,17 +5,19 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from siag.foundations.errors import BadInput
+from siag.foundations.errors import BadInput, SiagError
 from siag.foundations.extras import needed
 from siag.foundations.returned import Pieces
 from siag.foundations.types import Floats
 
 torch = needed("torch", "torch")
 
+RUNNING = "its running statistics belong to no worker's gradient"
+FROZEN = "use GroupNorm or LayerNorm, or track_running_stats=False, or .eval() of that layer to keep them as they are"
 LARGE = 1 << 15  # numbers; fewer are copied sooner than parameters are pointed elsewhere
 
 
@@ -34,6 +36,8 @@ def check_trainable(module: Any) -> None:
     for name, each in named:
         if isinstance(each, torch.nn.parameter.UninitializedParameter):
             raise BadInput("module", name, "initialised", "call the module on a batch first")
+        if each.is_meta:
+            raise BadInput("module", name, "on a device with numbers, not meta", "to_empty() and initialise it")
         if not each.is_floating_point():
             allowed = f"of real numbers, not {str(each.dtype).removeprefix('torch.')}, to be trained"
             raise BadInput("module", name, allowed, "requires_grad_(False) keeps it as it is")
@@ -59,6 +63,58 @@ def _shared(w: Floats) -> Any:
         return torch.from_numpy(w)
 
 
+def _slope(parameter: Any) -> Any:
+    """The gradient of a parameter: 0 if it was not used, and never sparse."""
+    if parameter.grad is None:
+        return torch.zeros_like(parameter)
+    return parameter.grad.to_dense() if parameter.grad.is_sparse else parameter.grad
+
+
+class Buffer(NamedTuple):
+    """A buffer of a layer, as it was when it was looked at last."""
+
+    name: str
+    layer: Any
+    own: str  # its name in the layer
+    tensor: Any
+    writes: int  # how often torch had written to that
+    value: Any  # a copy of what was there at first
+
+
+class Buffers:
+    """The buffers of a module, which must stay as they are.
+
+    Args:
+        module: the module.
+    """
+
+    def __init__(self, module: Any) -> None:
+        self._known: list[Buffer] = []
+        for name, tensor in module.named_buffers():
+            path, _, own = name.rpartition(".")
+            self._known.append(Buffer(name, module.get_submodule(path), own, tensor, tensor._version, tensor.clone()))
+
+    def check(self) -> None:
+        """Refuse one that has changed; those that nobody has written to since are not compared."""
+        for k, known in enumerate(self._known):
+            now = getattr(known.layer, known.own)
+            if now is known.tensor and now._version == known.writes:
+                continue
+            if not _same(now, known.value):
+                what = f"the buffer {known.name} changes while the module computes"
+                raise SiagError(f"{what}, and {RUNNING}; {FROZEN}")
+            self._known[k] = known._replace(tensor=now, writes=now._version)
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether two buffers have the same numbers, NaN being one."""
+    if not isinstance(one, torch.Tensor) or one.shape != other.shape:
+        return False
+    if one.is_floating_point():
+        one, other = torch.nan_to_num(one), torch.nan_to_num(other)
+    return bool(torch.equal(one, other))
+
+
 class Flat:
     """The parameters of a module as one array, of which they become views.
 
@@ -76,6 +132,7 @@ class Flat:
         self.device, self._type = first.device, first.dtype
         self._values = torch.empty(d, dtype=first.dtype, device=first.device)
         self._point_to(self._values)
+        self.buffers = Buffers(module)
         self._source: Any = None  # the w that parameters are views of, if it is not a copy
         direct = first.device.type == "cpu" and first.dtype in (torch.float32, torch.float64)
         here = torch.float64 if first.dtype is torch.float64 else torch.float32
@@ -108,7 +165,7 @@ class Flat:
 
     def gradient(self) -> Any:
         """(d,) the gradient that was computed; that of a parameter which was not used is 0."""
-        slopes = [torch.zeros_like(each) if each.grad is None else each.grad for each in self._parameters]
+        slopes = [_slope(each) for each in self._parameters]
         if self._host is None:
             return Pieces([each.numpy() for each in slopes])
         return torch.cat([each.reshape(-1) for each in slopes]).to("cpu", self._host.dtype).numpy()

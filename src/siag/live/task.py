@@ -162,7 +162,7 @@ def check_method(method: Method, problem: Problem | None, w0: Floats, n: int) ->
     if problem is not None:
         method.suit(problem, Everyone())
     else:
-        memory = method.recruit(w0, n)
+        memory = method.recruit(np.zeros(method.least), n)
         if needs(memory, Exact):
             sampled = 'gradients="sample", ' if hasattr(method, "gradients") else ""
             what = f"{type(method).__name__} needs exact gradients, a stream has none"

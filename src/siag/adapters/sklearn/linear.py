@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections.abc import Mapping
 from itertools import compress
 from typing import Any, Self
 
@@ -18,7 +19,7 @@ from siag.adapters.sklearn.processes import dealt, train_on_processes
 from siag.adapters.sklearn.turns import Reports, Turns, as_they_come
 from siag.adapters.sources import Sources, is_name, one_for_each, weight_of
 from siag.foundations import check
-from siag.foundations.errors import BadInput, TrainingWarning, Unsuitable, warn
+from siag.foundations.errors import BadInput, TrainingWarning, Unsuitable, shorten, warn
 from siag.foundations.types import Floats, Integers
 from siag.live.scales import KNOWN, doubt_about
 from siag.losses import Loss
@@ -163,6 +164,7 @@ class Linear(BaseEstimator):
         heavy = np.array([*self._weigh(whose, weights, X.shape[0]).values()])
         if not heavy.any():
             raise BadInput("source_weight", self.source_weight, "above 0 for one of the sources")
+        self._look_for_strangers()
         self._doubt(X)
         random = check_random_state(self.random_state)
         size, passes = self._size(REPORT), check.integer("max_iter", self.max_iter)
@@ -187,6 +189,15 @@ class Linear(BaseEstimator):
         rows = self._rows(X, labels, weights if weights is None else shares * counts, heavy / heavy.mean())
         self._pass_over(rows, turns, passes, n)
         self._compare(X, labels, shares * heavy[whose])
+
+    def _look_for_strangers(self) -> None:
+        """Warn of a weight for a source that has no rows."""
+        known = self._sources.names
+        for name in self.source_weight if isinstance(self.source_weight, Mapping) else ():
+            if name not in known:
+                what = f"source_weight has {shorten(name)}, which is none of the sources, {shorten(known)}"
+                warn(f"{what}; it counts for nothing here", TrainingWarning)
+                return
 
     def _weigh(self, whose: int | Integers, weights: Floats | None, count: int) -> dict[int, float]:
         """What each source of these rows counts for, now that they are counted in, in the order of its row."""

@@ -15,7 +15,7 @@ from trainings import STEP, VIRTUAL, problem, same, train, virtual
 import siag
 from instant import Instant
 from siag.activity import EveryArrivals, Tick, Trace
-from siag.live.reasons import Ended, Ending
+from siag.live.reasons import UNHEARD, Ended, Ending
 from siag.server import DROP
 from siag.streams import Buffered, Follow, Paced
 
@@ -84,6 +84,7 @@ def test_a_run_in_which_nobody_reports_is_a_run_of_one_point(tmp_path):
     run = train([[1.0], [2.0]], **given)
     assert (run.t.tolist(), run.samples.tolist(), run.error.tolist()) == ([0], [[0]], [[3.0]])
     assert run.w.tolist() == [[1.0, 2.0]]
+    assert run.warnings == [UNHEARD]
     ax = run.plot()
     ax.figure.canvas.draw()
     pyplot.close(ax.figure)

@@ -216,7 +216,7 @@ class Assembly:
         about = {**self._about, "ended": session.why, **ending, "repeats": 1}
         if session.before:
             about["before"] = session.before  # reports of the sessions that this one went on from
-        wrong = [*spec.doubts, *(() if session.health is None else session.health.texts)]
+        wrong = [*spec.doubts, *(() if session.health is None else session.health.texts), *session.unheard]
         wrong = first_of(wrong + [failure.warning for failure in session.departures.failures])
         diverged = [session.why] if session.diverged_at >= 0 else []
         if wrong or diverged:

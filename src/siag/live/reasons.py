@@ -131,6 +131,9 @@ def refusal(reason: str, final: bool) -> str:
     return f"refused: {reason}{'; it is disconnected' * final}"
 
 
+UNHEARD = "no worker has reported anything: the model is as it was before"
+
+
 def no_progress(failed: Sequence[str]) -> str:
     """What is told of a run in which workers failed and nobody reported anything, given what `some` says of them."""
     return f"no worker has reported anything; {failed[0]}"

@@ -35,7 +35,7 @@ from siag.live.first_loss import FirstLoss
 from siag.live.health import Health
 from siag.live.monitor.watch import Watcher
 from siag.live.past import Past
-from siag.live.reasons import Ended, Ending, Failure, Problem, Trouble, departure, refusal
+from siag.live.reasons import UNHEARD, Ended, Ending, Failure, Problem, Trouble, departure, refusal
 from siag.live.scales import Doubt
 from siag.server.guard import Refused
 from siag.server.ledger import HERE, SAMPLES
@@ -136,6 +136,12 @@ class Session:
     def no_progress(self) -> bool:
         """Whether all workers are gone, not all of them in order, and none has reported anything."""
         return bool(self.departures.failures) and not self.departures.anyone and self.server.reports == self.before
+
+    @property
+    def unheard(self) -> list[str]:
+        """What is told of a run that has ended without any report; nothing if there was one, or none was asked for."""
+        asked = self.ended is not None and self.ended.ending is not Ending.REACHED_BEFORE
+        return [UNHEARD] if asked and self.server.reports == self.before else []
 
     def snapshot(self, now: float) -> Snapshot:
         """How things stand, for the watcher."""

@@ -55,13 +55,13 @@ def smallest_constant(workers: Iterable[tuple[float, Floats]], optimum: Floats) 
         if factor > 0.0:
             above, found = _largest(z, z @ optimum, attained / factor)
             attained, bound = max(attained, factor * found), max(bound, factor * above)
-    return bound
+    return float(bound)
 
 
 def _largest(z: Floats, margins: Floats, attained: float) -> tuple[float, float]:
     """At least the largest N(e)/(1 + ‖e‖²), or what is little above `attained`; and the largest value found."""
     if len(z) < z.shape[1]:  # e need not leave the span of the points
-        z = np.linalg.qr(z.T, mode="r").T
+        z = np.asarray(np.linalg.qr(z.T, mode="r")).T
     most = _saturated(z)
     if most <= 0.0:
         return 0.0, attained
@@ -101,7 +101,7 @@ def _slab(
     inside[-1, -1] = -low * high
     bound, largest, where = math.inf, 0.0, e
     for _ in range(ROUNDS):
-        e = e + (min(max(e @ direction, low), high) - e @ direction) * direction
+        e = e + (np.clip(e @ direction, low, high) - e @ direction) * direction
         found, form = majorant(z, margins, e)
         if found > largest:
             largest, where = found, e
@@ -157,8 +157,8 @@ def _parabolas(squares: Floats, along: Floats, at: Floats) -> tuple[Floats, Floa
     heights = squares[:, None] * ON_GRID**2 - 2.0 * along[:, None] * ON_GRID
     with np.errstate(invalid="ignore"):
         bend = np.nan_to_num((heights - value[:, None] - slope[:, None] * away) / (away * away)).max(axis=1)
-    for end, limit in ((0, 1.0), (-1, 0.0)):
-        rise = np.maximum(psi(ON_GRID[end]), psi(limit)) - value
+    for end, last in ((0, 1.0), (-1, 0.0)):
+        rise = np.maximum(psi(ON_GRID[end]), psi(last)) - value
         touched = flat & (at * GRID[end] > 0.0)  # beyond this end, where the parabola is flat
         least = np.where(touched, 0.0, 1.0 / np.where(touched, 1.0, GRID[end] - at))
         vertex = np.where(rise < 0.0, slope / (2.0 * np.minimum(rise, -1e-300)), least)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
@@ -20,7 +20,6 @@ from siag.problems.problem import Constants
 from siag.problems.weights import Weights, drawn_counts, listed
 
 NEWTON_STEPS = 200
-Drawn = TypeVar("Drawn", bound=Pointwise)
 
 
 class Logistic(NamedTuple):
@@ -28,7 +27,67 @@ class Logistic(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class LogisticRegression(Pointwise):
+class Binary(Pointwise):
+    """Points of the classes −1 and 1 with logistic loss, under any penalty."""
+
+    features: Floats
+    labels: Floats
+    regularization: float
+    batch: int = 1
+    weights: Any = None
+    counts: Any = None
+    origin: str = field(default="", init=False)  # how it was drawn, for the record of a run
+
+    LOSS, VALUES, CURVATURE = Logistic(), "labels", 0.25
+    RANGE: ClassVar[dict[str, float]]  # of λ
+
+    def __post_init__(self) -> None:
+        self._check(**self.RANGE)
+        if not np.isin(self.labels[self._there], (-1.0, 1.0)).all():
+            raise BadInput("labels", self.labels, "an array of −1 and 1", "map 0 to −1 if they are 0 and 1")
+
+    @classmethod
+    def random(
+        cls,
+        *,
+        n: int,
+        d: int,
+        m: int | Sequence[int] = 50,
+        heterogeneity: float = 1.0,
+        regularization: float = 0.1,
+        batch: int = 1,
+        seed: int = 0,
+        weights: Weights = None,
+    ) -> Self:
+        """Draw points around a centre of the worker's own and label them by a weight vector of its own.
+
+        Args:
+            n: workers.
+            d: dimension.
+            m: points per worker; one number, or one for each.
+            heterogeneity: standard deviation of what is the worker's own; 0 gives all workers the same law.
+            regularization: λ.
+            batch: points per stochastic gradient.
+            seed: of the draw.
+            weights: what workers count for: numbers, `"points"`, or by default all the same.
+        """
+        n, d = check.integer("n", n), check.integer("d", d)
+        m, counts = drawn_counts(m, n)
+        spread = check.real("heterogeneity", heterogeneity, low=0, high=1e6)
+        draw = np.random.default_rng(check.seed(seed))
+        common = draw.standard_normal(d)
+        own = spread * draw.standard_normal((2, n, 1, d))
+        features = own[0] + draw.standard_normal((n, m, d))
+        odds = (features * (common + own[1])).sum(axis=2)
+        labels = np.where(draw.logistic(size=(n, m)) < odds, 1.0, -1.0)
+        made = cls(features, labels, regularization, batch, weights, counts)
+        points = f"n={n}, d={d}, m={m if counts is None else listed(counts)}, heterogeneity={spread}"
+        settings = f"{points}, regularization={regularization}, batch={batch}, seed={seed}"
+        object.__setattr__(made, "origin", f"{cls.__name__}.random({settings})")
+        return made
+
+
+class LogisticRegression(Binary):
     r"""Logistic regression; worker i holds m_i labelled points and streams them by drawing with replacement.
 
         F_i(w) = (1/m_i) Σ_k log(1 + exp(−y_ik x_ik·w)) + (λ/2) ‖w‖²
@@ -45,46 +104,7 @@ class LogisticRegression(Pointwise):
         counts: (n,) m_i, if the rows from there on are no points of worker i; lists of unequal lengths tell it.
     """
 
-    features: Floats
-    labels: Floats
-    regularization: float
-    batch: int = 1
-    weights: Any = None
-    counts: Any = None
-    origin: str = field(default="", init=False)  # how it was drawn, for the record of a run
-
-    LOSS, VALUES, CURVATURE = Logistic(), "labels", 0.25
-
-    def __post_init__(self) -> None:
-        self._check(above=0)
-        check_labels(self.labels[self._there])
-
-    @classmethod
-    def random(
-        cls,
-        *,
-        n: int,
-        d: int,
-        m: int | Sequence[int] = 50,
-        heterogeneity: float = 1.0,
-        regularization: float = 0.1,
-        batch: int = 1,
-        seed: int = 0,
-        weights: Weights = None,
-    ) -> LogisticRegression:
-        """Draw points around a centre of the worker's own and label them by a weight vector of its own.
-
-        Args:
-            n: workers.
-            d: dimension.
-            m: points per worker; one number, or one for each.
-            heterogeneity: standard deviation of what is the worker's own; 0 gives all workers the same law.
-            regularization: λ.
-            batch: points per stochastic gradient.
-            seed: of the draw.
-            weights: what workers count for: numbers, `"points"`, or by default all the same.
-        """
-        return drawn(cls, n, d, m, heterogeneity, regularization, batch, seed, weights)
+    RANGE: ClassVar[dict[str, float]] = {"above": 0}
 
     @cached_property
     def optimum(self) -> Floats:
@@ -130,40 +150,6 @@ class LogisticRegression(Pointwise):
         z = self.labels[..., np.newaxis] * self.features
         workers = ((factor, each[:m]) for factor, each, m in zip(self._noise_factors, z, self.counts, strict=True))
         return Constants(self.regularization, self._steepest, smallest_constant(workers, self.optimum))
-
-
-def drawn(
-    kind: Callable[..., Drawn],
-    n: int,
-    d: int,
-    m: int | Sequence[int],
-    heterogeneity: float,
-    regularization: float,
-    batch: int,
-    seed: int,
-    weights: Weights,
-) -> Drawn:
-    """A problem of a kind on points and labels that are drawn, from the arguments of `LogisticRegression.random`."""
-    n, d = check.integer("n", n), check.integer("d", d)
-    m, counts = drawn_counts(m, n)
-    spread = check.real("heterogeneity", heterogeneity, low=0, high=1e6)
-    draw = np.random.default_rng(check.seed(seed))
-    common = draw.standard_normal(d)
-    own = spread * draw.standard_normal((2, n, 1, d))
-    features = own[0] + draw.standard_normal((n, m, d))
-    odds = (features * (common + own[1])).sum(axis=2)
-    labels = np.where(draw.logistic(size=(n, m)) < odds, 1.0, -1.0)
-    made = kind(features, labels, regularization, batch, weights, counts)
-    points = f"n={n}, d={d}, m={m if counts is None else listed(counts)}, heterogeneity={spread}"
-    settings = f"{points}, regularization={regularization}, batch={batch}, seed={seed}"
-    object.__setattr__(made, "origin", f"{type(made).__name__}.random({settings})")
-    return made
-
-
-def check_labels(labels: Floats) -> None:
-    """Refuse labels of other classes than −1 and 1."""
-    if not np.isin(labels, (-1.0, 1.0)).all():
-        raise BadInput("labels", labels, "an array of −1 and 1", "map 0 to −1 if they are 0 and 1")
 
 
 @compiled

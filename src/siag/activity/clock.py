@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 
 import numpy as np
 
 from siag.activity.agenda import NO_FACTORS, Agenda, Events, agenda, fill_events
-from siag.activity.membership import Change, Dates, Membership, plain_dates
+from siag.activity.membership import Dated, Dates
 from siag.activity.timed import Timed
 from siag.activity.times import Arrivals, Fixed, Times
 from siag.foundations import check
@@ -99,7 +98,7 @@ NOT_RECORDED = (np.empty(0), np.zeros(1, np.int64))
 
 
 @dataclass(frozen=True)
-class Clock(Timed):
+class Clock(Dated, Timed):
     """Workers and a server in simulated time.
 
     Worker i reads w, computes and travels for slowness_i · compute + travel seconds, reports, and reads again; where a
@@ -125,6 +124,8 @@ class Clock(Timed):
         >>> Clock(compute=Exponential(1.0), slowness=[1, 2, 4]).slownesses(3)
         array([1., 2., 4.])
     """
+
+    WHOLE = False
 
     compute: Times
     travel: Times = NO_TIME
@@ -157,17 +158,7 @@ class Clock(Timed):
         ):
             remedy = "leave travel, slowness, availability, arrive and leave out; the server steps by arrivals or ticks"
             raise BadInput("compute", self.compute, "the only source of time if it is recorded", remedy)
-        self._membership  # noqa: B018  # it is checked when it is made
-        for name in ("arrive", "leave"):
-            object.__setattr__(self, name, plain_dates(getattr(self, name)))
-
-    @cached_property
-    def _membership(self) -> Membership:
-        return Membership(self.arrive, self.leave, whole=False)
-
-    def changes(self, n: int) -> tuple[Change, ...]:
-        """Who is a member from which second on."""
-        return self._membership.changes(n)
+        self._check_dates()
 
     @property
     def length(self) -> int | None:

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
 from siag.activity.activity import Activity, Moments, active
-from siag.activity.membership import Change, Dates, Membership, Switches, plain_dates
+from siag.activity.membership import Dated, Dates, Switches
 from siag.activity.timed import Timed
 from siag.foundations.errors import BadInput, Unsuitable
 from siag.foundations.types import Booleans, Integers, Record, Rng
 
 
 @dataclass(frozen=True)
-class Members(Activity):
+class Members(Dated, Activity):
     r"""Another activity among workers of which not all are there always.
 
     A worker is a member from the iteration at which it arrives until the one before it leaves. The other activity goes
@@ -50,6 +49,8 @@ class Members(Activity):
         [[0, 1], [1], [0, 1]]
     """
 
+    WHOLE = True
+
     activity: Activity
     arrive: Dates = field(default=(), hash=False)
     leave: Dates = field(default=(), hash=False)
@@ -60,17 +61,7 @@ class Members(Activity):
             raise BadInput("activity", self.activity, "one that has iterations", remedy)
         if isinstance(self.activity, Members) or not isinstance(self.activity, Activity):
             raise BadInput("activity", self.activity, "another activity", "as in Members(Uniform(5), arrive={3: 100})")
-        self._membership  # noqa: B018  # it is checked when it is made
-        for name in ("arrive", "leave"):
-            object.__setattr__(self, name, plain_dates(getattr(self, name)))
-
-    @cached_property
-    def _membership(self) -> Membership:
-        return Membership(self.arrive, self.leave, whole=True)
-
-    def changes(self, n: int) -> tuple[Change, ...]:
-        """Who is a member from which iteration on."""
-        return self._membership.changes(n)
+        self._check_dates()
 
     def start(self, n: int, rng: Rng) -> Record:
         """The other's, and who is there."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from itertools import groupby, pairwise
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -103,6 +104,29 @@ def pieces(changes: Sequence[Change], first: int, count: int, more: Iterable[int
     """
     at = {int(change.when) - first - back for change in changes for back in (0, 1)} | set(more)
     return list(pairwise([0, *sorted(place for place in at if 0 < place < count), count]))
+
+
+class Dated:
+    """A part of activities with dates: the fields `arrive` and `leave`, and who is a member when."""
+
+    WHOLE: ClassVar[bool]  # whether moments are iterations; else they are seconds
+
+    arrive: Dates
+    leave: Dates
+
+    def _check_dates(self) -> None:
+        """Check the dates, and keep them as they are printed."""
+        self._membership  # noqa: B018  # it is checked when it is made
+        for name in ("arrive", "leave"):
+            object.__setattr__(self, name, plain_dates(getattr(self, name)))
+
+    @cached_property
+    def _membership(self) -> Membership:
+        return Membership(self.arrive, self.leave, whole=self.WHOLE)
+
+    def changes(self, n: int) -> tuple[Change, ...]:
+        """Who is a member from which iteration or second on."""
+        return self._membership.changes(n)
 
 
 def in_force(changes: Sequence[Change], t: float) -> int:

@@ -194,7 +194,13 @@ def typed(role: str, text: str, folder: Path) -> Any:
 
 
 def _by_qualified_name(kinds: Mapping[str, Callable[..., Any]]) -> Makers:
-    return {getattr(make, "__qualname__", kind): (kind, make) for kind, make in kinds.items()}
+    return {_written(kind, make): (kind, make) for kind, make in kinds.items()}
+
+
+def _written(kind: str, make: Any) -> str:
+    """The name of a class or of a function of a class, which may have it from another."""
+    owner = getattr(make, "__self__", None)
+    return f"{owner.__name__}.{make.__name__}" if isinstance(owner, type) else getattr(make, "__qualname__", kind)
 
 
 def read_tables(path: str | os.PathLike[str]) -> dict[str, Any]:

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from siag.foundations.errors import Unsuitable
 from siag.foundations.types import Floats
-from siag.problems.logistic_regression import Logistic, check_labels, drawn
-from siag.problems.points import Pointwise, pull, stiffness
+from siag.problems.logistic_regression import Binary
+from siag.problems.points import pull, stiffness
 from siag.problems.problem import Constants
-from siag.problems.weights import Weights
 
 
 class Saturating(NamedTuple):
     """The penalty x²/(1 + x²), per coordinate: it grows to 1 and no further."""
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class NonconvexLogistic(Pointwise):
+class NonconvexLogistic(Binary):
     r"""Logistic regression with a non-convex penalty; worker i holds m_i labelled points, drawn with replacement.
 
         F_i(w) = (1/m_i) Σ_k log(1 + exp(−y_ik x_ik·w)) + λ Σ_j w_j²/(1 + w_j²)
@@ -47,36 +43,8 @@ class NonconvexLogistic(Pointwise):
         (True, True)
     """
 
-    features: Floats
-    labels: Floats
-    regularization: float
-    batch: int = 1
-    weights: Any = None
-    counts: Any = None
-    origin: str = field(default="", init=False)  # how it was drawn, for the record of a run
-
-    LOSS, VALUES, CURVATURE = Logistic(), "labels", 0.25
     PENALTY, STIFFEST = Saturating(), 2.0
-
-    def __post_init__(self) -> None:
-        self._check(low=0)
-        check_labels(self.labels[self._there])
-
-    @classmethod
-    def random(
-        cls,
-        *,
-        n: int,
-        d: int,
-        m: int | Sequence[int] = 50,
-        heterogeneity: float = 1.0,
-        regularization: float = 0.1,
-        batch: int = 1,
-        seed: int = 0,
-        weights: Weights = None,
-    ) -> NonconvexLogistic:
-        """Draw the points and labels that `LogisticRegression.random` draws; the arguments are the same."""
-        return drawn(cls, n, d, m, heterogeneity, regularization, batch, seed, weights)
+    RANGE: ClassVar[dict[str, float]] = {"low": 0}
 
     def objective(self, w: Floats) -> float:
         """F(w)."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from copy import copy
 from dataclasses import replace
 from functools import cached_property
@@ -158,14 +157,11 @@ class Pointwise(OnPoints):
             return np.asarray(points.T @ values / len(points))
         return np.asarray((points.T * self._shares.reshape(-1)) @ values)
 
-    def _noise(self, constant: Callable[[Floats, Floats], float], slopes: Floats) -> float:
-        """The largest σ² of a worker, from that of its points and slopes; with weights (n p_i)² times as large."""
+    @property
+    def _noise_factors(self) -> Floats:
+        """(n,) by what the variance of a worker's points is multiplied: (n p_i)² over the batch; 0 for one point."""
         weights = np.ones(self.n) if self.weights is None else self.weights
-        each = [
-            c * c * constant(x[:m], slope[:m]) if m > 1 else 0.0
-            for c, m, x, slope in zip(weights, self.counts, self.features, slopes, strict=True)
-        ]
-        return float(max(each)) / self.batch
+        return np.where(self.counts > 1, weights**2 / self.batch, 0.0)
 
     @property
     def _steepest(self) -> float:

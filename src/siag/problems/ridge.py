@@ -122,7 +122,9 @@ class Ridge(Pointwise):
         """μ, the smallest curvature of F; L, the largest of an n p_i F_i; the smallest σ² there is."""
         misses = self.features @ self.optimum - self.targets
         mu = float(np.linalg.eigvalsh(self._curvature())[0])
-        return Constants(mu, self._steepest, self._noise(noise_constant, misses))
+        workers = zip(self._noise_factors, self.features, misses, self.counts, strict=True)
+        noises = [factor * noise_constant(x[:m], miss[:m]) for factor, x, miss, m in workers]
+        return Constants(mu, self._steepest, float(max(noises)))
 
     def _curvature(self) -> Floats:
         """(d, d) ∇²F, refused where it is singular."""

@@ -31,6 +31,7 @@ def chapters(comparison: Comparison) -> list[Chapter]:
         "compare",
         "Where every method ends",
         [
+            f"The problem is <code>{escape(repr(comparison.problem))}</code>.",
             escape(comparison.rule),
             escape(comparison.legend),
             *(html_table(comparison, activity) for activity in comparison.activities),

@@ -280,7 +280,7 @@ class Comparison:
 
         place = writable_folder("out", folder)
         write_text(place / "compare.md", self.markdown())
-        facts = {"problem": repr(self.problem), "steps": self.rule}
+        facts = {"problem": repr(self.problem)}
         page = write_report(place, "Methods compared", facts, chapters(self), name="compare.html", paper=False)
         write_csv(place / "compare.csv", self.table())
         return page

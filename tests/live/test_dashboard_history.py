@@ -37,6 +37,18 @@ def test_columns_are_bounded_and_no_report_is_lost():
     assert all(a.end == b.start for a, b in zip(history.columns, history.columns[1:], strict=False))
 
 
+def test_workers_that_come_later_have_lanes_from_then_on():
+    history = History()
+    for each in looks(3, 500):
+        history.add(replace(each, workers=each.workers[: 2 + (each.seconds > 250)]))
+    history.close(each)
+    first, last = history.columns[0].packed, history.columns[-1].packed
+    assert (len(first["lane"]), len(last["lane"])) == (2, 3)
+    reports = [sum(column.counts[row] for column in history.columns if row < len(column.counts)) for row in range(3)]
+    assert reports == [view.reports for view in each.workers]
+    assert any(column.packed["lane"][2:] == "e" for column in history.columns)  # two that became one, half of it before
+
+
 def test_a_stall_stays_visible_when_columns_become_one():
     history = History()
     for k, each in enumerate(looks(2, 500)):

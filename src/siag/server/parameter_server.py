@@ -478,9 +478,9 @@ class ParameterServer:
     def snapshot(self, now: float) -> Snapshot:
         """How things stand, as far as the server knows."""
         lines = self.ledger.tolist()  # but for the last those of workers
-        each = zip(self.members, self.shares, lines, strict=False)
-        known = [(member, share, line) for member, share, line in each if not member.vacant]
-        views = tuple(member.view(self.version, now, share, line) for member, share, line in known)
+        weights = [1.0] * self.n if self.weights is None else self.weights.tolist()
+        each = zip(self.members, self.shares, weights, lines, strict=False)
+        views = tuple(member.view(self.version, now, *told) for member, *told in each if not member.vacant)
         return Snapshot(
             version=self.version,
             reports=self.reports,

@@ -181,7 +181,7 @@ class Recorded(Board):
                 continue  # a row that fades does so many times; one that nobody has yet has not left
             self.note(float(trace.seconds[k]), f"worker {row} {what}")
         if self._again is None:
-            self.note(self._seconds, "the run could not be run again, so its loss and its model are not shown")
+            self.note(self._seconds, "the run could not be run again, so the model and its loss are not shown")
 
 
 def _running(values: Floats) -> tuple[Floats, Integers]:

@@ -53,9 +53,11 @@ function drawFigures() {
     ],
     ["Reports", count(now.reports), now.refused ? `${count(now.refused)} refused` : ""],
     ...(now.progressive !== null || now.loss === null ? [["Loss", figure(now.progressive, 4), "of new samples"]] : []),
-    ...(now.loss !== null && now.loss !== undefined
-      ? [measureName() === "loss" ? ["Loss", figure(now.loss, 4), "of the model"] : ["Error", figure(now.loss, 4), measureName()]]
-      : []),
+    ...(now.loss === null || now.loss === undefined
+      ? []
+      : measureName() === "loss"
+        ? [["Loss", figure(now.loss, 4), "of the model"]]
+        : [["Error", figure(now.loss, 4), measureName()]]),
     ...Object.entries(now.metrics ?? {}).map(([name, value]) => [name, figure(value, 4)]),
     ["Age of gradients", figure(now.age), "steps, mean"],
     ...[

@@ -3,6 +3,7 @@
 import json
 import re
 import threading
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -100,8 +101,9 @@ def test_newcomers_have_lanes_and_relays_say_what_they_count_for(opened, serving
     weight = page.locator("#workers th").nth(5)
     expect(page.locator("#workers tbody tr")).to_have_count(2)
     expect(weight).to_be_hidden()
-    first, *others = moment(20.0, 3).workers
-    shown.show(moment(20.0, 3, workers=(first._replace(weight=12.0), *others)))
+    later = moment(20.0, 3)
+    first, *others = later.workers
+    shown.show(replace(later, workers=(first._replace(weight=12.0), *others)))
     expect(page.locator("#workers tbody tr")).to_have_count(3)
     expect(weight).to_have_text("weight")
     expect(page.locator("#workers tbody tr").first.locator("td").nth(5)).to_have_text("12")
@@ -116,7 +118,9 @@ def test_newcomers_have_lanes_and_relays_say_what_they_count_for(opened, serving
 
 def test_the_page_of_a_relay_says_whose_it_is(opened, serving):
     shown = board()
-    shown.begin({"method": "relay of 127.0.0.1:7460", "root": "127.0.0.1:7460", "problem": "streams", "activity": "live"})
+    shown.begin(
+        {"method": "relay of 127.0.0.1:7460", "root": "127.0.0.1:7460", "problem": "streams", "activity": "live"}
+    )
     page = opened(serving(shown).address)
     expect(page.locator("#status")).to_have_text("relaying")
     expect(page.locator("#what")).to_have_text("relay of 127.0.0.1:7460 · streams · live")

@@ -3,6 +3,7 @@
 import json
 import re
 import threading
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -92,6 +93,39 @@ def test_the_table_is_sorted_filtered_and_turned(opened, serving):
     begins_with(page, "edge-119")
     page.get_by_role("searchbox").fill("left")
     expect(page.locator("#workers tbody tr")).to_have_count(1)
+
+
+def test_newcomers_have_lanes_and_relays_say_what_they_count_for(opened, serving):
+    shown = board(2)
+    page = opened(serving(shown).address)
+    weight = page.locator("#workers th").nth(5)
+    expect(page.locator("#workers tbody tr")).to_have_count(2)
+    expect(weight).to_be_hidden()
+    later = moment(20.0, 3)
+    first, *others = later.workers
+    shown.show(replace(later, workers=(first._replace(weight=12.0), *others)))
+    expect(page.locator("#workers tbody tr")).to_have_count(3)
+    expect(weight).to_have_text("weight")
+    expect(page.locator("#workers tbody tr").first.locator("td").nth(5)).to_have_text("12")
+    expect(page.locator("#shares-said")).to_contain_text("a relay counts for all workers behind it")
+    page.locator("#lanes").focus()
+    for _ in range(50):
+        page.keyboard.press("ArrowLeft")  # to the first column, which was before the third came
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowDown")
+    expect(page.locator("#lanes-said")).to_contain_text("edge-2: expected")
+
+
+def test_the_page_of_a_relay_says_whose_it_is(opened, serving):
+    shown = board()
+    shown.begin(
+        {"method": "relay of 127.0.0.1:7460", "root": "127.0.0.1:7460", "problem": "streams", "activity": "live"}
+    )
+    page = opened(serving(shown).address)
+    expect(page.locator("#status")).to_have_text("relaying")
+    expect(page.locator("#what")).to_have_text("relay of 127.0.0.1:7460 · streams · live")
+    expect(page.locator("#shares-said")).to_contain_text("of what this relay sends on")
+    assert "Step η" not in figures(page)
 
 
 def test_a_worker_is_chosen_by_keyboard(opened, serving):

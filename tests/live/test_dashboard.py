@@ -253,6 +253,16 @@ def test_a_missing_library_is_told_with_what_to_install(monkeypatch):
         Served(Dashboard(port=0))
 
 
+def test_a_fault_of_the_page_is_told_once_and_costs_no_training(served, monkeypatch):
+    monkeypatch.setattr(served.board, "show", lambda snapshot: 1 / 0)
+    served.show(snapshot())
+    served.show(snapshot())
+    assert [text for *_, wrong, text in served.board.events if wrong] == [
+        "problem: nothing new is shown from here on, since the page has a fault: ZeroDivisionError('division by zero')"
+    ]
+    assert not served.wants(1e9)
+
+
 def test_five_hundred_connections_at_once_are_survived(served):
     connections = [socket.create_connection(("127.0.0.1", served.port)) for _ in range(500)]
     closed = 0

@@ -37,6 +37,18 @@ def test_columns_are_bounded_and_no_report_is_lost():
     assert all(a.end == b.start for a, b in zip(history.columns, history.columns[1:], strict=False))
 
 
+def test_workers_that_come_later_have_lanes_from_then_on():
+    history = History()
+    for each in looks(3, 500):
+        history.add(replace(each, workers=each.workers[: 2 + (each.seconds > 250)]))
+    history.close(each)
+    first, last = history.columns[0].packed, history.columns[-1].packed
+    assert (len(first["lane"]), len(last["lane"])) == (2, 3)
+    reports = [sum(column.counts[row] for column in history.columns if row < len(column.counts)) for row in range(3)]
+    assert reports == [view.reports for view in each.workers]
+    assert any(column.packed["lane"][2:] == "e" for column in history.columns)  # two that became one, half of it before
+
+
 def test_a_stall_stays_visible_when_columns_become_one():
     history = History()
     for k, each in enumerate(looks(2, 500)):
@@ -156,6 +168,30 @@ def test_a_moment_of_a_trace_is_what_its_lines_say():
 def test_a_method_that_is_not_known_has_no_shares():
     assert np.isnan([view.share for view in Recorded(trace_of()).moment(5.0).workers]).all()
     assert [view.share for view in Recorded(trace_of(), alike=False).moment(0.55).workers] == [2 / 6] * 3
+
+
+def test_relays_count_for_what_they_have_said_by_then():
+    trace = trace_of()
+    factor, loss = trace.factor.copy(), trace.loss.copy()
+    factor[[30, 60]], loss[[30, 60]] = -2.0, (2.0, 6.0)  # worker 0 is a relay
+    board = Recorded(replace(trace, factor=factor, loss=loss), alike=True)
+    assert [[view.weight for view in board.moment(second).workers] for second in (2.0, 4.0, 7.0)] == [
+        [1.0, 1.0, 1.0],
+        [2.0, 1.0, 1.0],
+        [6.0, 1.0, 1.0],
+    ]
+    assert board.moment(7.0).workers[0].share == 0.75
+    assert [text for *_, text in board.events][:2] == [f"worker 0 is a relay, and counts for {k}" for k in (2, 6)]
+
+
+def test_rows_that_nobody_has_yet_have_not_left():
+    trace = trace_of()
+    factor = trace.factor.copy()
+    factor[1] = 0.0  # before worker 1 has reported
+    board = Recorded(replace(trace, factor=factor), alike=True)
+    assert [(view.state, view.share) for view in board.moment(0.25).workers][1] == ("expected", 0.0)
+    assert [(view.state, view.share) for view in board.moment(5.0).workers][1] == ("working", 1 / 3)
+    assert [text for *_, text in board.events if "worker 1" in text] == []
 
 
 def test_a_worker_that_is_silent_for_long_is_shown_as_stalled():

@@ -79,7 +79,7 @@ def test_any_snapshot_is_valid_text_format(shown):
 def test_the_numbers_are_those_of_the_snapshot():
     away = worker(1, state="away", refused=4, age=-1, silent=math.inf)
     told = {"progressive": 0.5, "metrics": {"accuracy": 0.9}, "warnings": ("it swings", "it is zero")}
-    here = worker(0, loss=0.75, share=0.5)
+    here = worker(0, loss=0.75, share=0.5, weight=12.0)
     found = parse(text_of(snapshot(workers=(here, away), refused=4, problems=("disk full",), step=0.01, **told)))
     assert {name: found[name][0] for name in found} == {
         "siag_iterations_total": "counter",
@@ -101,6 +101,7 @@ def test_the_numbers_are_those_of_the_snapshot():
         "siag_worker_age": "gauge",
         "siag_worker_loss": "gauge",
         "siag_worker_share": "gauge",
+        "siag_worker_weight": "gauge",
         "siag_step": "gauge",
         "siag_metric": "gauge",
         "siag_worker_silent_seconds": "gauge",
@@ -112,6 +113,7 @@ def test_the_numbers_are_those_of_the_snapshot():
     assert values(found, "siag_progressive_loss") == 0.5
     assert values(found, "siag_worker_loss", "worker") == {"edge-0": 0.75}  # edge-1 tells none
     assert values(found, "siag_worker_share", "worker") == {"edge-0": 0.5}  # edge-1's is not known
+    assert values(found, "siag_worker_weight", "worker") == {"edge-0": 12.0, "edge-1": 1.0}
     assert values(found, "siag_step") == 0.01
     assert values(found, "siag_metric", "name") == {"accuracy": 0.9}
     assert values(found, "siag_report_ages_total", "bin") == {"0": 3000, "1": 1000, "2-3": 321}

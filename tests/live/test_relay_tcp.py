@@ -1,6 +1,7 @@
 """Relays over TCP and TLS: they join, train, are cut off, are refused, and end with their root."""
 
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -61,9 +62,12 @@ def test_workers_behind_a_relay_train_with_those_that_are_not_and_count_the_same
         workers.append(in_thread(served.address, pull, target(8), name="own"))
         wait_until(lambda: np.allclose(served.ask(served.server.w.copy), 4.0, atol=0.1))
         assert served.ask(lambda: weights_of(served.server.state).tolist()) == [2.0, 1.0]
+        views = served.ask(lambda: served.server.snapshot(time.monotonic())).workers
+        assert [(view.weight, round(view.share, 6)) for view in views] == [(2.0, 0.666667), (1.0, 0.333333)]
         served.stop("enough")
     run = relayed.ended()
     assert run.about["ending"] == Ending.ROOT_DONE
+    assert (run.about["method"], run.about["name"]) == (f"relay of {served.address}", "relay")
     assert run.w.shape == (1, 5)
     for thread, outcome in workers:
         thread.join()

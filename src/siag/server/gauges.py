@@ -52,9 +52,9 @@ class Gauges:
         """How things stand, as far as the server knows."""
         server = self._server
         lines = server.ledger.tolist()  # but for the last those of workers
-        each = zip(server.members, self.shares, lines, strict=False)
-        known = [(member, share, line) for member, share, line in each if not member.vacant]
-        views = tuple(member.view(server.version, now, share, line) for member, share, line in known)
+        weights = [1.0] * server.n if self.weights is None else self.weights.tolist()
+        each = zip(server.members, self.shares, weights, lines, strict=False)
+        views = tuple(member.view(server.version, now, *told) for member, *told in each if not member.vacant)
         return Snapshot(
             version=server.version,
             reports=server.reports,

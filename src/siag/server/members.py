@@ -162,8 +162,15 @@ class Member:
             return self._patience
         return max(PATIENCE, USUAL * self.usual, LONGEST * self.longest)
 
-    def view(self, version: int, now: float, share: float = math.nan, line: list[float] | None = None) -> WorkerView:
-        """As others may see it; `share` is what it counts for, and `line` that of the ledger, if it is at hand."""
+    def view(
+        self,
+        version: int,
+        now: float,
+        share: float = math.nan,
+        weight: float = 1.0,
+        line: list[float] | None = None,
+    ) -> WorkerView:
+        """As others may see it, and what it counts for; `line` is that of the ledger, if it is at hand."""
         line = self.lines[self.row].tolist() if line is None else line  # one number at a time would be slow
         reports, stamp = int(line[ledger.REPORTS]), int(line[ledger.STAMP])
         silent, state = now - line[ledger.SINCE], self._state
@@ -184,6 +191,7 @@ class Member:
             line[ledger.AGED] / reports if reports else math.nan,
             line[ledger.MEAN_NORM] if reports else math.nan,
             share,
+            weight,
         )
 
     def saved(self) -> dict[str, Any]:

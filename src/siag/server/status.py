@@ -38,6 +38,7 @@ class WorkerView(NamedTuple):
     mean_age: float = math.nan  # of its reports, in versions
     norm: float = math.nan  # of its recent gradients, the mean
     share: float = math.nan  # of the objective: how much it counts for in the steps
+    weight: float = 1.0  # what it counts for beside others; that of a relay is that of its workers
 
 
 @dataclass(frozen=True, slots=True)

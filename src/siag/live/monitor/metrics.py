@@ -105,6 +105,7 @@ def families(snapshot: Snapshot) -> Iterator[Metric]:
         (gauge, "worker_age", "Age in versions of a worker's gradient; absent if it never reported.", "worker", old),
         (gauge, "worker_loss", "Loss of a worker's new samples, recently.", "worker", losses),
         (gauge, "worker_share", "What part of the objective a worker is.", "worker", counts),
+        (gauge, "worker_weight", "What it counts for; a relay: all its workers.", "worker", _each(named, "weight")),
         (gauge, "metric", "The user's own metrics of the model, as last evaluated.", "name", snapshot.metrics),
         (gauge, "worker_silent_seconds", "Since it was last heard of; +Inf: never.", "worker", _each(named, "silent")),
     ):

@@ -191,7 +191,9 @@ class Relay:
             if isinstance(spec.dashboard, Dashboard):
                 secrets = self.network.certificate, self.network.key, self.network.insecure
                 spec = replace(spec, dashboard=spec.dashboard.trusting(*secrets))
-            return RelayAssembly(spec).run(lambda session: self._carry(session, ready))
+            root = self._upstream.root
+            about = {"method": f"relay of {root.where}", "step": "the root's", "root": root.where, "name": root.name}
+            return RelayAssembly(spec, about=about).run(lambda session: self._carry(session, ready))
 
     def _carry(self, session: Session, ready: Callable[[str, int], None] | None) -> None:
         upstream, now = self._upstream, time.monotonic()

@@ -9,7 +9,7 @@ import io
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
-from functools import cache
+from functools import cache, partial
 from importlib.resources import files
 from typing import Any
 
@@ -76,9 +76,9 @@ class Pages:
         from starlette.applications import Starlette
         from starlette.routing import Route
 
-        paths = {"/": self._page, "/stream": self._stream, "/at": self._at}
-        models = {f"/model.{kind}": _Model(self, kind) for kind in ("npy", "json")}
-        made = Starlette(routes=[Route(path, _Asgi(answer)) for path, answer in (paths | models).items()])
+        paths: dict[str, App] = {"/": self._page, "/stream": self._stream, "/at": self._at}
+        paths |= {f"/model.{kind}": partial(self._model, kind) for kind in ("npy", "json")}
+        made = Starlette(routes=[Route(path, _Asgi(answer)) for path, answer in paths.items()])
         made.router.redirect_slashes = False  # "/stream/" is another path
         return made
 
@@ -136,7 +136,7 @@ class Pages:
             quiet += wait
             await asyncio.wait([gone], timeout=wait)
 
-    async def send_model(self, kind: str, send: Send) -> None:
+    async def _model(self, kind: str, scope: Scope, receive: Receive, send: Send) -> None:
         """A copy of w, as .npy or as JSON."""
         read = self._board.read_model
         if read is None or self._copying >= COPIES:
@@ -163,11 +163,6 @@ class _Asgi:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await self._app(scope, receive, send)
-
-
-class _Model(_Asgi):
-    def __init__(self, pages: Pages, kind: str) -> None:
-        super().__init__(lambda scope, receive, send: pages.send_model(kind, send))
 
 
 async def _until_gone(receive: Receive) -> None:

@@ -40,14 +40,16 @@ class Column:
     losses: Floats  # (workers,) at the end; NaN: not told
 
     def joined(self, other: Column, number: int) -> Column:
-        """This and the next one as one."""
+        """This and the next one as one; more workers may be there by then."""
+        new = (0, len(other.counts) - len(self.counts))
+        states = np.pad(self.states, new, constant_values=ORDER.index(State.EXPECTED))
         return Column(
             number,
             self.start,
             other.end,
             other.figures,
-            self.counts + other.counts,
-            np.maximum(self.states, other.states),
+            np.pad(self.counts, new) + other.counts,
+            np.maximum(states, other.states),
             other.ages,
             other.losses,
         )
@@ -103,6 +105,7 @@ class History:
             return
         before, self._reports = self._reports, reports_of(snapshot)
         workers = snapshot.workers[:SHOWN]
+        before = np.pad(before, (0, len(workers) - len(before)))  # some may be new
         self.append(
             snapshot.seconds,
             figures_of(snapshot),

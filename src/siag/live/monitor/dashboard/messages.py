@@ -129,6 +129,7 @@ def row_of(worker: WorkerView) -> tuple[Any, ...]:
         short(worker.mean_age),
         short(worker.norm),
         short(worker.share),
+        short(worker.weight),
         worker.refused,
         clipped(worker.name),
         clipped(worker.reason),

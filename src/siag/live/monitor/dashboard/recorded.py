@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from siag.activity import Trace
+from siag.activity.trace import FORGOTTEN, WEIGHED, Trace
 from siag.foundations.types import Floats, Integers
 from siag.live.monitor.dashboard.board import Board
 from siag.live.monitor.dashboard.history import SHOWN, most_columns
@@ -43,6 +43,7 @@ class Recorded(Board):
         is_report = np.isnan(trace.factor)
         self._of = [np.flatnonzero(is_report & (trace.worker == row)) for row in range(self._n)]
         self._faded = [np.flatnonzero((trace.factor >= 0) & (trace.worker == row)) for row in range(self._n)]
+        self._weighed = np.flatnonzero(trace.factor == WEIGHED)
         self._usual = [self._habit(places) for places in self._of]
         self._sums = [_running(np.zeros(0) if trace.loss is None else trace.loss[places]) for places in self._of]
         self._ages = [_running((trace.version - trace.stamp)[places].astype(float)) for places in self._of]
@@ -76,13 +77,17 @@ class Recorded(Board):
         version = trace.versions if over else int(trace.version[lines - 1]) + 1 if lines else 0
         done = [int(np.searchsorted(places, lines)) for places in self._of]
         gone = [self._is_gone(row, lines, count) for row, count in enumerate(done)]
-        parts, total = self._shares(done, gone), sum(done)
-        views = tuple(self._view(row, done[row], version, seconds, gone[row], parts[row]) for row in range(self._n))
+        weights = self._now(done, lines)
+        parts = self._shares(done, gone, weights)
+        counts = [1.0] * self._n if weights is None else weights.tolist()
+        views = tuple(
+            self._view(row, done[row], version, seconds, gone[row], parts[row], counts[row]) for row in range(self._n)
+        )
         since = int(np.searchsorted(trace.seconds, seconds - 1.0))
         steps = version - (int(trace.version[since - 1]) + 1 if since else 0)
         return Snapshot(
             version=version,
-            reports=total,
+            reports=sum(done),
             refused=0,
             seconds=seconds,
             rate=steps / min(max(seconds, 1e-9), 1.0) if steps else 0.0,
@@ -90,29 +95,35 @@ class Recorded(Board):
             workers=views,
             target=trace.versions,
             loss=self._error(version),
-            progressive=self._progressive(views, done),
+            progressive=self._progressive(views, weights),
             done=over,
             alike=self._alike is not False,
             weights=kind_of(self._weights),
         )
 
-    def _shares(self, done: list[int], gone: list[bool]) -> list[float]:
+    def _shares(self, done: list[int], gone: list[bool], weights: Floats | None) -> list[float]:
         if self._alike is None or not sum(done):
             return [math.nan] * self._n
-        return shares(self._alike, done, [0.0 if out else 1.0 for out in gone], self._now(done))
+        return shares(self._alike, done, [0.0 if out else 1.0 for out in gone], weights)
 
-    def _now(self, done: list[int]) -> Floats | None:
-        """(n,) what each counts for beside others, now that they have reported so often."""
-        return np.array(done, float) if isinstance(self._weights, str) else self._weights
+    def _now(self, done: list[int], lines: int) -> Floats | None:
+        """(n,) what each counts for beside others, after so many reports, and lines in which relays say it."""
+        weights = np.array(done, float) if isinstance(self._weights, str) else self._weights
+        said = self._weighed[self._weighed < lines]
+        if len(said) and self._trace.loss is not None:
+            weights = np.ones(self._n) if weights is None else weights.copy()
+            weights[self._trace.worker[said]] = self._trace.loss[said]  # the last one of each
+        return weights
 
-    def _progressive(self, views: tuple[WorkerView, ...], done: list[int]) -> float | None:
+    def _progressive(self, views: tuple[WorkerView, ...], weights: Floats | None) -> float | None:
         """The mean of the workers' losses, weighted as the objective is."""
         told = [view for view in views if view.loss is not None and view.state != State.LEFT]
-        weights = self._now(done)
         each = np.ones(len(told)) if weights is None else weights[[view.row for view in told]]
         return float(np.average([view.loss for view in told], weights=each)) if each.any() else None
 
-    def _view(self, row: int, count: int, version: int, seconds: float, gone: bool, share: float) -> WorkerView:
+    def _view(
+        self, row: int, count: int, version: int, seconds: float, gone: bool, share: float, weight: float
+    ) -> WorkerView:
         trace, places = self._trace, self._of[row]
         last = int(places[count - 1]) if count else -1
         silent = seconds - float(trace.seconds[last]) if count else math.inf
@@ -123,7 +134,7 @@ class Recorded(Board):
         return WorkerView(
             row=row,
             name=str(row),
-            state=State.LEFT if gone else state,
+            state=State.LEFT if gone and count else state,  # rows that nobody has yet count for nothing, too
             reports=count,
             rate=recent / min(max(seconds, 1e-9), RECENT),
             age=version - int(trace.stamp[last]) if count else -1,
@@ -133,6 +144,7 @@ class Recorded(Board):
             loss=_mean(self._sums[row], count, WINDOW),
             mean_age=_mean(self._ages[row], count, count) or 0.0 if count else math.nan,
             share=share,
+            weight=weight,
         )
 
     def _is_gone(self, row: int, lines: int, count: int) -> bool:
@@ -158,16 +170,18 @@ class Recorded(Board):
         return float(self._again.error[0, max(k, 0)])
 
     def _tell(self) -> None:
-        """Who left and who lost its memory."""
+        """Who left, who lost its memory, and who is a relay."""
         trace = self._trace
         for k in np.flatnonzero(~np.isnan(trace.factor)):
-            lost = trace.factor[k] < 0
-            if not lost and trace.factor[k] > 0:
-                continue  # a row that fades does so many times
-            what = "has lost what it remembered" if lost else "has left; its row counts no more"
-            self.note(float(trace.seconds[k]), f"worker {trace.worker[k]} {what}")
+            row, factor = trace.worker[k], trace.factor[k]
+            what = {FORGOTTEN: "has lost what it remembered", 0.0: "has left; its row counts no more"}.get(factor)
+            if factor == WEIGHED and trace.loss is not None:
+                what = f"is a relay, and counts for {trace.loss[k]:g}"
+            if what is None or (factor == 0.0 and not (self._of[row] < k).any()):
+                continue  # a row that fades does so many times; one that nobody has yet has not left
+            self.note(float(trace.seconds[k]), f"worker {row} {what}")
         if self._again is None:
-            self.note(self._seconds, "the run could not be run again, so its loss and its model are not shown")
+            self.note(self._seconds, "the run could not be run again, so the model and its loss are not shown")
 
 
 def _running(values: Floats) -> tuple[Floats, Integers]:

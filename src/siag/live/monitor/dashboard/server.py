@@ -9,7 +9,7 @@ import secrets
 import socket
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -91,12 +91,13 @@ class Served(Watcher):
 
     def wants(self, seconds: float) -> bool:
         """Whether a column of time ends here, or what browsers have is stale."""
-        return self.board.due(seconds) or time.monotonic() - self._shown >= STALE
+        return self._shown < math.inf and (self.board.due(seconds) or time.monotonic() - self._shown >= STALE)
 
     def show(self, snapshot: Snapshot) -> None:
         """Keep it."""
-        self._shown = time.monotonic()
-        self.board.show(snapshot)
+        if self._shown < math.inf:
+            self._shown = time.monotonic()
+            self._attempt(lambda: self.board.show(snapshot))
 
     def event(self, text: str) -> None:
         """Keep it."""
@@ -106,9 +107,17 @@ class Served(Watcher):
         """Keep it, as a problem."""
         self.board.event(text, wrong=True)
 
+    def _attempt(self, change: Callable[[], None]) -> None:
+        """Change the board; if that fails, for any reason, nothing more is shown, and training goes on."""
+        try:
+            change()
+        except Exception as error:
+            self._shown = math.inf
+            self.problem(f"problem: nothing new is shown from here on, since the page has a fault: {error!r}")
+
     def close(self) -> None:
         """Tell browsers that this is the end, and free the port."""
-        self.board.end()
+        self._attempt(self.board.end)
         self.board.read_model = None
         self._server.should_exit = True  # streams end by themselves, since the board has; others after a second
         self._thread.join(PATIENCE)

@@ -1,7 +1,7 @@
 // What changes over time: the loss overall and of each worker, and one of the other figures.
 
 const QUANTITIES = {
-  loss: ["Loss", "The loss of the model"],
+  loss: ["Loss", "How good the model is"],
   rate: ["Updates per second", "Steps of the server per second"],
   age: ["Age of gradients", "How many steps old the workers' gradients are, on average"],
   norm: ["Length of gradients", "‖g‖, the mean over workers"],

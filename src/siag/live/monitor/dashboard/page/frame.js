@@ -88,9 +88,7 @@ const clock = (seconds) =>
   seconds < 120
     ? `${Number(seconds.toFixed(1))} s`
     : seconds < 7200
-      ? seconds % 60
-        ? stopwatch(seconds)
-        : `${seconds / 60} min`
+      ? stopwatch(seconds)
       : seconds < 172800
         ? `${Number((seconds / 3600).toFixed(1))} h`
         : `${Number((seconds / 86400).toFixed(1))} d`;

@@ -67,6 +67,9 @@ function drawLanes() {
   }
 }
 
+/** What a worker did in a column, which may be from before it came. */
+const letterOf = (column, worker) => column.lane[worker.row] ?? "e";
+
 /** What some workers did in a column: how much they reported, and over it which part of them stalled or was refused. */
 function cell(paint, column, band, x, y, width, height, range) {
   const { draw } = paint,
@@ -74,7 +77,7 @@ function cell(paint, column, band, x, y, width, height, range) {
   let working = 0,
     sum = 0;
   for (const worker of band) {
-    const letter = column.lane[worker.row];
+    const letter = letterOf(column, worker);
     if (letter in STATES) marks[letter]++;
     else {
       working++;
@@ -110,7 +113,7 @@ function levelOf(column, worker, range) {
       ? 0
       : Math.min(Math.max((range.of(loss) - range.low) / range.room, 0.04), 1);
   }
-  const letter = column.lane[worker.row];
+  const letter = letterOf(column, worker);
   return letter in STATES ? 0 : (VALUE[letter] ?? 0) / 9;
 }
 
@@ -167,7 +170,7 @@ function lookAtLane(band, time) {
   const found = store.columns.find((each) => each.start <= time && time < each.end) ?? store.columns.at(-1);
   if (!found || !band) return;
   const words = band.slice(0, 3).map((worker) => {
-    const letter = found.lane[worker.row];
+    const letter = letterOf(found, worker);
     const age = VALUE[found.age[worker.row]],
       loss = found.losses?.[worker.row];
     const did =

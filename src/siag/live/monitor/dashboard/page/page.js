@@ -42,7 +42,7 @@ function drawFigures() {
     [
       "Iteration",
       count(now.version),
-      now.target ? `of ${count(now.target)}${left ? `, ${left}` : ""}` : "",
+      now.target ? `of ${count(now.target)}${left ? `, ${left}` : ""}` : store.about.root ? "of the root" : "",
       now.target ? now.version / now.target : null,
     ],
     ["Updates", `${figure(now.rate)} /s`],
@@ -53,14 +53,18 @@ function drawFigures() {
     ],
     ["Reports", count(now.reports), now.refused ? `${count(now.refused)} refused` : ""],
     ...(now.progressive !== null || now.loss === null ? [["Loss", figure(now.progressive, 4), "of new samples"]] : []),
-    ...(now.loss !== null && now.loss !== undefined ? [["Loss", figure(now.loss, 4), "of the model"]] : []),
+    ...(now.loss === null || now.loss === undefined
+      ? []
+      : measureName() === "loss"
+        ? [["Loss", figure(now.loss, 4), "of the model"]]
+        : [["Error", figure(now.loss, 4), measureName()]]),
     ...Object.entries(now.metrics ?? {}).map(([name, value]) => [name, figure(value, 4)]),
     ["Age of gradients", figure(now.age), "steps, mean"],
     ...[
-      ["Step η", now.step],
+      ["Step η", store.about.root ? null : now.step],
       ["Gradients ‖g‖", now.norm],
     ]
-      .filter(([, value]) => value !== null || !store.slider)
+      .filter(([, value]) => value !== null || !(store.slider || store.about.root))
       .map(([name, value]) => [name, figure(value)]),
     ...(store.slider
       ? []
@@ -101,7 +105,7 @@ function tileOf() {
 }
 
 function drawStatus(now) {
-  let [words, kind] = ["training", "live"];
+  let [words, kind] = [store.about.root ? "relaying" : "training", "live"];
   if (store.slider) [words, kind] = ["recorded", ""];
   else if (store.ended) [words, kind] = now.done ? ["done", "live"] : ["ended", ""];
   else if (view.refused) [words, kind] = [view.refused, "lost"];

@@ -100,10 +100,13 @@ function sharesInWords(all) {
   const rest = gone
     ? ` ${gone === 1 ? "One worker is" : `${gone} workers are`} gone and count${gone === 1 ? "s" : ""} no more.`
     : "";
-  const why =
-    {
-      given: "workers count for the weights they were given.",
-      samples: "workers count as often as they have reported so far.",
-    }[store.now?.weights] ?? "a new report replaces the last one of its worker.";
-  return `${sends}, and counts for ${percent(sum("counts"))} of the model: ${why}${rest}`;
+  const kind = store.now?.weights || (weighed() ? "relays" : "alike");
+  const why = {
+    given: "workers count for the weights they were given.",
+    samples: "each worker counts for the number of its reports so far.",
+    relays: "a relay counts for all workers behind it, and its report is the sum of theirs.",
+    alike: "a new report replaces the last one of its worker.",
+  }[kind];
+  const of = store.about.root ? "what this relay sends on" : "the model";
+  return `${sends}, and counts for ${percent(sum("counts"))} of ${of}: ${why}${rest}`;
 }

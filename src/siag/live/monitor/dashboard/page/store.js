@@ -3,7 +3,7 @@
 const DIGITS = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-_";
 const VALUE = Object.fromEntries([...DIGITS].map((digit, k) => [digit, k]));
 const FIELDS = ["version", "reports", "rate", "progressive", "loss", "age", "norm", "step"];
-const WORKER = ["state", "reports", "rate", "age", "loss", "meanAge", "norm", "share", "refused"];
+const WORKER = ["state", "reports", "rate", "age", "loss", "meanAge", "norm", "share", "weight", "refused"];
 const EVENTS = 300;
 
 const store = {};
@@ -78,6 +78,9 @@ const workers = () => store.workers.filter((worker) => worker !== undefined);
 
 /** The columns up to the moment that is looked at. */
 const past = () => (store.moment === null ? store.columns : store.columns.filter((each) => each.start < store.moment));
+
+/** Whether workers count for numbers that are worth a column: they were given, or some are relays. */
+const weighed = () => store.now?.weights !== "samples" && new Set(workers().map((worker) => worker.weight)).size > 1;
 
 /** Shares of all reports, by row. */
 function reportShares() {

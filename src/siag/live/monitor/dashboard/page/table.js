@@ -7,6 +7,7 @@ const HEADS = [
   ["reports", "Reports", (worker) => count(worker.reports)],
   ["part", "of all", (worker) => percent(worker.part)],
   ["share", "counts for", (worker) => percent(worker.share ?? NaN)],
+  ["weight", "weight", (worker) => figure(worker.weight)],
   ["rate", "per second", (worker) => (worker.rate < 1e-3 ? "0" : figure(worker.rate))],
   ["age", "Age", (worker) => (worker.age < 0 ? "–" : count(worker.age))],
   ["meanAge", "mean age", (worker) => figure(worker.meanAge)],
@@ -39,6 +40,7 @@ function drawTable() {
   const all = sortedWorkers(),
     pages = Math.max(1, Math.ceil(all.length / PAGE));
   table.page = Math.min(table.page, pages - 1);
+  byId("workers").classList.toggle("alike", !weighed());
   const first = table.page * PAGE,
     part = all.slice(first, first + PAGE),
     body = byId("workers").tBodies[0];

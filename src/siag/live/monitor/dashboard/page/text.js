@@ -32,9 +32,7 @@ const count = (value) =>
 const percent = (value) =>
   !Number.isFinite(value)
     ? "–"
-    : value >= 0.0995
-      ? `${Math.round(100 * value)} %`
-      : `${Number((100 * value).toPrecision(2))} %`;
+    : `${Number((100 * value).toPrecision(value < 0.0995 ? 2 : 3))} %`;
 
 /** 0.3 s, 42 s, 3 min 07 s, 2 h 05 min, 3 d 04 h. */
 function duration(seconds) {

@@ -10,7 +10,9 @@ DIST = runpy.run_path(str(ROOT / "scripts" / "dist.py"))
 
 
 def test_missing_and_unwanted_files_are_named():
-    wrong = DIST["wrong_contents"](["siag/__init__.py", "siag/__pycache__/x.nbi"], ("siag/__init__.py", "siag/py.typed"))
+    wrong = DIST["wrong_contents"](
+        ["siag/__init__.py", "siag/__pycache__/x.nbi"], ("siag/__init__.py", "siag/py.typed")
+    )
     assert wrong == ["siag/py.typed is missing", "siag/__pycache__/x.nbi does not belong there"]
 
 
@@ -23,5 +25,5 @@ def test_every_extra_of_the_project_is_tried_or_a_collection_of_others():
     import tomllib
 
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
-    collections = {"adapters", "examples", "dev", "docs"}
+    collections = {"adapters", "examples", "dev", "docs", "thorough"}
     assert set(extras) - collections <= set(DIST["EXTRAS"])

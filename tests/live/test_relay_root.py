@@ -152,6 +152,21 @@ def test_a_refused_sum_leaves_the_weight_as_it_was():
         assert desk.state() == before
 
 
+def test_a_worker_that_comes_in_a_relays_place_counts_for_one():
+    desk = desk_of(step=1.0)
+    relay, other = desk.call(), desk.call()
+    relay.join(weight=3)
+    other.join()
+    summed(relay, [3.0, 6.0], 3.0)
+    relay.lose()
+    desk.now = 10.0
+    worker = desk.call()
+    assert worker.join(worker="relay")["samples"] == 1
+    assert weights_of(desk.server.state).tolist() == [3.0, 1.0]  # the sum is there until it is replaced
+    worker.report([1.0, 0.0], 1, 1)
+    assert weights_of(desk.server.state).tolist() == [1.0, 1.0]
+
+
 def test_ages_are_counted_by_the_mean_stamp_and_the_guard_looks_at_the_oldest():
     desk = desk_of(guard=Guard(age=3, jump=None))
     relay = desk.call()
@@ -190,17 +205,18 @@ def test_weights_survive_a_crash_of_a_durable_server(assembled, tmp_path):
     assert np.array_equal(again.server.w, w)
 
 
-def test_a_trace_says_what_a_relay_counts_for_and_is_not_replayed(assembled, tmp_path):
+@pytest.mark.parametrize("weight", [1.0, 2.0])
+def test_a_trace_says_what_a_relay_counts_for_and_is_not_replayed(assembled, tmp_path, weight):
     path = tmp_path / "run.trace"
     session = assembled(trace=path, disk=LOCAL)
     session.begin(0.0)
     session.join(0, 0.0)
     for k in range(3):
-        session.push(0, k, np.ones(3), k, 0.1 * k, what=Sum(2.0 + (k > 1), max(0, k - 2), 0))
+        session.push(0, k, np.ones(3), k, 0.1 * k, what=Sum(weight + (k > 1), max(0, k - 2), 0))
     session.finish(1.0)
     trace = Trace.read(path)
     weighed = trace.factor == WEIGHED
-    assert trace.loss[weighed].tolist() == [2.0, 3.0]
+    assert trace.loss[weighed].tolist() == [weight, weight + 1.0]
     assert trace.version[weighed].tolist() == [0, 2]
     assert trace.stamp[~weighed].tolist() == [0, 0, 0]
     with pytest.raises(BadInput, match="with relays, such as worker 0"):

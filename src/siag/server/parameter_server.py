@@ -144,6 +144,7 @@ class ParameterServer:
         self.sizes = Sizes(step, self.n)
         self.fading: dict[int, int] = {}  # the rows of departed workers that fade, and how often each was faded
         self.gone: set[int] = set()  # the rows of departed workers of which nothing is left
+        self.relays: set[int] = set()  # the rows that are, or were, sums
         self._book: tuple[Floats, Integers, Bounds] = self.ledger, self.roster.ages, self.guard.bounds
         self._k = sys.maxsize
         if isinstance(server, EveryArrivals):
@@ -332,9 +333,13 @@ class ParameterServer:
         self.push(row, what.mean, message, sample, now, square, loss)
 
     def weigh(self, row: int, weight: float, now: float) -> None:
-        """What worker `row` sends from now on is `weight` times a message; see `siag.methods.weigh`."""
+        """What worker `row` sends from now on is `weight` times a message; see `siag.methods.weigh`.
+
+        A trace is told of a relay at least once, even if it counts for 1: what it sends cannot be replayed.
+        """
         weights = weights_of(self.state)
-        if weights is not None and weight != weights[row]:
+        if weights is not None and (weight != weights[row] or row not in self.relays):
+            self.relays.add(row)
             if self.trace is not None:
                 self.trace.weigh(self.version, row, weight, self.seconds(now))
             weigh(self.state, row, weight)
@@ -450,6 +455,7 @@ class ParameterServer:
             "seconds": self.seconds(now),
             "fading": sorted(self.fading.items()),
             "gone": sorted(self.gone),
+            "relays": sorted(self.relays),
             **self.roster.saved(),
         }
 
@@ -460,6 +466,7 @@ class ParameterServer:
             setattr(self, count, int(meta[count]))
         self.fading = {int(row): int(times) for row, times in meta["fading"] if self.departed.times > 0}
         self.gone = set(map(int, meta["gone"]))
+        self.relays = set(map(int, meta.get("relays", ())))
         self._started = now - float(meta["seconds"]) if meta["started"] else None
         self.roster.restore(meta)
         self.count_from(now)

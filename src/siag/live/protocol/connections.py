@@ -346,8 +346,10 @@ class Connections(Reception):
             raise wire.BadFrame(f"sample {head.sample}: fewer than {wire.SAMPLES} are allowed")
         first, connection.first = connection.first, None
         what, connection.sum = connection.sum, None
-        if connection.most and what is None and message is not None:
-            raise wire.BadFrame("REPORT: a relay says WEIGHT before it")
+        if what is None and message is not None and (connection.most or row in self.server.relays):
+            if connection.most:
+                raise wire.BadFrame("REPORT: a relay says WEIGHT before it")
+            what = Sum(1.0, head.stamp, head.stamp)  # of a worker that has come in a relay's place
         try:
             self.session.push(row, head.stamp, message, head.sample, now, square, head.loss, what)
         except Refused as refused:

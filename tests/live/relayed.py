@@ -61,12 +61,12 @@ class Town:
     def __init__(self, n, *, method=None, step=1 / 16, d=2, seed=1, times=None, **given):
         self.world, self.n, self.rng = World(), n, random.Random(seed)
         self.agenda = Clock(times or Exponential(1.0)).begin(n, seed, 0)
-        self._given = {"method": method, "step": step, "d": d, **given}
+        self.given = {"method": method, "step": step, "d": d, **given}
         self.relays, self.members = [], []
 
     def rooted(self, names):
         self.names, self.lives = names, 1
-        self.root = Root(self, begun(names, life="1", **self._given))
+        self.root = Root(self, begun(names, life="1", **self.given))
         return self.root
 
     def crash_root(self, down):
@@ -77,7 +77,7 @@ class Town:
 
         def back():
             self.lives += 1
-            self.root.__init__(self, begun(self.names, life=f"{self.lives}", **self._given))
+            self.root.__init__(self, begun(self.names, life=f"{self.lives}", **self.given))
 
         self.world.after(down, back)
 

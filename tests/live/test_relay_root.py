@@ -7,17 +7,38 @@ import numpy as np
 import pytest
 from pair import Desk, begun
 
-from siag.activity import Trace
+from siag.activity import EveryArrivals, Trace
 from siag.activity.trace import WEIGHED
 from siag.foundations.errors import BadInput
 from siag.live.certificates import make_certificates
 from siag.live.protocol import wire
 from siag.live.protocol.reception import Limits
 from siag.live.security import Tokens, read_token
-from siag.methods import SGD, SIAG, Automatic, Clipped, Weighted
+from siag.methods import (
+    ACE,
+    IAG,
+    MIFA,
+    PIAG,
+    SAG,
+    SGD,
+    SIAG,
+    Adam,
+    Automatic,
+    Averaged,
+    Clipped,
+    CurvatureIAG,
+    DuDe,
+    FedAvg,
+    FedBuff,
+    Momentum,
+    Prox,
+    Weighted,
+)
 from siag.server.guard import Guard
+from siag.server.parameter_server import ParameterServer
 from siag.server.status import State
-from siag.server.sums import Sum, weights_of
+from siag.server.sums import Sum, no_relays, weights_of
+from siag.steps import Constant
 from siag.storage.disk import LOCAL
 
 MANY = Limits(max_weight=200)
@@ -89,6 +110,37 @@ def test_a_relay_that_claims_too_much_or_for_a_method_of_no_sums_is_refused_and_
 @pytest.mark.parametrize("method", [SIAG(), Automatic(), Weighted(SIAG(), [1.0, 1.0])], ids=lambda m: type(m).__name__)
 def test_methods_that_take_sums(method):
     assert desk_of(method=method).call().join(weight=3)["row"] == 0
+
+
+MIFA2 = MIFA(steps=2, size=0.1)
+LINEAR = [SIAG(), DuDe(), ACE(), MIFA2, Prox(SIAG(), l1=0.1), Momentum(SIAG()), Adam(SIAG()), Averaged(MIFA2)]
+
+
+@pytest.mark.parametrize("method", LINEAR, ids=repr)
+def test_a_sum_is_to_these_methods_what_its_messages_are(method):
+    """Two of three workers behind a relay; both servers step when all were heard, and whole numbers are exact."""
+    given = Constant(0.5), np.zeros(2)
+    flat = ParameterServer(method, *given, 3, server=EveryArrivals(3))
+    behind = ParameterServer(method, *given, 2, server=EveryArrivals(2))
+    for server in (flat, behind):
+        for row in range(server.n):
+            server.join(row, 0.0)
+    for version in range(2):
+        g = np.random.default_rng(version).integers(-8, 9, (3, 2)).astype(float)
+        for row in range(3):
+            flat.push(row, version, g[row], version, 1.0)
+        behind.push_sum(0, version, g[0] + g[1], version, 1.0, Sum(2.0, version, version))
+        behind.push(1, version, g[2], version, 1.0)
+    assert flat.version == behind.version == 2
+    assert behind.w.tolist() == flat.w.tolist() != [0.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    "method", [IAG(), PIAG(), SAG(), CurvatureIAG(), FedAvg(steps=2, size=0.1), FedBuff()], ids=repr
+)
+def test_methods_that_take_no_sums_say_so_in_one_line(method):
+    words = no_relays(method)
+    assert words.startswith(f"{type(method).__name__} does not take the sum of several workers' messages for one; use")
 
 
 @pytest.mark.parametrize("c", [200.5, -1.0, float("nan"), float("inf")])

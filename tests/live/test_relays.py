@@ -5,12 +5,12 @@ import pytest
 from relayed import Town, numbers, whole
 
 from siag.activity import EveryArrivals, Tick
-from siag.live.protocol.welcome import described
+from siag.live.protocol.welcome import Dismissed, described
 from siag.live.reasons import Ending
 from siag.live.relays.connections import AT_ONCE
 from siag.live.relays.root import inner_of
 from siag.live.until import Until
-from siag.methods import SIAG, Automatic, Averaged, Weighted
+from siag.methods import MIFA, SIAG, Automatic, Averaged, Weighted
 from siag.server.guard import Refused
 from siag.server.sums import weights_of
 
@@ -39,7 +39,7 @@ def own(w, x):
 
 
 @pytest.mark.parametrize("gradient", [whole, own])
-@pytest.mark.parametrize("method", [SIAG(), Automatic()], ids=["SIAG", "Automatic"])
+@pytest.mark.parametrize("method", [SIAG(), SIAG(wait=1.0), Automatic(), MIFA(steps=3, size=0.1, fall=50.0)], ids=repr)
 def test_relays_of_one_member_are_to_the_bit_a_flat_server(gradient, method):
     one, other = flat(4, gradient, method=method), relayed(4, 1, gradient, method=method)
     assert other.root.server.version == one.root.server.version > 100
@@ -174,6 +174,15 @@ def test_after_a_crash_of_the_root_members_read_anew_what_a_version_means():
     assert town.root.server.members[0].refused == town.root.server.members[1].refused == 0
     assert all(member.refused == 0 for relay in town.relays for member in relay.session.server.members)
     assert np.allclose(town.root.server.w, np.mean(VALUES), atol=0.05)
+
+
+def test_a_root_that_comes_back_with_another_method_has_no_use_for_the_relay():
+    town = town_of(VALUES, 4)
+    town.run(20.0)
+    town.given["method"] = MIFA(steps=2, size=0.1)
+    town.crash_root(down=2.0)
+    with pytest.raises(Dismissed, match=r"another than before: MIFA\(.*, not SIAG\(.*start the relay again"):
+        town.run(10.0)
 
 
 def test_when_the_root_is_done_so_are_relays_and_members():

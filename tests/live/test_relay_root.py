@@ -23,13 +23,13 @@ from siag.methods import (
     SGD,
     SIAG,
     Adam,
+    AsyncSGD,
     Automatic,
     Averaged,
     Clipped,
     CurvatureIAG,
     DuDe,
     FedAvg,
-    FedBuff,
     Momentum,
     Prox,
     Weighted,
@@ -136,7 +136,7 @@ def test_a_sum_is_to_these_methods_what_its_messages_are(method):
 
 
 @pytest.mark.parametrize(
-    "method", [IAG(), PIAG(), SAG(), CurvatureIAG(), FedAvg(steps=2, size=0.1), FedBuff()], ids=repr
+    "method", [IAG(), PIAG(), SAG(), CurvatureIAG(), FedAvg(steps=2, size=0.1), AsyncSGD()], ids=repr
 )
 def test_methods_that_take_no_sums_say_so_in_one_line(method):
     words = no_relays(method)

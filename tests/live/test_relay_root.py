@@ -91,7 +91,7 @@ def test_before_its_first_report_a_relay_counts_for_as_many_zeros():
         ("many", MANY, SIAG(), "of an unknown kind: must be a number of at least 0"),
         (True, MANY, SIAG(), "of an unknown kind"),
         (3, MANY, SGD(), "SGD does not take the sum of several workers' messages for one; use SIAG"),
-        (3, MANY, SIAG(average=3), "no relays here"),
+        (3, MANY, SIAG(average=3), "no relays here: SIAG(average=3) does not take the sum"),
         (3, MANY, Clipped(SIAG(), norm=1.0), "no relays here"),
         (3, MANY, Weighted(SIAG(), "samples"), "no relays here"),
     ],

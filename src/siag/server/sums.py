@@ -40,4 +40,6 @@ def no_relays(method: Method) -> str:
     if method.relayed:
         return ""
     what = "does not take the sum of several workers' messages for one"
-    return f"{type(method).__name__} {what}; use SIAG or Automatic, or connect the workers to the server"
+    averages = getattr(method, "average", 1)
+    name = type(method).__name__ + (f"(average={averages})" if averages != 1 else "")
+    return f"{name} {what}; use SIAG or Automatic, or connect the workers to the server"

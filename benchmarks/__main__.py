@@ -15,6 +15,7 @@ import textwrap
 from benchmarks import (
     alarms,
     automatic,
+    behind_relays,
     dashboard,
     estimators,
     history,
@@ -38,6 +39,7 @@ CHAPTERS = {
     "warnings": alarms.chapter,
     "live": live.chapter,
     "crowd": thousands.chapter,
+    "relays": behind_relays.chapter,
     "messages": messages.chapter,
     "dashboard": dashboard.chapter,
     "ray": ray_cluster.chapter,
@@ -51,6 +53,7 @@ TITLES = {
     "## Warnings": "warnings",
     "## The live server": "live",
     "## Ten thousand workers": "crowd",
+    "## Relays": "relays",
     "## Short messages": "messages",
     "## The dashboard": "dashboard",
     "## On Ray": "ray",

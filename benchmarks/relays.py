@@ -215,7 +215,7 @@ class Run:
             "relays": self.relays,
             "updates": int(run.t[-1]),
             "reports of workers": behind,
-            "MB at the root": round((up + down) * int(run.t[-1]) / 1e6, 2),
+            "MB at the root": round((up + down) * int(run.t[-1]) / 1e6, 4),
             "seconds": round(float(run.time[0, -1]), 1),
             "cpu of the root": round(cpu, 2),
             "error": float(run.error[0, -1]),

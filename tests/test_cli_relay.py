@@ -36,8 +36,11 @@ def root(until, **given):
     return thread, wait_until(lambda: place)[0]
 
 
-def work(port, value):
+def work(port, value, all_there):
+    """A worker that begins when all are connected: one that came after the end would wait for ever."""
+
     def stream():
+        all_there.wait(PATIENCE)
         while True:
             yield np.full(3, value)
 
@@ -48,7 +51,8 @@ def work(port, value):
 
 def test_a_relay_serves_until_its_root_is_done(shell, port):
     server, address = root(100, limits=Limits(max_weight=2))
-    workers = [work(port, value) for value in (1.0, 3.0)]
+    all_there = threading.Barrier(2)
+    workers = [work(port, value, all_there) for value in (1.0, 3.0)]
     ended = shell(f"relay {address} --workers 2 --port {port} --json")
     server.join(PATIENCE)
     for worker in workers:

@@ -7,17 +7,38 @@ import numpy as np
 import pytest
 from pair import Desk, begun
 
-from siag.activity import Trace
+from siag.activity import EveryArrivals, Trace
 from siag.activity.trace import WEIGHED
 from siag.foundations.errors import BadInput
 from siag.live.certificates import make_certificates
 from siag.live.protocol import wire
 from siag.live.protocol.reception import Limits
 from siag.live.security import Tokens, read_token
-from siag.methods import SGD, SIAG, Automatic, Clipped, Weighted
+from siag.methods import (
+    ACE,
+    IAG,
+    MIFA,
+    PIAG,
+    SAG,
+    SGD,
+    SIAG,
+    Adam,
+    AsyncSGD,
+    Automatic,
+    Averaged,
+    Clipped,
+    CurvatureIAG,
+    DuDe,
+    FedAvg,
+    Momentum,
+    Prox,
+    Weighted,
+)
 from siag.server.guard import Guard
+from siag.server.parameter_server import ParameterServer
 from siag.server.status import State
-from siag.server.sums import Sum, weights_of
+from siag.server.sums import Sum, no_relays, weights_of
+from siag.steps import Constant
 from siag.storage.disk import LOCAL
 
 MANY = Limits(max_weight=200)
@@ -66,12 +87,13 @@ def test_before_its_first_report_a_relay_counts_for_as_many_zeros():
     [
         (2, Limits(), SIAG(), "at most 1; start the server with a larger max-weight"),
         (201, MANY, SIAG(), "weight 201: worker relay may count for at most 200"),
-        (-1, MANY, SIAG(), "weight -1"),
-        ("many", MANY, SIAG(), "of an unknown kind"),
+        (-1, MANY, SIAG(), "weight -1: must be a number of at least 0"),
+        ("many", MANY, SIAG(), "of an unknown kind: must be a number of at least 0"),
+        (True, MANY, SIAG(), "of an unknown kind"),
         (3, MANY, SGD(), "SGD does not take the sum of several workers' messages for one; use SIAG"),
-        (3, MANY, SIAG(average=3), "no relays here"),
+        (3, MANY, SIAG(average=3), "no relays here: SIAG(average=3) does not take the sum"),
         (3, MANY, Clipped(SIAG(), norm=1.0), "no relays here"),
-        (3, MANY, Weighted(SIAG(), "samples"), "no relays here"),
+        (3, MANY, Weighted(SIAG(), "samples"), "no relays here: SIAG with weights 'samples' does not take the sum"),
     ],
 )
 def test_a_relay_that_claims_too_much_or_for_a_method_of_no_sums_is_refused_and_nothing_changes(
@@ -91,6 +113,37 @@ def test_methods_that_take_sums(method):
     assert desk_of(method=method).call().join(weight=3)["row"] == 0
 
 
+MIFA2 = MIFA(steps=2, size=0.1)
+LINEAR = [SIAG(), DuDe(), ACE(), MIFA2, Prox(SIAG(), l1=0.1), Momentum(SIAG()), Adam(SIAG()), Averaged(MIFA2)]
+
+
+@pytest.mark.parametrize("method", LINEAR, ids=repr)
+def test_a_sum_is_to_these_methods_what_its_messages_are(method):
+    """Two of three workers behind a relay; both servers step when all were heard, and whole numbers are exact."""
+    given = Constant(0.5), np.zeros(2)
+    flat = ParameterServer(method, *given, 3, server=EveryArrivals(3))
+    behind = ParameterServer(method, *given, 2, server=EveryArrivals(2))
+    for server in (flat, behind):
+        for row in range(server.n):
+            server.join(row, 0.0)
+    for version in range(2):
+        g = np.random.default_rng(version).integers(-8, 9, (3, 2)).astype(float)
+        for row in range(3):
+            flat.push(row, version, g[row], version, 1.0)
+        behind.push_sum(0, version, g[0] + g[1], version, 1.0, Sum(2.0, version, version))
+        behind.push(1, version, g[2], version, 1.0)
+    assert flat.version == behind.version == 2
+    assert behind.w.tolist() == flat.w.tolist() != [0.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    "method", [IAG(), PIAG(), SAG(), CurvatureIAG(), FedAvg(steps=2, size=0.1), AsyncSGD()], ids=repr
+)
+def test_methods_that_take_no_sums_say_so_in_one_line(method):
+    words = no_relays(method)
+    assert words.startswith(f"{type(method).__name__} does not take the sum of several workers' messages for one; use")
+
+
 @pytest.mark.parametrize("c", [200.5, -1.0, float("nan"), float("inf")])
 def test_more_weight_than_is_allowed_is_refused_for_good_at_any_time(c):
     desk = desk_of()
@@ -101,7 +154,7 @@ def test_more_weight_than_is_allowed_is_refused_for_good_at_any_time(c):
     weight(relay, c)
     kind, _, content = relay.frame()
     assert (kind, content["final"], relay.closed) == (wire.REFUSAL, True, True)
-    assert "at most 200" in content["reason"]
+    assert ("at most 200" if c > 200.0 else "at least 0") in content["reason"]
     assert desk.state() == before
 
 
@@ -152,6 +205,21 @@ def test_a_refused_sum_leaves_the_weight_as_it_was():
         assert desk.state() == before
 
 
+def test_a_worker_that_comes_in_a_relays_place_counts_for_one():
+    desk = desk_of(step=1.0)
+    relay, other = desk.call(), desk.call()
+    relay.join(weight=3)
+    other.join()
+    summed(relay, [3.0, 6.0], 3.0)
+    relay.lose()
+    desk.now = 10.0
+    worker = desk.call()
+    assert worker.join(worker="relay")["samples"] == 1
+    assert weights_of(desk.server.state).tolist() == [3.0, 1.0]  # the sum is there until it is replaced
+    worker.report([1.0, 0.0], 1, 1)
+    assert weights_of(desk.server.state).tolist() == [1.0, 1.0]
+
+
 def test_ages_are_counted_by_the_mean_stamp_and_the_guard_looks_at_the_oldest():
     desk = desk_of(guard=Guard(age=3, jump=None))
     relay = desk.call()
@@ -190,17 +258,18 @@ def test_weights_survive_a_crash_of_a_durable_server(assembled, tmp_path):
     assert np.array_equal(again.server.w, w)
 
 
-def test_a_trace_says_what_a_relay_counts_for_and_is_not_replayed(assembled, tmp_path):
+@pytest.mark.parametrize("weight", [1.0, 2.0])
+def test_a_trace_says_what_a_relay_counts_for_and_is_not_replayed(assembled, tmp_path, weight):
     path = tmp_path / "run.trace"
     session = assembled(trace=path, disk=LOCAL)
     session.begin(0.0)
     session.join(0, 0.0)
     for k in range(3):
-        session.push(0, k, np.ones(3), k, 0.1 * k, what=Sum(2.0 + (k > 1), max(0, k - 2), 0))
+        session.push(0, k, np.ones(3), k, 0.1 * k, what=Sum(weight + (k > 1), max(0, k - 2), 0))
     session.finish(1.0)
     trace = Trace.read(path)
     weighed = trace.factor == WEIGHED
-    assert trace.loss[weighed].tolist() == [2.0, 3.0]
+    assert trace.loss[weighed].tolist() == [weight, weight + 1.0]
     assert trace.version[weighed].tolist() == [0, 2]
     assert trace.stamp[~weighed].tolist() == [0, 0, 0]
     with pytest.raises(BadInput, match="with relays, such as worker 0"):

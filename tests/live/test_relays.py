@@ -5,12 +5,12 @@ import pytest
 from relayed import Town, numbers, whole
 
 from siag.activity import EveryArrivals, Tick
-from siag.live.protocol.welcome import described
+from siag.live.protocol.welcome import Dismissed, described
 from siag.live.reasons import Ending
 from siag.live.relays.connections import AT_ONCE
 from siag.live.relays.root import inner_of
 from siag.live.until import Until
-from siag.methods import SIAG, Automatic, Averaged, Weighted
+from siag.methods import MIFA, SIAG, Automatic, Averaged, Weighted
 from siag.server.guard import Refused
 from siag.server.sums import weights_of
 
@@ -39,7 +39,7 @@ def own(w, x):
 
 
 @pytest.mark.parametrize("gradient", [whole, own])
-@pytest.mark.parametrize("method", [SIAG(), Automatic()], ids=["SIAG", "Automatic"])
+@pytest.mark.parametrize("method", [SIAG(), SIAG(wait=1.0), Automatic(), MIFA(steps=3, size=0.1, fall=50.0)], ids=repr)
 def test_relays_of_one_member_are_to_the_bit_a_flat_server(gradient, method):
     one, other = flat(4, gradient, method=method), relayed(4, 1, gradient, method=method)
     assert other.root.server.version == one.root.server.version > 100
@@ -95,7 +95,8 @@ def town_of(values, size, *, pace=AT_ONCE, counts=None, **given):
     """Workers whose samples are always the same, so that w goes to the mean of all."""
     town = Town(len(values), step=0.1, **given)
     root = town.rooted([f"r{k}" for k in range(len(values) // size)])
-    town.relays = [town.relay(root, [f"{j}" for j in range(size)], f"r{k}", pace=pace) for k in range(root.server.n)]
+    for k in range(root.server.n):
+        town.relay(root, [f"{j}" for j in range(size)], f"r{k}", pace=pace)
     for row, value in enumerate(values):
         stream = constant(value, 10_000 if counts is None else counts[row])
         town.work(row, town.relays[row // size], f"{row % size}", pull, stream)
@@ -108,15 +109,16 @@ VALUES = [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 11.0]
 def test_while_a_relay_is_cut_off_its_members_go_on_and_it_sends_its_last_sum_when_it_is_back():
     town = town_of(VALUES, 4)
     relay, root = town.relays[0], town.root
-    relay.delay = lambda: 0.4  # so that members wait for the root when it is cut off
+    town.delay = lambda: 0.1  # so that members wait for the root when it is cut off
     town.run(20.0)
-    before, relay.above.connections = relay.session.server.reports, None  # nobody answers
-    relay.cut()
+    root.open = False
+    before = relay.session.server.reports
+    relay.host.cut()
     told = root.server.members[0].reports
     town.run(10.0)
     assert relay.session.server.reports > before + 20
     assert root.server.members[0].reports == told
-    relay.above.connections = town.root_connections
+    root.open = True
     town.run(150.0)
     assert root.server.members[0].reports > told + 20
     assert np.allclose(root.server.w, np.mean(VALUES), atol=0.05)
@@ -128,7 +130,7 @@ def test_a_relay_that_is_killed_costs_staleness_and_nothing_else(pace):
     town.run(30.0)
     relay, server = town.relays[0], town.root.server
     told, row = server.members[0].reports, server.state.rows[0].copy()
-    relay.crash(down=10.0)
+    relay.end_life(power=False, down=10.0)
     town.run(9.0)
     assert server.members[0].reports == told
     assert np.array_equal(server.state.rows[0], row)
@@ -145,7 +147,7 @@ def test_members_that_do_not_come_back_to_a_relay_that_was_killed_count_for_noth
     town = town_of(VALUES, 4)
     town.run(30.0)
     town.members[3]._open = lambda client: None
-    town.relays[0].crash(down=1.0)
+    town.relays[0].end_life(power=False, down=1.0)
     town.run(5.0)
     assert weights_of(town.root.server.state).tolist() == [4.0, 4.0]  # it still waits for all
     town.run(80.0)
@@ -158,7 +160,7 @@ def test_a_member_that_leaves_takes_its_weight_with_it_and_when_all_have_left_so
     town.run(120.0)
     server = town.root.server
     assert weights_of(server.state)[0] == 3.0
-    assert town.relays[1].session.ended.ending.value == "all left"
+    assert town.relays[1].ended is Ending.ALL_LEFT
 
 
 def test_after_a_crash_of_the_root_members_read_anew_what_a_version_means():
@@ -174,11 +176,20 @@ def test_after_a_crash_of_the_root_members_read_anew_what_a_version_means():
     assert np.allclose(town.root.server.w, np.mean(VALUES), atol=0.05)
 
 
+def test_a_root_that_comes_back_with_another_method_has_no_use_for_the_relay():
+    town = town_of(VALUES, 4)
+    town.run(20.0)
+    town.given["method"] = MIFA(steps=2, size=0.1)
+    town.crash_root(down=2.0)
+    with pytest.raises(Dismissed, match=r"another than before: MIFA\(.*, not SIAG\(.*start the relay again"):
+        town.run(10.0)
+
+
 def test_when_the_root_is_done_so_are_relays_and_members():
     town = town_of(VALUES, 4, until=Until(iterations=50))
     town.run(60.0)
     for relay in town.relays:
-        assert relay.session.ended.ending is Ending.ROOT_DONE
+        assert relay.ended is Ending.ROOT_DONE
 
 
 def test_a_worker_of_a_problem_is_refused_by_a_relay():

@@ -10,7 +10,7 @@ import traceback
 from multiprocessing import Pool
 
 from tests.torture.options import Options
-from tests.torture.shards import torment
+from tests.torture.runs import torment
 
 
 def attempt(seed: int) -> tuple[int, str]:

@@ -12,6 +12,9 @@ import numpy as np
 from tests.torture.disk import SimulatedDisk
 from tests.torture.observed import Watched
 from tests.torture.options import Options
+from tests.torture.relay_bugs import RELAY_BUGS
+from tests.torture.relays import RelayedTorture
+from tests.torture.runs import kind_of
 from tests.torture.shadow import Broken
 from tests.torture.shard_bugs import FIRST, SHARD_BUGS
 from tests.torture.shards import ShardedTorture
@@ -37,14 +40,14 @@ class Bug:
         name: what it is.
         kinds: what `Torture` is given to have it.
         patch: what has to be patched meanwhile, where there is no other way.
-        sharded: whether it is one of a split model, and `ShardedTorture` is given the kinds.
+        run: the kind of run that shows it; others need not be tried.
         first: the seed to begin with; one that has found it is tried early, which saves time.
     """
 
     name: str
     kinds: dict[str, Any] = field(default_factory=dict)
     patch: Callable[[], AbstractContextManager[Any]] = nullcontext
-    sharded: bool = False
+    run: type[Torture] = Torture
     first: int = 0
 
 
@@ -201,7 +204,8 @@ BUGS: Sequence[Bug] = (
     Bug("believe the times of files", patch=believes_times, first=65),
     Bug("do not log who has joined", patch=forgets_newcomers),
     Bug("give a newcomer another's row", {"connections": GivesRowsTwice}),
-    *(Bug(name, kinds, sharded=True, first=FIRST.get(name, 0)) for name, kinds in SHARD_BUGS.items()),
+    *(Bug(name, kinds, run=ShardedTorture, first=FIRST.get(name, 0)) for name, kinds in SHARD_BUGS.items()),
+    *(Bug(name, kinds, run=RelayedTorture) for name, kinds in RELAY_BUGS.items()),
 )
 
 
@@ -210,11 +214,11 @@ def found_by(bug: Bug, seeds: Iterable[int]) -> tuple[int, str] | None:
     with bug.patch():
         for seed in seeds:
             options = Options.draw(seed)
-            if bug.sharded and options.shards == 1:
+            if bug.run is not kind_of(options):
                 continue
-            kind: Callable[..., Torture] = ShardedTorture if bug.sharded else Torture
+            run: Callable[..., Torture] = bug.run
             try:
-                kind(options, **bug.kinds).run()
+                run(options, **bug.kinds).run()
             except Broken as error:
                 return seed, str(error)
             except Exception as error:  # code that believes garbage may fail anyhow, which is a finding, too

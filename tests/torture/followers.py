@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tests.torture.clocks import Clocks
 from tests.torture.disk import Deferred, SimulatedDisk
-from tests.torture.network import Killed
+from tests.torture.machine import Machine
 from tests.torture.observed import FOLDER
 from tests.torture.shadow import Broken, require
-from tests.torture.world import LOOK
 
 from siag.live.protocol.reception import TOO_SLOW, Action, Actions, Connection, Limits
 from siag.live.security import Tokens
@@ -66,7 +63,7 @@ class Strict(FollowerConnections):
         return super().handle_garbage(connection, reason, now)
 
 
-class Follower:
+class Follower(Machine):
     """A follower's process, and its machine.
 
     Args:
@@ -77,6 +74,8 @@ class Follower:
         disk: the kind of disk.
     """
 
+    _torture: ShardedTorture
+
     def __init__(
         self,
         torture: ShardedTorture,
@@ -85,22 +84,11 @@ class Follower:
         store: type[ShardStore],
         disk: type[SimulatedDisk],
     ) -> None:
-        self._torture, self._k, self._kind, self._kind_of_store = torture, k, kind, store
-        self.clocks = Clocks(torture.world, f"clocks {torture.options.seed} {k}")
-        self.disk = disk(random.Random(f"disk {torture.options.seed} {k}"), clock=self.clocks.wall)
-        self.connections: FollowerConnections | None = None
-        self.arriving: Any = None
+        super().__init__(torture, k, disk)
+        self._k, self._kind, self._kind_of_store = k, kind, store
         self._watched: Noted | None = None  # the slice that is known to follow the lead there is, or was
         self._first = 0  # how many changes had made it what it was when it began to follow
         self._checked = 0  # how many changes since then are known to be right
-        self.doom: int | None = None
-        self._life = 0
-        self._backgrounds: list[Deferred] = []
-
-    @property
-    def now(self) -> float:
-        """What its clock shows."""
-        return self.clocks.now
 
     def start(self) -> None:
         """Start a process."""
@@ -109,7 +97,7 @@ class Follower:
         shard = Shard(self._torture.spec, self._k, self._torture.shards)
         store = partial(self._store, shard)
         self.connections = self._kind(shard, Limits(), tokens=Tokens.none(), secret=SECRET, store=store)
-        self._look(self._life)
+        self.look(self._life)
 
     @property
     def server(self) -> Noted | None:
@@ -126,70 +114,16 @@ class Follower:
     def perform(self, actions: Iterable[Action]) -> None:
         """Carry out what it wants done, unless it dies meanwhile."""
         try:
-            for action in actions:
-                if self.doom is not None:
-                    self.doom -= 1
-                    if self.doom < 0:
-                        raise Killed(self)
-                if self.connections is None or self.dark:
-                    return
-                action.connection.place.perform(action)
+            super().perform(actions)
         except OSError as error:
             if not self.dark:
                 raise Broken(f"shard {self._k} fails: {error}") from error
-
-    @property
-    def dark(self) -> bool:
-        """Whether its power has failed."""
-        return self.disk.left is not None and self.disk.left < 0
-
-    def die(self) -> None:
-        """It ends without a word."""
-        self.end_life(power=False)
-
-    def end_life(self, power: bool) -> None:
-        """It ends without a word; another one is started."""
-        torture, rng = self._torture, self._torture.rng
-        self._life += 1
-        self.doom = None
-        if power:
-            self.disk.crash()
-            self.clocks.restart()
-        else:
-            self.disk.kill()
-        self._backgrounds.clear()
-        was, self.connections = self.connections, None
-        for connection in [] if was is None else list(was.connections):
-            connection.place.gone = True
-            torture.world.after(rng.uniform(0.0, 0.1), partial(connection.place.lose_here, "the server is gone"))
-        torture.world.after(0.0 if torture.quiet else rng.expovariate(1.0 / torture.options.down), self.start)
 
     def go_on(self) -> None:
         """While the lead waits for it: it writes what it has to, and says so."""
         for background in self._backgrounds:
             background.step()
-        if self.connections is not None and self.connections.pending:
-            self.perform(self.connections.flush(self.now))
-
-    def _look(self, life: int) -> None:
-        """It looks at everything that is no message, again and again."""
-        if life != self._life or self.connections is None:
-            return
-        world, rng = self._torture.world, self._torture.rng
-        world.after(rng.uniform(0.5, 1.5) * LOOK, partial(self._look, life))
-        cut, actions = self.connections.slow(self.now)
-        for connection in cut:
-            connection.place.close_there()
-        self.perform(actions)
-        if self.connections is not None and self.connections.pending:
-            self.perform(self.connections.flush(self.now))
-        for background in self._backgrounds:
-            if background.busy:
-                world.after(rng.expovariate(10.0), partial(self._write, life, background))
-
-    def _write(self, life: int, background: Deferred) -> None:
-        if life == self._life:
-            background.step()
+        self.flush()
 
     def follows(self, changes: int) -> None:
         """It follows a lead from here, after so many changes."""

@@ -108,10 +108,11 @@ class Wire(Link):
 
 
 class Host(Client):
-    """A worker's process that gives signs of life, on a machine with faults."""
+    """A worker's process that gives signs of life, on a machine with faults; it connects to a place."""
 
-    def __init__(self, torture: Torture, row: int, worker: Worker, agenda: Any) -> None:
-        super().__init__(torture.world, row, worker, torture.connect, agenda)
+    def __init__(self, torture: Torture, row: int, worker: Worker, place: Any, agenda: Any) -> None:
+        super().__init__(torture.world, row, worker, place.connect, agenda)
+        self.place = place
         self._beating = False
 
     def kill(self, worker: Worker, down: float) -> None:

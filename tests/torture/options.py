@@ -37,7 +37,17 @@ class Options:
     quiet: float  # when faults stop
     shards: int = 1  # servers that the model is split over; then it is not durable
     link_cuts: float = 0.0  # between two cuts of the lead's connection to a follower
-    newcomers: int = 0  # of the workers, so many are not expected, and join an open server
+    newcomers: int = 0  # of those that work for the server, so many are not expected, and join an open one
+    behind: tuple[int, ...] = ()  # for each worker the number of the relay it works for; -1: the server itself
+    chained: bool = False  # whether the second relay works for the first
+    relay_every: int = 1  # relays pass on each so manieth report; 0: twice a second
+    relay_folder: bool = False  # whether relays save their rows
+    relay_kills: float = 0.0  # between two deaths of a relay's process, or failures of its power
+
+    @property
+    def relays(self) -> int:
+        """How many there are."""
+        return max(self.behind, default=-1) + 1
 
     @property
     def total(self) -> int:
@@ -88,8 +98,26 @@ class Options:
         )
         shards = rng.choice((1, 1, 1, 1, 2, 3))
         if shards == 1:
-            return replace(whole, newcomers=rng.randint(0, whole.workers) if rng.random() < 0.4 else 0)
+            whole = replace(whole, newcomers=rng.randint(0, whole.workers) if rng.random() < 0.4 else 0)
+            return whole.relayed(rng) if rng.random() < 0.3 else whole
         return replace(whole, shards=shards, durable=False, link_cuts=maybe(0.5, 1.0, 6.0))
+
+    def relayed(self, rng: random.Random) -> Options:
+        """The same with relays; it goes on until faults have stopped, so that there must not be much of it."""
+        relays = rng.randint(1, min(3, self.workers))
+        behind = *range(relays), *(rng.randint(-1, relays - 1) for _ in range(self.workers - relays))
+        chained = relays > 1 and rng.random() < 0.4
+        return replace(
+            self,
+            behind=behind,
+            chained=chained,
+            relay_every=rng.choice((1, 1, 2, 3, 0)),
+            relay_folder=rng.random() < 0.5,
+            relay_kills=rng.uniform(1.0, 6.0) if rng.random() < 0.6 else 0.0,
+            newcomers=min(self.newcomers, relays - chained + behind.count(-1)),
+            compute=max(0.2, self.compute),
+            quiet=min(6.0, self.quiet),
+        )
 
     def __str__(self) -> str:
         return "\n".join(f"  {each.name:<13} {getattr(self, each.name)}" for each in fields(self))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -11,10 +12,14 @@ from siag.foundations import check
 from siag.foundations.types import Floats
 from siag.live.sharding import bounds
 from siag.live.task import FromProblem
-from siag.methods import SIAG
+from siag.methods import SIAG, Method, weigh
 from siag.problems import LeastSquares
 from siag.server.method_state import NOWHERE, arrays_of, fade_away, move, take
 from siag.server.parameter_server import ParameterServer
+from siag.server.sums import weights_of
+
+if TYPE_CHECKING:
+    from tests.torture.relay_shadow import RelayShadow
 
 ETA = 0.05
 FAR = 1e8  # where w starts: gradients shrink by so much that a sum which is never made anew is seen to be off
@@ -30,6 +35,10 @@ def require(condition: bool, otherwise: str) -> None:
         raise Broken(otherwise)
 
 
+Held = dict[int, int]
+"""Whose reports are in a row: the worker's own, or those in a relay's sum; and the how manieth that it has sent."""
+
+
 class Point(NamedTuple):
     """The server after something changed it."""
 
@@ -40,6 +49,7 @@ class Point(NamedTuple):
     samples: tuple[int, ...]
     arrays: dict[str, Floats]
     lines: int
+    held: dict[int, Held]
 
 
 class Shadow:
@@ -50,19 +60,37 @@ class Shadow:
         method: with which method.
         every: steps after so many reports; 0: when the real one does.
         shards: how many servers the real one is split over.
+        rows: how many rows it has, if that is another number than the problem has workers.
+        relays: those among its workers, by their numbers.
+
+    Attributes:
+        lives: the w's of all versions, by the life in which a version means one of them.
     """
 
-    def __init__(self, problem: LeastSquares, method: SIAG, every: int, shards: int = 1) -> None:
-        self._problem, self._method, self._every = problem, method, every
-        n, w0 = problem.n, np.full(problem.d, FAR)
-        self.n = n
-        self._task = FromProblem(problem, method, 0, w0)
+    def __init__(
+        self,
+        problem: LeastSquares,
+        method: Method,
+        every: int,
+        shards: int = 1,
+        *,
+        rows: int | None = None,
+        relays: dict[int, RelayShadow] | None = None,
+    ) -> None:
+        self._problem, self._every = problem, every
+        n, w0 = problem.n if rows is None else rows, np.full(problem.d, FAR)
+        self.n, self.relays = n, relays or {}
+        self._task = FromProblem(problem, SIAG(), 0, w0)
         self._state: Any = method.init(w0, n)
+        self.resum = getattr(method, "resum", 0)
         self._version = self._reports = self._arrived = self._fades = 0
         self._samples = [0] * n
         self.models: dict[int, Floats] = {0: w0.copy()}
         self.lines: list[tuple[int, ...]] = []
-        self._sent: list[dict[tuple[int, int], bytes]] = [{} for _ in range(n)]  # by stamp and sample, of each worker
+        self.lives: dict[str, dict[int, Floats]] = {}
+        self._sent: dict[int, dict[tuple[int, int], tuple[bytes, int]]] = defaultdict(dict)  # by stamp and sample
+        self.sends: dict[int, int] = defaultdict(int)  # how many each worker has sent
+        self._held: dict[int, Held] = {}  # by row
         self._owners: dict[int, int] = {}  # whose rows they are
         self._summed: dict[int, tuple[int, ...]] = {}  # when each shard's sum was last checked
         self._expected: dict[int, tuple[Point, dict[str, bytes]]] = {}  # what each shard was last checked against
@@ -71,27 +99,22 @@ class Shadow:
         self._split = {name for name, array in whole.items() if array.shape != thin[name].shape}
         self._slices = [slice(*bounds(problem.d, shards, k)) for k in range(shards)]
         self.seen = 0  # the newest version that a worker has read
-        self.acknowledged = [-1] * n  # the last sample of each worker's that was
+        self.acknowledged: dict[int, int] = defaultdict(lambda: -1)  # the last sample of each worker's that was
         self.saved = 0  # the version of the newest save on disk
 
     # What workers and the server say they have done
 
     def send(self, worker: int, stamp: int, sample: int, message: Floats) -> None:
         """A worker has sent a report."""
-        self._sent[worker][stamp, sample] = message.tobytes()
+        self.sends[worker] += 1
+        self._sent[worker][stamp, sample] = message.tobytes(), self.sends[worker]
 
     def report(self, version: int, row: int, worker: int, stamp: int, sample: int) -> None:
         """It has taken a report of the worker whose row this is."""
         self._owners[row] = worker
         require(version == self._version, f"a report at version {version}, which is {self._version}")
         require(sample >= self._samples[row], f"sample {sample} of worker {row} was counted twice")
-        require(stamp in self.models, f"a report from version {stamp}, which never was")
-        message = np.empty(self._problem.d)
-        self._task.begin(worker, self.n, self._problem.d, sample)
-        self._task.compute(check.read_only(self.models[stamp]), message)  # as workers read it
-        sent, what = self._sent[worker].get((stamp, sample)), f"sample {sample} of worker {worker} from version {stamp}"
-        require(sent is not None, f"{what} was never sent")
-        require(sent == message.tobytes(), f"{what} was sent with other numbers")
+        message = self._message(row, worker, stamp, sample)
         self._reports += 1
         self._arrived += 1
         self._samples[row] = sample + 1
@@ -102,8 +125,49 @@ class Shadow:
             self._stepped()
         self._points.append(self._point())
 
+    def _message(self, row: int, worker: int, stamp: int, sample: int) -> Floats:
+        """What was reported, which is what was sent."""
+        if worker in self.relays:
+            self._held[row] = self.relays[worker].held_of(stamp, sample)
+            return self.relays[worker].sum_of(stamp, sample, float(self.weights[row]))
+        models, message = self._models_read(), np.empty(self._problem.d)
+        require(stamp in models, f"a report from version {stamp}, which never was")
+        self._task.begin(worker, self._problem.n, self._problem.d, sample)
+        self._task.compute(check.read_only(models[stamp]), message)  # as workers read it
+        what = f"sample {sample} of worker {worker} from version {stamp}"
+        require((stamp, sample) in self._sent[worker], f"{what} was never sent")
+        sent, number = self._sent[worker][stamp, sample]
+        require(sent == message.tobytes(), f"{what} was sent with other numbers")
+        self._held[row] = {worker: number}
+        return message
+
+    @property
+    def weights(self) -> Floats:
+        """(n,) what the rows count for."""
+        weights = weights_of(self._state)
+        assert weights is not None
+        return weights
+
+    @property
+    def contents(self) -> Held:
+        """Whose reports are in the sum of all rows."""
+        return {worker: number for held in self._held.values() for worker, number in held.items()}
+
+    def _models_read(self) -> dict[int, Floats]:
+        """What workers have read, by version."""
+        return self.models
+
+    def weigh(self, row: int, worker: int, weight: float) -> None:
+        """The row of a relay counts for so much from now on."""
+        require(weight in self.relays[worker].claims, f"worker {worker} has never said that it counts for {weight:g}")
+        weigh(self._state, row, weight)
+        self._fades += 1
+        self._points.append(self._point())
+
     def fade(self, row: int, factor: float) -> None:
         """The row of a worker that has left counts for less."""
+        if factor == 0.0:
+            self._held.pop(row, None)
         fade_away(self._state, row, factor)
         self._fades += 1
         self._points.append(self._point())
@@ -112,6 +176,12 @@ class Shadow:
         """A worker has read w of a version; that acknowledges a sample it has sent, unless it is -1."""
         self.seen = max(self.seen, version)
         self.acknowledged[worker] = max(self.acknowledged[worker], sample)
+        if worker in self.relays:
+            self.relays[worker].passed_on(sample)
+
+    def live(self, life: str) -> None:
+        """A server begins, in this life."""
+        self.lives[life] = self.models
 
     def begin_afresh(self) -> None:
         """A server has found nothing on disk."""
@@ -126,7 +196,7 @@ class Shadow:
     def _point(self) -> Point:
         arrays = {name: array.copy() for name, array in arrays_of(self._state).items()}
         counts = self._version, self._reports, self._arrived, self._fades
-        return Point(*counts, tuple(self._samples), arrays, len(self.lines))
+        return Point(*counts, tuple(self._samples), arrays, len(self.lines), dict(self._held))
 
     # What must be so
 
@@ -188,13 +258,14 @@ class Shadow:
 
     def _check_sum(self, k: int, point: int, found: dict[str, Any]) -> None:
         """The sum of shard k is that of its rows, up to rounding since it was last summed."""
-        size = max(1.0, *(float(np.abs(recent.arrays["rows"]).max()) for recent in self._recent(point)))
-        error = float(np.abs(found["total"] - found["rows"].sum(axis=0)).max())
+        rows, total = ("rows", "total") if "rows" in found else ("table.rows", "table.total")
+        size = max(1.0, *(float(np.abs(recent.arrays[rows]).max()) for recent in self._recent(point)))
+        error = float(np.abs(found[total] - found[rows].sum(axis=0)).max())
         require(error <= 1e-13 * size * self.n, f"the sum of shard {k} is off by {error}, with rows of size {size}")
 
     def _recent(self, last: int) -> list[Point]:
         """Those since the sum was made anew, and a few before."""
-        first = self._points[last].reports - (self._method.resum + 2) * self.n
+        first = self._points[last].reports - (self.resum + 2) * self.n
         return [point for point in self._points[: last + 1] if point.reports >= first]
 
     def recovered(self, server: ParameterServer, durable: bool, others: Sequence[dict[str, Any] | None] = ()) -> None:
@@ -205,7 +276,7 @@ class Shadow:
         require(bool(self._points), f"it goes on from {counts}, with a state that never was")
         if durable:
             require(server.version >= self.seen, f"version {server.version}: a worker has read {self.seen}")
-            for worker, sample in enumerate(self.acknowledged):
+            for worker, sample in self.acknowledged.items():
                 known = next((each.samples for each in server.members if each.name == str(worker)), 0)
                 require(known > sample, f"sample {sample} of worker {worker} was acknowledged, and is lost")
         require(server.version >= self.saved, f"version {server.version}: {self.saved} was saved")
@@ -226,9 +297,10 @@ class Shadow:
         for name, array in arrays_of(self._state).items():
             array[...] = point.arrays[name]
         self._version, self._reports, self._arrived, self._fades = point[:4]
-        self._samples = list(point.samples)
+        self._samples, self._held = list(point.samples), dict(point.held)
         self.models = {version: w for version, w in self.models.items() if version <= point.version}
         del self.lines[point.lines :]
         known = {worker: point.samples[row] for row, worker in self._owners.items()}
-        self.acknowledged = [min(last, known.get(k, 0) - 1) for k, last in enumerate(self.acknowledged)]
+        for worker, last in self.acknowledged.items():
+            self.acknowledged[worker] = min(last, known.get(worker, 0) - 1)
         self.seen, self.saved = min(self.seen, point.version), min(self.saved, point.version)

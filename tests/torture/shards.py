@@ -305,17 +305,6 @@ class ShardedTorture(Torture):
         super()._end_life(power)
 
 
-def torture_of(seed: int) -> Torture:
-    """The run that a seed stands for."""
-    options = Options.draw(seed)
-    return Torture(options) if options.shards == 1 else ShardedTorture(options)
-
-
-def torment(seed: int) -> None:
-    """Drive a run through what a seed stands for; `Broken` if a promise is."""
-    torture_of(seed).run()
-
-
 class _LeadAssembly(LeadAssembly):
     """A lead on the simulated disk, with followers in the simulated network."""
 

@@ -3,7 +3,7 @@
 import pytest
 from tests.torture.bugs import BUGS, Bug, found_by
 from tests.torture.options import Options
-from tests.torture.shards import torment, torture_of
+from tests.torture.runs import torment, torture_of
 
 SEEDS, TOGETHER = 200, 25
 
@@ -26,10 +26,13 @@ def test_a_seed_is_the_same_each_time(seed: int) -> None:
 
 def test_seeds_stand_for_all_kinds_of_faults() -> None:
     drawn = [Options.draw(seed) for seed in range(SEEDS)]
-    for name in ("cuts", "stalls", "half_open", "kills", "server_kills", "power", "jumps", "disk_trouble", "newcomers"):
+    always = ("cuts", "stalls", "half_open", "kills", "server_kills", "power", "jumps", "disk_trouble")
+    for name in (*always, "newcomers", "relays", "relay_kills"):
         share = sum(getattr(options, name) > 0 for options in drawn) / SEEDS
         assert 0.1 < share < 0.9, name
     assert {options.shards for options in drawn} == {1, 2, 3}
+    for name in ("relay_folder", "chained", "durable", "newcomers"):
+        assert {bool(getattr(options, name)) for options in drawn if options.relays} == {True, False}, name
     assert {options.durable for options in drawn} == {options.traced for options in drawn} == {True, False}
 
 

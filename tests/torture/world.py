@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 from tests.torture.clocks import Clocks
 from tests.torture.disk import Deferred, DiskFaults, SimulatedDisk
+from tests.torture.machine import LOOK
 from tests.torture.network import Host, Killed, Wire
-from tests.torture.observed import FOLDER, SimulatedAssembly, Tap, Task, Told, Watched
+from tests.torture.observed import FOLDER, SimulatedAssembly, Tap, Task, Told, Watched, expect_no_refusals
 from tests.torture.options import Options
 from tests.torture.shadow import ETA, FAR, Broken, Shadow, require
 
@@ -34,7 +35,6 @@ from siag.server import DROP, KEEP, ParameterServer
 from siag.simulation import simulate
 from siag.steps import Constant
 
-LOOK = 0.1  # virtual seconds between two looks of the server at what is no message
 PATIENCE = 300.0  # virtual seconds, after faults have stopped, in which the run must end
 LAST = 25  # samples of a worker whose stream ends
 TRACE = Path("run.trace")
@@ -52,6 +52,8 @@ class Torture:
         server: called with each server that was started.
         method: the method.
     """
+
+    limits = Limits()  # on its connections
 
     def __init__(
         self,
@@ -71,7 +73,6 @@ class Torture:
         self.disk = disk(random.Random(f"disk {options.seed}"), clock=self.clocks.wall)
         self.problem = LeastSquares.random(n=options.workers, d=3, p=1, noise=0.1, seed=7)
         self.method = SIAG(resum=options.resum)
-        self.shadow = Shadow(self.problem, self.method, options.every, self.shards)
         self._used = self.method if method is None else method
         self.connections: Connections | None = None
         self.assembly: Assembly | None = None
@@ -79,8 +80,10 @@ class Torture:
         self.quiet = self.done = False
         self._life = 0
         self._doom: int | None = None  # how many actions the server has left
-        agenda = Clock(Exponential(options.compute)).begin(options.workers, options.seed, 0)
-        self.hosts = [Host(self, row, self._worker(row), agenda) for row in range(options.workers)]
+        agenda = Clock(Exponential(options.compute)).begin(options.workers + options.relays, options.seed, 0)
+        self.agenda = agenda
+        self.shadow = self._make_shadow()
+        self.hosts = [Host(self, row, self._worker(row), self.place(row), agenda) for row in range(options.workers)]
         self.delay: Callable[[], float] | None = (
             None if options.delay == 0.0 else partial(self.rng.expovariate, 1.0 / options.delay)
         )
@@ -90,6 +93,23 @@ class Torture:
     def shards(self) -> int:
         """How many servers there are."""
         return 1
+
+    @property
+    def total(self) -> int:
+        """Reports after which the run ends."""
+        return self.options.total
+
+    @property
+    def names(self) -> list[str]:
+        """Of all that work for the server: their numbers."""
+        return [str(row) for row in range(self.options.workers)]
+
+    def place(self, worker: int) -> Any:
+        """What a worker works for."""
+        return self
+
+    def _make_shadow(self) -> Shadow:
+        return Shadow(self.problem, self.method, self.options.every, self.shards)
 
     def connect(self, client: Any) -> Any:
         """A worker's connection to the server, if there is one."""
@@ -183,13 +203,15 @@ class Torture:
         if session.past.recovered:
             self._recovered(server)
         else:
-            acknowledged = self.options.durable and max(self.shadow.acknowledged, default=-1) >= 0
+            acknowledged = self.options.durable and max(self.shadow.acknowledged.values(), default=-1) >= 0
             require(self.shadow.saved == 0 and not acknowledged, "what was saved or acknowledged is gone")
             self.shadow.begin_afresh()
         self._touch(server)
+        self.shadow.live(session.life)
         server.trace = Tap(self, session.trace)
+        expect_no_refusals(session)
         opened = {"open": True} if self.options.newcomers else {}
-        self.connections = self._kinds[0](session, Tokens.none(), Limits(), now=self.now, **opened)
+        self.connections = self._kinds[0](session, Tokens.none(), self.limits, now=self.now, **opened)
         self._begun()
         life = self._life
         session.begin(self.now)
@@ -211,21 +233,23 @@ class Torture:
 
     def _spec(self) -> Spec:
         options = self.options
-        expected = [str(row) for row in range(options.workers - options.newcomers)]
-        joining = {"names": expected, "open": True, "max_workers": options.workers}
+        names = self.names
+        expected = names[: len(names) - options.newcomers]
+        joining = {"names": expected, "open": True, "max_workers": len(names)}
+        given = joining if options.newcomers else {"names": names} if options.relays else {"problem": self.problem}
         return Spec(
-            **(joining if options.newcomers else {"problem": self.problem}),
+            **given,
             w0=np.full(self.problem.d, FAR),
             method=self._used,
             step=Constant(ETA),
-            until=Until(reports=options.total),
+            until=Until(reports=self.total),
             server=Tick(0.5) if options.every == 0 else EveryArrivals(options.every),
             departed=DROP if options.drop else KEEP,
             folder=FOLDER,
             durable=options.durable,
             trace=TRACE if self.traced else None,
             progress=False,
-        ).validate(serving=options.newcomers > 0)
+        ).validate(serving=options.newcomers + options.relays > 0)
 
     def _look(self, life: int) -> None:
         """The server looks at everything that is no message, again and again; saves go on in the background."""
@@ -290,9 +314,18 @@ class Torture:
         """A report was taken: it must have come by the connection that has the worker's row. Whose it is."""
         owner = None if self.connections is None else self.connections.by_row.get(row)
         require(owner is not None and owner.place is self.arriving, f"row {row} was written by another connection")
-        worker = int(self.assembly.server.members[row].name) if self.options.newcomers else row
-        require(self.arriving.client is self.hosts[worker], f"row {row} was written by another worker")
+        worker = self.client_of(row)
+        require(self.arriving.client is self.clients[worker], f"row {row} was written by another worker")
         return worker
+
+    def client_of(self, row: int) -> int:
+        """The number of the worker that has a row."""
+        return int(self.assembly.server.members[row].name)
+
+    @property
+    def clients(self) -> dict[int, Host]:
+        """All that work for the server or for a relay of it, by number."""
+        return dict(enumerate(self.hosts))
 
     def check_trace(self) -> None:
         """The trace has the reports that were taken, in order, and a replay of it ends where the run did."""
@@ -400,7 +433,7 @@ class Torture:
             return task
 
         rng = random.Random(self.rng.random())
-        return Told(self.shadow, row, make=make, name=str(row), rng=rng)
+        return Told(self.place(row).shadow, row, make=make, name=str(row), rng=rng)
 
     def _whereabouts(self) -> str:
         server = "there is no server" if self.assembly is None else f"version {self.assembly.server.version}"

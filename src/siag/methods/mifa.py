@@ -43,7 +43,7 @@ class MIFA(Aggregated):
     """
 
     NO_PROX = "its server moves by local steps, not by η times a gradient; use PIAG"
-    split, ages = True, ""
+    split, ages, relayed = True, "", True
 
     steps: int
     size: float

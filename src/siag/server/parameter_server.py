@@ -130,6 +130,7 @@ class ParameterServer:
         self.remembers = forget.reaches(method.recruit(w0, self.n))  # whether workers do, between reports
         self.sizes = Sizes(step, self.n)
         self.fading = Fading(departed, self.n)
+        self.relays: set[int] = set()  # the rows that are, or were, sums
         self._book: tuple[Floats, Integers, Bounds] = self.ledger, self.roster.ages, self.guard.bounds
         self._k = sys.maxsize
         if isinstance(server, EveryArrivals):
@@ -307,9 +308,13 @@ class ParameterServer:
         self.push(row, what.mean, message, sample, now, square, loss)
 
     def weigh(self, row: int, weight: float, now: float) -> None:
-        """What worker `row` sends from now on is `weight` times a message; see `siag.methods.weigh`."""
+        """What worker `row` sends from now on is `weight` times a message; see `siag.methods.weigh`.
+
+        A trace is told of a relay at least once, even if it counts for 1: what it sends cannot be replayed.
+        """
         weights = weights_of(self.state)
-        if weights is not None and weight != weights[row]:
+        if weights is not None and (weight != weights[row] or row not in self.relays):
+            self.relays.add(row)
             if self.trace is not None:
                 self.trace.weigh(self.version, row, weight, self.seconds(now))
             weigh(self.state, row, weight)
@@ -428,6 +433,7 @@ class ParameterServer:
             "started": self._started is not None,
             "seconds": self.seconds(now),
             **self.fading.saved(),
+            "relays": sorted(self.relays),
             **self.roster.saved(),
         }
 
@@ -437,6 +443,7 @@ class ParameterServer:
         for count in COUNTS:
             setattr(self, count, int(meta[count]))
         self.fading.restore(meta)
+        self.relays = set(map(int, meta["relays"]))
         self._started = now - float(meta["seconds"]) if meta["started"] else None
         self.roster.restore(meta)
         self.count_from(now)

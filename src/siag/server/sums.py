@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from siag.foundations.types import Floats, Record
 from siag.methods import Method, Table
+from siag.methods.weighted import without_weights
 from siag.server.guard import Refused, Verdict
 
 
@@ -40,4 +41,8 @@ def no_relays(method: Method) -> str:
     if method.relayed:
         return ""
     what = "does not take the sum of several workers' messages for one"
-    return f"{type(method).__name__} {what}; use SIAG or Automatic, or connect the workers to the server"
+    inner, weights = without_weights(method)
+    averages = getattr(inner, "average", 1)
+    name = type(inner).__name__ + (f"(average={averages})" if averages != 1 else "")
+    name += f" with weights {weights!r}" if isinstance(weights, str) else ""
+    return f"{name} {what}; use SIAG or Automatic, or connect the workers to the server"

@@ -31,7 +31,7 @@ Layout: TypeAlias = dict[str, str]
 Part: TypeAlias = bytes | memoryview
 
 MAGIC = b"\x89siag\r\n\x1a"
-FORMAT = 9
+FORMAT = 10
 HEADER = struct.Struct("<8sIII")  # magic, format, length of the JSON, checksum of magic to length and JSON
 HEAD = struct.Struct("<4sB3xQQI")  # mark, kind, sequence, length, checksum; its own checksum follows
 CHECKSUM = struct.Struct("<I")

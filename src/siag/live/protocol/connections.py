@@ -213,12 +213,15 @@ class Connections(Reception):
 
     def _allowed(self, weight: object, row: int) -> float:
         """The weight, if the row may have it."""
+        if isinstance(weight, bool) or not isinstance(weight, int | float):
+            raise Refused("weight of an unknown kind: must be a number of at least 0", final=True)
         most = self._most(row)
-        if not (isinstance(weight, int | float) and 0.0 <= weight <= most):
-            said = f"{weight:g}" if isinstance(weight, int | float) else "of an unknown kind"
+        if not weight >= 0.0:
+            raise Refused(f"weight {weight:g}: must be a number of at least 0", final=True)
+        if weight > most:
             remedy = "start the server with a larger max-weight, or make it a token with one (siag certs)"
             name = self.server.members[row].name
-            raise Refused(f"weight {said}: worker {name} may count for at most {most:g}; {remedy}", final=True)
+            raise Refused(f"weight {weight:g}: worker {name} may count for at most {most:g}; {remedy}", final=True)
         return float(weight)
 
     def _most(self, row: int) -> float:
@@ -346,8 +349,10 @@ class Connections(Reception):
             raise wire.BadFrame(f"sample {head.sample}: fewer than {wire.SAMPLES} are allowed")
         first, connection.first = connection.first, None
         what, connection.sum = connection.sum, None
-        if connection.most and what is None and message is not None:
-            raise wire.BadFrame("REPORT: a relay says WEIGHT before it")
+        if what is None and message is not None and (connection.most or row in self.server.relays):
+            if connection.most:
+                raise wire.BadFrame("REPORT: a relay says WEIGHT before it")
+            what = Sum(1.0, head.stamp, head.stamp)  # of a worker that has come in a relay's place
         try:
             self.session.push(row, head.stamp, message, head.sample, now, square, head.loss, what)
         except Refused as refused:

@@ -69,6 +69,8 @@ class RelayConnections(Connections):
         self._sent_at = now
         self._full_by = -math.inf
         root.server = self.server
+        self.server.read(root.w, root.stamp)
+        self.server.go_back()  # the root may have, since these rows were saved
         if root.samples > 0 and self.server.reports == 0:  # another has reported in its place, whose rows are lost
             self.server.empty(now)
             self._fades, self._full_by = self.server.fades, now + REFILL

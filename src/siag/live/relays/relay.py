@@ -175,13 +175,7 @@ class Relay:
             self._upstream = Upstream(place, root, context, self._runner.get_loop())
             stack.callback(lambda: self._runner.run(self._upstream.close()))
             self._runner.run(self._upstream.join())
-            whole: dict[str, Any] = {
-                "method": root.gather(),
-                "step": STAY,
-                "w0": root.w.astype(np.float64),
-                "until": ENDLESS,
-            }
-            self.spec = replace(spec, **whole, messages=root.encoding.name, names=names, server=NEVER)
+            self.spec = below(root, replace(spec, names=names))
             self._stack = stack.pop_all()
 
     def run(self, ready: Callable[[str, int], None] | None = None, spec: Spec | None = None) -> Run:
@@ -213,6 +207,12 @@ class Relay:
 
         with readmit_on_hangup(session, self.tokens):
             self._runner.run(serve())
+
+
+def below(root: RootWorker, spec: Spec) -> Spec:
+    """The spec of a relay's own session, which is whole once the root was joined."""
+    given: dict[str, Any] = {"method": root.gather(), "step": STAY, "server": NEVER, "until": ENDLESS}
+    return replace(spec, **given, w0=root.w.astype(np.float64), messages=root.encoding.name)
 
 
 class RelayAssembly(Assembly):

@@ -10,7 +10,7 @@ import numpy as np
 from siag.foundations.encodings import FLOAT64, Encoding, Packed, put
 from siag.foundations.types import Floats
 from siag.live.protocol import wire
-from siag.live.protocol.worker import Actions, Send, Worker
+from siag.live.protocol.worker import Actions, End, Send, Worker
 from siag.live.relays.server import Gather, RelayServer
 from siag.live.rounding import Packer
 from siag.live.task import Task
@@ -118,6 +118,16 @@ class RootWorker(Worker):
             raise RuntimeError("the relay has no server yet")
         return RootTask(self.server)
 
+    def _welcome(self, content: dict[str, Any]) -> Actions:
+        """As of any worker; what members have been told to compute must be what is asked for now, too."""
+        known, before = self.lengths[0] > 0, self.description
+        actions = super()._welcome(content)
+        if known and self.end is None and self.description != before:
+            there, here = in_words(self.description), in_words(before)
+            reason = f"the server is another than before: {there}, not {here}; start the relay again"
+            return self._finish(End.DISMISSED, reason)
+        return actions
+
     def _retry_later(self, remark: str, reason: str, now: float) -> Actions:
         """Nothing is at work while it is away: it reads w anew, and sends what the sum is then."""
         self.busy = False
@@ -129,6 +139,12 @@ def inner_of(description: dict[str, Any]) -> dict[str, Any]:
     inner = {name: inner_of(value) if isinstance(value, dict) else value for name, value in description.items()}
     within = inner.get("method")
     return within if inner.get("kind") == "Weighted" and isinstance(within, dict) else inner
+
+
+def in_words(description: dict[str, Any]) -> str:
+    """A method's description, as it would print."""
+    rest = ", ".join(f"{name}={value!r}" for name, value in description.items() if name != "kind")
+    return wire.words(f"{description.get('kind', 'no method')}({rest})")
 
 
 Do = Callable[[Actions], None]

@@ -198,10 +198,10 @@ def test_in_a_stream_too_with_sources_that_come_later(weight, town):
 def test_a_stream_after_a_fit_goes_on_with_the_rows_there_were():
     X, y, source = two_sources(500, 500)
     model = SIAGRegressor(source_weight="samples").fit(X, y, source=source)
-    assert model._learner.server.shares == [0.5, 0.5]
+    assert model._learner.server.gauges.shares == [0.5, 0.5]
     rows = source == "town"
     model.partial_fit(X[rows], y[rows], source="town", sample_weight=np.full(500, 2.0))
-    shares = dict(zip(model.sources_, model._learner.server.shares, strict=False))
+    shares = dict(zip(model.sources_, model._learner.server.gauges.shares, strict=False))
     assert shares["town"] == pytest.approx(0.75)
 
 

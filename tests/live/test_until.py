@@ -10,7 +10,7 @@ from siag.foundations.errors import Missing
 from siag.live.curve import Curve
 from siag.live.until import until_of
 
-SILENT = {"skips": 0, "seconds": float, "progressive_loss": None}  # workers that tell no losses
+SILENT = {"skips": 0, "seconds": float, "gauges": SimpleNamespace(progressive_loss=None)}  # workers tell no losses
 
 
 def at(version, w=0.0, reports=None):

@@ -10,14 +10,20 @@ import sys
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
 
 import numpy as np
 
 import siag
-from benchmarks.sides import D
-from siag.foundations.rng import fresh, normals
+from benchmarks.sides import ACTIVITY, D, ours, problem
+from siag.foundations.rng import fresh, normals, whole_blocks
+from siag.problems import LeastSquares, sample
 
 AVX2 = {"NUMBA_CPU_NAME": "haswell", "NUMBA_CPU_FEATURES": "+avx2,+fma,+bmi,+bmi2,+popcnt,+lzcnt"}
+
+NORMALS = D + 1  # that a gradient of the exact sampler needs
+DRAWN = whole_blocks(D)  # that it draws at a time
+LONG = 100_000
 
 COUNTED = """
 import sys
@@ -36,12 +42,12 @@ def fill(rng, out, times):
 
 
 def fill_many(times: int) -> int:
-    """Fill d + 3 normals so many times; return how many times."""
-    fill(fresh(1, 0, 0), np.empty(D + 3), times)
+    """Fill as many normals as a gradient draws at a time so many times; return how many times."""
+    fill(fresh(1, 0, 0), np.empty(DRAWN), times)
     return times
 
 
-def normals_cost(seed: int, count: int = D + 3) -> float:
+def normals_cost(seed: int, count: int = DRAWN) -> float:
     """Nanoseconds to fill `count` normals."""
     out, times = np.empty(count), max(1, 2_300_000 // count)
     began = time.perf_counter()
@@ -49,11 +55,36 @@ def normals_cost(seed: int, count: int = D + 3) -> float:
     return 1e9 * (time.perf_counter() - began) / times
 
 
+class Copy(NamedTuple):
+    """What it takes to copy w in place of a gradient: nothing."""
+
+
+@sample.when(Copy)
+def copy(oracle, rng, i, w, out):
+    """Write w."""
+    for j in range(w.size):
+        out[j] = w[j]
+
+
+class Copying(LeastSquares):
+    """The job without what is drawn and computed: the hash of a sample, the row, the sum, the step remain."""
+
+    def oracle(self):
+        """Copy w."""
+        return Copy()
+
+
+def bare_cost(seed: int) -> float:
+    """Nanoseconds per gradient that is only a copy of w."""
+    job = problem()
+    return ours(Copying(job.centers, job.p, job.noise), ACTIVITY, 60_000, seed=seed).cost
+
+
 def two_threads_at_best() -> float:
     """How many times faster two threads fill normals than one: what two cores give to work that shares nothing."""
 
     def one(_: int) -> None:
-        fill(fresh(1, 0, 0), np.empty(D + 3), 500_000)
+        fill(fresh(1, 0, 0), np.empty(DRAWN), 500_000)
 
     one(0)
     with ThreadPoolExecutor(2) as pool:
@@ -84,7 +115,7 @@ def copy_cost(size: int) -> float:
 
 
 def instructions() -> tuple[float, float] | None:
-    """Instructions per gradient and per d + 3 normals, counted by callgrind; `None` where there is no valgrind.
+    """Instructions per gradient and per block of normals, counted by callgrind; `None` where there is no valgrind.
 
     Valgrind does not know AVX-512, so the code is compiled for AVX2 first, outside of it. Two runs of different lengths
     are subtracted: what they differ by is the work, not the start.

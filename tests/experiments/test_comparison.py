@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.usefixtures("compiled_here"), pytest.mark.thorough]
 def found(compiled_here):
     names = ["sIAG", "SGD", "FedAvg", "SAG", "IAG"]
     activities = {"uneven": Nonuniform(2, 12), "clock": CLOCK}
-    return siag.compare(PROBLEM, names, activities, iterations=600, repeats=12, claims=False)
+    return siag.compare(PROBLEM, names, activities, iterations=600, repeats=50, claims=False)
 
 
 @pytest.fixture(scope="module")

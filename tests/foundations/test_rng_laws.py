@@ -7,7 +7,20 @@ import pytest
 from scipy import stats
 
 from siag.foundations.dispatch import compiled
-from siag.foundations.rng import EDGE, SAMPLES, below, blank, chi_square, fresh, key, normal, normals, rewind, uniform
+from siag.foundations.rng import (
+    BLOCK,
+    EDGE,
+    SAMPLES,
+    below,
+    blank,
+    chi_square,
+    fresh,
+    key,
+    normal,
+    normals,
+    rewind,
+    uniform,
+)
 
 # With a fixed seed a test gives the same answer always; a correct generator, given another seed, would fail
 # a test with these probabilities:
@@ -47,6 +60,15 @@ def ten_million():
     drawn = np.empty(10_000_000)
     normals(fresh(11, 0, SAMPLES), drawn)
     return drawn
+
+
+@compiled
+def first_blocks(rng, key, out):
+    """out[i, k]: the first block of normals of worker i's k-th sample."""
+    for i in range(out.shape[0]):
+        for k in range(out.shape[1]):
+            rewind(rng, key, i, k)
+            normals(rng, out[i, k])
 
 
 def grid(seed=0, repeat=0, purpose=SAMPLES, shape=(300, 300)):
@@ -91,7 +113,7 @@ def test_tails_of_normals_have_their_weight(ten_million, start, side):
 def test_the_tail_beyond_the_ziggurat_has_the_normal_shape(ten_million, side):
     tail = side * ten_million
     tail = tail[tail > EDGE]
-    assert len(tail) > 150
+    assert len(tail) > 60  # of 124 that are expected
     assert stats.kstest(stats.norm.sf(tail) / stats.norm.sf(EDGE), "uniform").pvalue > RARE
 
 
@@ -134,6 +156,20 @@ def test_first_numbers_of_neighbouring_samples_are_normal_and_uncorrelated():
         assert correlation(drawn[:, lag:], drawn[:, :-lag]) < SIGMAS  # between samples
     upper = np.triu_indices(len(drawn), 1)
     assert correlation(drawn[upper], drawn.T[upper]) < SIGMAS  # worker i's sample k and worker k's sample i
+
+
+def test_in_every_lane_of_a_block_normals_are_normal_and_they_are_uncorrelated_with_all_others():
+    drawn = np.empty((300, 300, BLOCK))
+    first_blocks(blank(), key(0, 0, SAMPLES), drawn)
+    for lane in range(BLOCK):
+        assert stats.kstest(drawn[..., lane].ravel(), "norm").pvalue > RARE
+    for numbers in (drawn, (drawn**2 - 1.0) / math.sqrt(2.0)):
+        each = numbers.reshape(-1, BLOCK)
+        products = each.T @ each / math.sqrt(len(each))
+        assert np.abs(products[np.triu_indices(BLOCK, 1)]).max() < SIGMAS  # within a sample
+        for one, other in ((numbers[1:], numbers[:-1]), (numbers[:, 1:], numbers[:, :-1])):  # of neighbouring ones
+            one, other = one.reshape(-1, BLOCK), other.reshape(-1, BLOCK)  # noqa: PLW2901
+            assert np.abs(one.T @ other).max() < SIGMAS * math.sqrt(len(one))
 
 
 @pytest.mark.parametrize(

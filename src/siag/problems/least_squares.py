@@ -11,13 +11,12 @@ import numpy as np
 
 from siag.foundations import check
 from siag.foundations.dispatch import compiled
-from siag.foundations.rng import chi_square, chi_square_from, normals
+from siag.foundations.rng import chi_square, normals, whole_blocks
 from siag.foundations.types import Floats, Integers, Record, Rng
 from siag.problems.problem import Constants, Drawn, curvature, exact, hessian, sample
 from siag.problems.weights import Weights, among, check_numbers, mean_by, unequal
 
 SAMPLERS = ("exact", "literal")
-U1, U2, U3 = (np.uint64(k) for k in (1, 2, 3))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -34,7 +33,7 @@ class LeastSquares(Drawn):
         centers: (n, d) the w_i*.
         p: rows per sample.
         noise: σ, the standard deviation of y.
-        sampler: `"exact"` draws ∇f_i from its law without ever drawing A, with d + 3 normals at any p;
+        sampler: `"exact"` draws ∇f_i from its law without ever drawing A, with d + 1 normals at any p;
             `"literal"` draws A and y. Same law, different random numbers.
         weights: what workers count for, one number of 0 or more for each; by default all the same.
 
@@ -140,8 +139,8 @@ class LeastSquares(Drawn):
         """The arrays and scratch space the samplers work on."""
         centers = check.read_only(self.centers)
         if self.sampler == "literal":
-            return Literal(centers, self.noise, np.empty((self.p, self.d)), np.empty(self.p))
-        return Projected(centers, self.p, self.noise, np.empty(self.d + 3))
+            return Literal(centers, self.p, self.noise, np.empty(whole_blocks(self.p * (self.d + 1))))
+        return Projected(centers, self.p, self.noise, np.empty(whole_blocks(self.d)))
 
 
 class Projected(NamedTuple):
@@ -150,80 +149,62 @@ class Projected(NamedTuple):
     centers: Floats  # (n, d)
     p: int
     noise: float
-    zeta: Floats  # (d + 3,) scratch
+    zeta: Floats  # (d or a few more,) scratch
 
 
 class Literal(NamedTuple):
     """What the literal sampler needs."""
 
     centers: Floats  # (n, d)
+    p: int
     noise: float
-    A: Floats  # (p, d) scratch
-    residual: Floats  # (p,) scratch
+    rows: Floats  # (p (d + 1) or a few more,) scratch: the rows of A, each with its ε
 
 
 @compiled
-def apart(w: Floats, center: Floats, e: Floats) -> float:
-    """Write w − center to e and return ‖e‖².
+def apart(w: Floats, center: Floats, zeta: Floats, e: Floats) -> tuple[float, float]:
+    """Write e = w − center to `e`; return ‖e‖² and e·ζ, ζ being as long as e or longer.
 
-    Four sums at a time, since an addition waits for the one before it, and indices without sign, since a signed one
-    might count from the end and has to be looked at first. So in `inner`.
+    Two sums at a time, since an addition waits for the one before it, and indices without sign, since a signed one
+    might count from the end and has to be looked at first.
     """
     d = w.size
-    s0 = s1 = s2 = s3 = 0.0
-    for quarter in range(d // 4):
-        j = np.uint64(4 * quarter)
-        e0, e1 = w[j] - center[j], w[j + U1] - center[j + U1]
-        e2, e3 = w[j + U2] - center[j + U2], w[j + U3] - center[j + U3]
-        e[j], e[j + U1], e[j + U2], e[j + U3] = e0, e1, e2, e3
+    s0 = s1 = t0 = t1 = 0.0
+    for half in range(d // 2):
+        j, k = np.uint64(2 * half), np.uint64(2 * half + 1)
+        e0, e1 = w[j] - center[j], w[k] - center[k]
+        e[j], e[k] = e0, e1
         s0 += e0 * e0
         s1 += e1 * e1
-        s2 += e2 * e2
-        s3 += e3 * e3
-    for rest in range(d - d % 4, d):
-        e0 = w[rest] - center[rest]
-        e[rest] = e0
+        t0 += e0 * zeta[j]
+        t1 += e1 * zeta[k]
+    if d % 2 > 0:
+        e0 = w[d - 1] - center[d - 1]
+        e[d - 1] = e0
         s0 += e0 * e0
-    return (s0 + s1) + (s2 + s3)
-
-
-@compiled
-def inner(e: Floats, zeta: Floats) -> float:
-    """e·ζ, ζ being as long as e or longer."""
-    d = e.size
-    s0 = s1 = s2 = s3 = 0.0
-    for quarter in range(d // 4):
-        j = np.uint64(4 * quarter)
-        s0 += e[j] * zeta[j]
-        s1 += e[j + U1] * zeta[j + U1]
-        s2 += e[j + U2] * zeta[j + U2]
-        s3 += e[j + U3] * zeta[j + U3]
-    for rest in range(d - d % 4, d):
-        s0 += e[rest] * zeta[rest]
-    return (s0 + s1) + (s2 + s3)
+        t0 += e0 * zeta[d - 1]
+    return s0 + s1, t0 + t1
 
 
 @sample.when(Projected)
 def sample_projected(oracle: Projected, rng: Rng, i: int, w: Floats, out: Floats) -> None:
-    """∇f has the law of (z·r) ê + ‖r‖ (ζ − (ζ·ê) ê) with e = w − w_i*, ê = e/‖e‖, r = ‖e‖ z − σ ε.
+    """∇f has the law of c e + √c (s ζ − (ζ·e)/(s + σ) e) with e = w − w_i*, s² = ‖e‖² + σ², c ~ χ²_p and ζ ~ N(0, I_d).
 
-    Here z, ε ~ N(0, I_p), ζ ~ N(0, I_d). Only ‖z‖² ~ χ²_p, z·ε = ‖z‖ x with x ~ N(0, 1) and ‖ε‖² = x² + χ²_{p−1} enter.
+    For ∇f = Aᵀ r with r = A e − σε, whose entries are N(0, s²), so that ‖r‖² has the law of s² c. Given r, a row of A
+    is as before across e, and its product with e has the mean r_k ‖e‖²/s² and the variance σ²‖e‖²/s². So given c, ∇f is
+    normal with the mean c e, the variance c s² across e and c σ² along it. There √c s ζ would be too wide; what is
+    subtracted leaves s − ‖e‖²/(s + σ) = σ.
     """
-    zeta, d = oracle.zeta, w.size
-    square = apart(w, oracle.centers[i], out)  # first, while the generator's hash is still on its way
-    norm = math.sqrt(square)
-    inverse = 1.0 / norm if norm > 0.0 else 0.0
+    zeta, sigma = oracle.zeta, oracle.noise
+    c = chi_square(rng, oracle.p)
     normals(rng, zeta)
-    x, sigma = zeta[d], oracle.noise
-    zz = chi_square_from(rng, zeta[d + 1], oracle.p)
-    ee = x * x + chi_square_from(rng, zeta[d + 2], oracle.p - 1)
-    ze = math.sqrt(zz) * x
-    zr = norm * zz - sigma * ze
-    rr = square * zz - 2.0 * norm * sigma * ze + sigma * sigma * ee
-    r = math.sqrt(max(rr, 0.0))
-    back = (zr - r * inner(out, zeta) * inverse) * inverse
-    for j in range(d):
-        out[j] = r * zeta[j] + back * out[j]
+    square, inner = apart(w, oracle.centers[i], zeta, out)
+    s = math.sqrt(square + sigma * sigma)
+    inverse = 1.0 / (s + sigma) if s > 0.0 else 0.0
+    root = math.sqrt(c)
+    across, along = root * s, c - root * inner * inverse
+    for j in range(w.size):
+        out[j] = across * zeta[j] + along * out[j]
 
 
 @curvature.when(Projected)
@@ -231,22 +212,23 @@ def curvature_projected(
     oracle: Projected, rng: Rng, i: int, w: Floats, v: Floats, gradient: Floats, scratch: Floats
 ) -> float:
     """‖A(w − v)‖² has the law of ‖w − v‖² χ²_p. There is no A to keep, so it is independent of the gradient."""
-    return apart(w, v, scratch) * chi_square(rng, oracle.p)
+    square, _ = apart(w, v, v, scratch)
+    return square * chi_square(rng, oracle.p)
 
 
 @sample.when(Literal)
 def sample_literal(oracle: Literal, rng: Rng, i: int, w: Floats, out: Floats) -> None:
     """Draw A and ε, then Aᵀ(A(w − w_i*) − σε)."""
-    center, A, residual = oracle.centers[i], oracle.A, oracle.residual
-    normals(rng, residual)
+    center, d = oracle.centers[i], w.size
+    normals(rng, oracle.rows)
     out[:] = 0.0
-    for row in range(residual.size):
-        normals(rng, A[row])
-        inner = -oracle.noise * residual[row]
-        for j in range(w.size):
-            inner += A[row, j] * (w[j] - center[j])
-        for j in range(w.size):
-            out[j] += inner * A[row, j]
+    for first in range(0, oracle.p * (d + 1), d + 1):
+        row = oracle.rows[first : first + d + 1]
+        residual = -oracle.noise * row[d]
+        for j in range(d):
+            residual += row[j] * (w[j] - center[j])
+        for j in range(d):
+            out[j] += residual * row[j]
 
 
 @exact.when(Projected)
@@ -260,7 +242,7 @@ def exact_projected(oracle: Projected, i: int, w: Floats, out: Floats) -> None:
 def exact_literal(oracle: Literal, i: int, w: Floats, out: Floats) -> None:
     """∇F_i(w) = p (w − w_i*)."""
     for j in range(w.size):
-        out[j] = oracle.residual.size * (w[j] - oracle.centers[i, j])
+        out[j] = oracle.p * (w[j] - oracle.centers[i, j])
 
 
 @compiled
@@ -280,4 +262,4 @@ def hessian_projected(oracle: Projected, i: int, w: Floats, out: Floats) -> None
 @hessian.when(Literal)
 def hessian_literal(oracle: Literal, i: int, w: Floats, out: Floats) -> None:
     """∇²F_i = p I."""
-    multiple_of_identity(oracle.residual.size, out)
+    multiple_of_identity(oracle.p, out)

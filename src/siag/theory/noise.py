@@ -114,4 +114,4 @@ def noise_projected(oracle: Projected, i: int, m: Floats, V: Floats, out: Floats
 @noise.when(Literal)
 def noise_literal(oracle: Literal, i: int, m: Floats, V: Floats, out: Floats, scratch: Floats) -> None:
     """That of ∇f = Aᵀ(Ae − σε)."""
-    noise_of_rows(oracle.centers[i], oracle.residual.size, oracle.noise, m, V, out)
+    noise_of_rows(oracle.centers[i], oracle.p, oracle.noise, m, V, out)

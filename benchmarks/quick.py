@@ -43,7 +43,7 @@ def starting() -> dict[str, float]:
     with tempfile.TemporaryDirectory() as folder:
         began = time.perf_counter()
         command = [sys.executable, "-m", "siag", "reproduce", "--quick", "--out", folder]
-        subprocess.run(command, check=True, capture_output=True)
+        subprocess.run(command, check=True, capture_output=True, env=scaling.environment())
         whole = time.perf_counter() - began
     return {
         "s to import siag and what a simulation needs": start["import"],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -108,10 +109,22 @@ def two_threads() -> float:
     return statistics.median(ratios)
 
 
+def environment() -> dict[str, str]:
+    """That of this process, but Python keeps what it has compiled of its modules, as it does unless told not to."""
+    return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+
+
 def fresh(program: str, *arguments: object, times: int = 3) -> dict[str, float]:
-    """Run a program in a new process; medians of what it prints."""
+    """Run a program in a new process; medians of what it prints.
+
+    Before several runs there is one that does not count: it may have to make machine code and byte code.
+    """
     command = [sys.executable, "-c", program, *map(str, arguments)]
-    rows = [
-        json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout) for _ in range(times)
-    ]
+
+    def run() -> dict[str, float]:
+        return json.loads(subprocess.run(command, capture_output=True, text=True, check=True, env=environment()).stdout)
+
+    if times > 1:
+        run()
+    rows = [run() for _ in range(times)]
     return {name: statistics.median(row[name] for row in rows) for name in rows[0]}

@@ -1,5 +1,7 @@
 """Sweeps: what `simulate` gives, for every combination, and never the same work twice."""
 
+import importlib
+
 import numpy as np
 import pytest
 
@@ -7,6 +9,7 @@ import siag
 from siag.checks import Bowl
 from siag.simulation.simulate import Job
 
+swept = importlib.import_module("siag.simulation.sweep")  # the package's own name is the function
 PROBLEMS = [siag.problems.LeastSquares.random(n=n, d=3, p=2, noise=0.1, seed=n) for n in (4, 6)]
 METHODS = [siag.methods.SIAG(), siag.methods.SGD()]
 ACTIVITIES = [siag.activity.Uniform(3), siag.activity.Clock(compute=siag.activity.Exponential(1.0))]
@@ -134,6 +137,15 @@ def test_problems_of_the_users_own_that_print_alike_are_not_mistaken_for_one_ano
     bowls = [Bowl(np.full((3, 2), level), np.ones(2)) for level in (0.0, 1.0)]
     result = siag.sweep(bowls, METHODS[0], siag.activity.Everyone(), siag.steps.Constant(0.1), iterations=50)
     assert not np.array_equal(result.runs[0].w, result.runs[1].w)
+
+
+def test_the_data_of_a_part_are_looked_at_once_however_many_combinations_there_are(tmp_path, monkeypatch):
+    looked, real = [], swept._mark
+    monkeypatch.setattr(swept, "_mark", lambda part: looked.append(part) or real(part))
+    steps = [siag.steps.Harmonic(0.8, 50 + k) for k in range(6)]
+    siag.sweep(PROBLEMS, METHODS, ACTIVITIES[0], steps, iterations=2, record=2, folder=tmp_path)
+    for parts, times in ((PROBLEMS, 2), (steps, 2)):  # as values along an axis, and in the names of files
+        assert [sum(each is part for each in looked) for part in parts] == [times] * len(parts)
 
 
 def test_a_method_that_finds_its_steps_runs_once_beside_others_that_are_given_some():

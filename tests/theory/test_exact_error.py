@@ -6,7 +6,7 @@ import pytest
 import siag
 from siag.foundations.dispatch import plainly
 from siag.theory.exact import moments_at_start
-from siag.theory.moments import mean_row_moments, move, renew
+from siag.theory.moments import drop, mean_row_moments, move, renew
 
 ITERATIONS, RUNS = 400, 400
 PROBLEM = siag.problems.LeastSquares.random(n=6, d=3, p=3, noise=0.3, seed=4)
@@ -51,20 +51,41 @@ def test_the_mean_of_many_final_iterates_has_the_bias_of_the_curve():
     assert abs(shift - np.sqrt(curve.bias[-1])) < 5.0 * np.sqrt(curve.variance[-1] / RUNS)
 
 
-def test_the_moments_of_averages_over_one_report_are_those_of_the_latest_reports():
-    """The recursion for any m, at m = 1, against the one for rows that are replaced."""
-    moments = moments_at_start(PROBLEM, siag.methods.SIAG(), START)
-    means = mean_row_moments(moments.source, START, PROBLEM.n, moments.quorum, 1)
-    tape = ACTIVITY.tape
+@pytest.mark.parametrize("weights", [None, [1.0, 2.0, 3.0, 0.5, 0.1, 1.0]])
+def test_row_sums_from_snapshots_are_those_of_the_covariances_of_all_rows(weights):
+    """Against the recursion for moving averages over m = 1 reports, which keeps Q; workers also leave."""
+    problem, rng = PROBLEM.weighted(weights) if weights else PROBLEM, np.random.default_rng(5)
+    moments = moments_at_start(problem, siag.methods.SIAG(), START)
+    means = mean_row_moments(moments.source, START, problem.n, moments.quorum, 1)
+    often = np.array([0.2, 0.9, 0.05, 0.5, 0.5, 0.3])
     with plainly():
-        for t in range(60):
-            workers = tape.worker[tape.start[t] : tape.start[t + 1]]
+        for t in range(120):
+            one = np.array([t // 3 % problem.n])
+            workers = np.flatnonzero(rng.random(problem.n) < often) if t % 3 else one
             for each in (moments, means):
                 renew(each, workers)
+                if t % 17 == 5:
+                    drop(each, t % problem.n)
                 move(each, 0.02)
-            for name in ("m", "V", "h", "hsum", "C", "Q", "S"):
-                one, other = getattr(moments, name), getattr(means.table, name)
-                np.testing.assert_allclose(other, one, rtol=1e-9, atol=1e-12)
+            for name in ("m", "V", "h", "hsum", "C", "S", "there"):
+                np.testing.assert_allclose(
+                    getattr(moments, name), getattr(means.table, name), rtol=1e-9, atol=1e-12, err_msg=name
+                )
+
+
+def test_there_are_never_more_snapshots_than_workers_and_one():
+    moments = moments_at_start(PROBLEM, siag.methods.SIAG(), START)
+    n, past = PROBLEM.n, moments.past
+    with plainly():
+        for t in range(5 * n):
+            renew(moments, np.array([t % n]))
+            move(moments, 0.02)
+        renew(moments, np.arange(n))
+        drop(moments, 2)
+    used, retired, _ = past.counts
+    assert (used, retired) == (n, n - 1)
+    assert past.users[past.users > 0].tolist() == [1, n - 1]  # worker 2, which has left, and the others
+    assert not past.C[:, 2].any()
 
 
 def test_iag_has_nothing_random_and_agrees_to_rounding():

@@ -118,11 +118,13 @@ class Recorded(Activity):
 
 def _uses(gaps: Floats, average: int) -> Floats:
     """Σ_l (1/m)(1 − 1/m)^l G_{k+l} for every k, gaps being repeated for ever: how much the k-th gradient is used."""
+    if average == 1:
+        return gaps
     fresh, kept = 1.0 / average, 1.0 - 1.0 / average
     uses = np.zeros(len(gaps))
     for k in range(len(gaps) - 1, -1, -1):
         uses[k] = fresh * gaps[k] + kept * uses[(k + 1) % len(gaps)]
-    around = -math.expm1(len(gaps) * math.log1p(-fresh)) if average > 1 else 1.0  # 1 − (1 − 1/m)^K
+    around = -math.expm1(len(gaps) * math.log1p(-fresh))  # 1 − (1 − 1/m)^K
     return np.asarray(uses + kept ** np.arange(len(gaps), 0, -1) * uses[0] / around)
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from siag.activity import Clock, EveryArrivals, Exponential, Recorded, WaitForAll
 from siag.activity.agenda import STEP as STEPPED
+from siag.activity.recorded import Tape
 from siag.experiments.setting import Scale, Tick, each
 from siag.foundations.types import Floats
 from siag.methods import SGD, SIAG, AsyncSGD, FedAvg, Method
@@ -207,7 +208,8 @@ def _pattern(clock: Clock, n: int, scale: Scale) -> Recorded:
     iterations, codes = max(scale.choosing, 100_000), []
     for chunk in clock.paced(1).events(n, iterations, scale.seed, 0, D):
         codes.append(chunk.code[(chunk.code >= 0) & (chunk.code != STEPPED)].copy())
-    return Recorded(np.concatenate(codes)[:, None].tolist())
+    workers = np.concatenate(codes)
+    return Recorded(Tape(np.arange(len(workers) + 1), workers))
 
 
 def _error(problem: LeastSquares, method: Method, clock: Clock, iterations: int, seed: int) -> float:

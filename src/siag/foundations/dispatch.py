@@ -25,6 +25,8 @@ from siag.foundations.compile_errors import explain
 from siag.foundations.errors import SiagError
 from siag.foundations.fingerprint import fingerprint
 from siag.foundations.lean_compiling import part_compiler
+from siag.foundations.made_once import made_once
+from siag.foundations.numba_arrays import import_arrays
 from siag.foundations.shape import Shape, kinds_within, shape_of, structure_of
 
 P = ParamSpec("P")
@@ -252,7 +254,8 @@ def _ordinary(function: Any, lasting: bool) -> Any:
     import numba
 
     function.__qualname__ = function.__qualname__.removesuffix("_lean")
-    return numba.njit(cache=lasting, nogil=True, **BARE)(function)
+    made = numba.njit(cache=lasting, nogil=True, **BARE)(function)
+    return made_once(made) if lasting else made
 
 
 def _lean(function: Any, lasting: bool) -> Any:
@@ -270,9 +273,10 @@ def _lean(function: Any, lasting: bool) -> Any:
         return usual
     function.__qualname__ += "_lean"  # Numba's cache does not look at options
     try:
-        return numba.njit(cache=lasting, nogil=True, _nrt=False, **BARE)(function)
+        made = numba.njit(cache=lasting, nogil=True, _nrt=False, **BARE)(function)
     except KeyError:  # a Numba that does not know the option
         return _ordinary(function, lasting)
+    return made_once(made) if lasting else made
 
 
 def _as_part(options: dict[str, Any]) -> dict[str, Any]:
@@ -362,5 +366,6 @@ def is_interpreted(*values: object) -> bool:
 
 def _register_all() -> None:
     """Tell Numba about what was defined since; put off until code is compiled because importing it takes long."""
+    import_arrays()
     while _unregistered:
         _unregistered.pop()._register()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from numbers import Real
@@ -79,14 +80,18 @@ def labels_of(parts: Iterable[object]) -> list[str]:
     ['SIAG average=1', 'SIAG average=4', 'SGD']
     """
     rows = [parameters_of(part) for part in parts]
-    kinds = [str(row[KIND]) for row in rows]
+    apart: dict[str, list[str]] = {}  # of each kind, in which parameters its parts differ
+    for kind in dict.fromkeys(str(row[KIND]) for row in rows):
+        like = [row for row in rows if row[KIND] == kind]
+        names = dict.fromkeys(name for row in like for name in row)
+        apart[kind] = [name for name in names if any(row.get(name) != like[0].get(name) for row in like)]
     labels = []
-    for row, kind in zip(rows, kinds, strict=True):
-        like = [other for other, its in zip(rows, kinds, strict=True) if its == kind]
-        apart = [name for name in row if any(other.get(name) != row[name] for other in like)]
-        words = [kind] if len(set(kinds)) > 1 or not apart else []
-        labels.append(_cut(" ".join([*words, *(f"{name}={shown(row[name])}" for name in apart)])))
-    return [label if labels.count(label) == 1 else f"{label} #{k}" for k, label in enumerate(labels, 1)]
+    for row in rows:
+        kind = str(row[KIND])
+        own = [f"{name}={shown(row[name])}" for name in row if name in apart[kind]]
+        labels.append(_cut(" ".join([*([kind] if len(apart) > 1 or not own else []), *own])))
+    often = Counter(labels)
+    return [label if often[label] == 1 else f"{label} #{k}" for k, label in enumerate(labels, 1)]
 
 
 def _cut(text: str) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -311,9 +311,10 @@ def _run(
     failed: dict[int, Exception],
 ) -> dict[int, Run]:
     """The runs of all jobs but those that fail, which are added to `failed`."""
-    runs = _kept(jobs, repeats, record, place)
+    paths = [] if place is None else [place / name for name in _names(jobs, repeats, record)]
+    runs = _kept(paths)
     missing = [k for k in range(len(jobs)) if k not in runs and k not in failed]
-    shelf = _Shelf(jobs, t, repeats, record, place)
+    shelf = _Shelf(jobs, t, repeats, paths)
 
     def one(index: int, watch: Watch) -> None:
         which, repeat = missing[index // repeats], index % repeats
@@ -349,27 +350,35 @@ def _mark(part: Any) -> str:
     return digest.hexdigest()
 
 
-def _name(job: Job, repeats: int, record: int) -> str:
-    """The name under which a combination's run is kept: another for anything that could change it."""
-    marks = [_mark(part) for part in (job.problem, job.method, job.activity, job.step)]
-    text = json.dumps([job.about(), repeats, record, marks, *sorted(job.evaluate), *job.measured])
-    return hashlib.sha256(text.encode()).hexdigest()[:20] + ".npz"
+def _names(jobs: Sequence[Job], repeats: int, record: int) -> list[str]:
+    """The names under which the combinations' runs are kept: others for anything that could change them."""
+    marks: dict[int, str] = {}  # of every part but once: it may hold much data
+    names = []
+    for job in jobs:
+        parts = (job.problem, job.method, job.activity, job.step)
+        for part in parts:
+            if id(part) not in marks:
+                marks[id(part)] = _mark(part)
+        own = [marks[id(part)] for part in parts]
+        text = json.dumps([job.about(), repeats, record, own, *sorted(job.evaluate), *job.measured])
+        names.append(hashlib.sha256(text.encode()).hexdigest()[:20] + ".npz")
+    return names
 
 
-def _kept(jobs: Sequence[Job], repeats: int, record: int, place: Path | None) -> dict[int, Run]:
+def _kept(paths: Sequence[Path]) -> dict[int, Run]:
     """What an earlier sweep has finished; a damaged file counts as not there."""
     runs: dict[int, Run] = {}
-    for k, job in enumerate(jobs if place is not None else ()):
+    for k, path in enumerate(paths):
         with suppress(BadFile):
-            runs[k] = load(cast(Path, place) / _name(job, repeats, record))
+            runs[k] = load(path)
     return runs
 
 
 class _Shelf:
     """Collects the repeats of every combination; one that is complete becomes a run, and is kept at once."""
 
-    def __init__(self, jobs: Sequence[Job], t: Integers, repeats: int, record: int, place: Path | None) -> None:
-        self._jobs, self._t, self._repeats, self._record, self._place = jobs, t, repeats, record, place
+    def __init__(self, jobs: Sequence[Job], t: Integers, repeats: int, paths: Sequence[Path]) -> None:
+        self._jobs, self._t, self._repeats, self._paths = jobs, t, repeats, paths
         self._parts: dict[int, dict[int, Outcome]] = {}
         self._lock = threading.Lock()
         self.done: dict[int, Run] = {}
@@ -383,6 +392,6 @@ class _Shelf:
                 return
             del self._parts[which]
         run = assemble(self._jobs[which], self._t, [parts[index] for index in range(self._repeats)])
-        if self._place is not None:
-            run.save(self._place / _name(self._jobs[which], self._repeats, self._record))
+        if self._paths:
+            run.save(self._paths[which])
         self.done[which] = run

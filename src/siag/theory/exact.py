@@ -74,8 +74,9 @@ def exact_error(
     With the same seed it sees the activity pattern that `simulate` sees. Works for methods that are linear in w and
     gradients: those that keep a table of gradients (sIAG, IAG, SAG, SAGA) or of moving averages of them (sIAG with
     `average`), non-aggregated SGD, `Averaged` and `Weighted` around any of them, and what `linear` declares. Weights of
-    the problem are those of F = Σ p_i F_i, and the method has them, as in `simulate`. An iteration costs
-    O(n |A_t|) on `LeastSquares`; on others it takes covariances of all vectors and rows, O(n d³ |A_t|).
+    the problem are those of F = Σ p_i F_i, and the method has them, as in `simulate`. On
+    `LeastSquares` an iteration costs O(n) for every earlier one in which an active worker reported last, and O(n |A_t|)
+    with `average`; on others it takes covariances of all vectors and rows, O(n d³ |A_t|).
 
     Args:
         problem: a `LeastSquares`, whose sampler does not matter; a `Ridge`, with mini-batches or not; or a quadratic of

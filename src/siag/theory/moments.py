@@ -2,11 +2,12 @@
 
 Given who reports when, everything in E‖w^t − w*‖² is linear or quadratic in independent noise, and the gradient's mean
 p(w − w_i*) and variance p(d+1)‖w − w_i*‖² + σ²pd are known. So it is enough to carry m = E w, h_i = E g_i and the
-traces V = E‖w − m‖², C_i = E⟨w − m, g_i − h_i⟩, Q_ij = E⟨g_i − h_i, g_j − h_j⟩. With row sums of Q an iteration costs
-O(n |A_t|).
+traces V = E‖w − m‖², C_i = E⟨w − m, g_i − h_i⟩, Q_ij = E⟨g_i − h_i, g_j − h_j⟩. Of Q only the row sums enter, and they
+follow from snapshots of C: an iteration costs O(n) for every earlier one in which an active worker reported last.
 
 If rows are moving averages, g_i ← (1 − a) g_i + a ∇f_i(w; ξ) with a = 1/min(k, m), the same moments are enough: what is
-known of the old row enters with 1 − a, what a fresh gradient brings with a, and its own noise with a².
+known of the old row enters with 1 − a, what a fresh gradient brings with a, and its own noise with a². Then Q is kept,
+and an iteration costs O(n |A_t|).
 
 If worker i counts c_i = n p_i times as much as others, its row is c_i ∇f_i(w; ξ): a mean of c_i p(w − w_i*), and c_i²
 times the noise.
@@ -20,6 +21,7 @@ import numpy as np
 
 from siag.foundations.dispatch import optional_verb, part, verb
 from siag.foundations.types import Floats, Integers, Record
+from siag.theory.snapshots import Snapshots, keep, leave, no_snapshots, take_back, vanish
 
 RESUM = 1000
 
@@ -43,12 +45,12 @@ class TableMoments(NamedTuple):
     h: Floats  # (n, d) E g_i
     hsum: Floats  # (d,) Σ h_i
     C: Floats  # (n,) E⟨w − m, g_i − h_i⟩
-    Q: Floats  # (n, n) E⟨g_i − h_i, g_j − h_j⟩
-    S: Floats  # (n,) Σ_j Q_ij
+    S: Floats  # (n,) Σ_j E⟨g_i − h_i, g_j − h_j⟩
     since: Integers  # (1,) steps since hsum was summed anew
     seen: Integers  # (n + 1,) 1 for those that have reported; last, how many
     quorum: int
     there: Floats  # (n,) whether rows count: 1; 0 for those whose worker has left, until it reports again
+    past: Snapshots  # of C, from which S follows; empty if rows are moving averages
 
 
 class MeanRowMoments(NamedTuple):
@@ -57,6 +59,7 @@ class MeanRowMoments(NamedTuple):
     m: Floats  # (d,) the table's own
     V: Floats  # (1,) the table's own
     table: TableMoments
+    Q: Floats  # (n, n) E⟨g_i − h_i, g_j − h_j⟩
     reports: Integers  # (n,) min(k, most) for the k-th report of worker i
     most: int  # m of the average
 
@@ -87,9 +90,9 @@ def move(moments: Record, eta: float) -> None:
     """The server steps."""
 
 
-def table_moments(source: Source, w0: Floats, n: int, quorum: int) -> TableMoments:
-    """Before iteration 0."""
-    d = w0.size
+def table_moments(source: Source, w0: Floats, n: int, quorum: int, *, latest: bool = True) -> TableMoments:
+    """Before iteration 0; `latest` if a row is the latest gradient, not a moving average."""
+    d, slopes = w0.size, source.weights * source.slope
     return TableMoments(
         source,
         w0.copy(),
@@ -97,19 +100,19 @@ def table_moments(source: Source, w0: Floats, n: int, quorum: int) -> TableMomen
         np.zeros((n, d)),
         np.zeros(d),
         np.zeros(n),
-        np.zeros((n, n)),
         np.zeros(n),
         np.zeros(1, np.int64),
         np.zeros(n + 1, np.int64),
         quorum,
         np.ones(n),
+        no_snapshots(slopes if latest else np.empty(0)),
     )
 
 
 def mean_row_moments(source: Source, w0: Floats, n: int, quorum: int, most: int) -> MeanRowMoments:
     """Before iteration 0."""
-    rows = table_moments(source, w0, n, quorum)
-    return MeanRowMoments(rows.m, rows.V, rows, np.zeros(n, np.int64), most)
+    rows = table_moments(source, w0, n, quorum, latest=False)
+    return MeanRowMoments(rows.m, rows.V, rows, np.zeros((n, n)), np.zeros(n, np.int64), most)
 
 
 def fresh_moments(source: Source, w0: Floats, divisor: int) -> FreshMoments:
@@ -130,34 +133,32 @@ def heard_of(moments: TableMoments, i: int) -> None:
 def renew_rows(moments: TableMoments, workers: Integers) -> None:
     """Rows of active workers now vary as ∇f_i(w^t): with all else through w alone, and by noise of their own.
 
-    Row i of Q becomes c_i pC, and column i with it. Row sums follow: by difference where only column i changed, anew
-    for the active workers themselves, so that rounding errors do not outlive a report.
+    Q_ij becomes c_i pC_j for active i, with noise if j = i. Row sums follow: by difference where only Q_ji changed,
+    anew for the active workers themselves, so that rounding errors do not outlive a report.
     """
-    n, source = moments.C.size, moments.source
-    V, C, Q, S = moments.V[0], moments.C, moments.Q, moments.S
+    if workers.size == 0:
+        return
+    source, V, C, S, past = moments.source, moments.V[0], moments.C, moments.S, moments.past
     for i in workers:
         heard_of(moments, i)
-        C[i] = source.weights[i] * source.slope * V
+        leave(past, i)
+    take_back(past, S)
+    fresh, total = 0.0, 0.0
     for i in workers:
-        p, row = source.weights[i] * source.slope, Q[i]
-        for j in range(n):
-            new = p * C[j]
-            S[j] += new - row[j]
-            row[j] = new
-        for j in range(n):
-            Q[j, i] = row[j]
+        C[i] = past.slopes[i] * V
+        fresh += past.slopes[i]
+    for j in range(C.size):
+        S[j] += fresh * C[j]
+        total += C[j]
+    keep(past, C, workers)
     for i in workers:
-        apart, c = 0.0, source.weights[i]
-        p = c * source.slope
+        apart, c, p = 0.0, source.weights[i], past.slopes[i]
         for k in range(moments.m.size):
             e = moments.m[k] - source.centers[i, k]
             apart += e * e
             moments.hsum[k] += p * e - moments.h[i, k]
             moments.h[i, k] = p * e
-        Q[i, i] += c * c * (source.spread * (V + apart) + source.floor)
-        S[i] = 0.0
-        for j in range(n):
-            S[i] += Q[i, j]
+        S[i] = p * total + c * c * (source.spread * (V + apart) + source.floor)
 
 
 @move.when(TableMoments)
@@ -173,13 +174,13 @@ def move_along_total(moments: TableMoments, eta: float) -> None:
         for i in range(n):
             for k in range(moments.m.size):
                 moments.hsum[k] += moments.h[i, k]
-    rows = 0.0
+    rows, with_w, among = 0.0, 0.0, 0.0
     for i in range(n):
         rows += moments.there[i] * moments.source.weights[i]
-    c, with_w, among = eta / rows if rows > 0.0 else eta, 0.0, 0.0
-    for i in range(n):
         with_w += moments.C[i]
         among += moments.S[i]
+    c = eta / rows if rows > 0.0 else eta
+    for i in range(n):
         moments.C[i] -= c * moments.S[i]
     moments.V[0] += c * (c * among - 2.0 * with_w)
     for k in range(moments.m.size):
@@ -189,11 +190,16 @@ def move_along_total(moments: TableMoments, eta: float) -> None:
 @drop.when(TableMoments)
 def drop_row(moments: TableMoments, i: int) -> None:
     """g_i ← 0: h_i, C_i and all Q_ij are 0, and it is one row less."""
-    n, Q, S = moments.C.size, moments.Q, moments.S
-    for j in range(n):
-        S[j] -= Q[i, j]
-        Q[i, j] = Q[j, i] = 0.0
-    S[i] = moments.C[i] = 0.0
+    leave(moments.past, i)
+    take_back(moments.past, moments.S)
+    vanish(moments.past, i)
+    silence(moments, i)
+
+
+@part
+def silence(moments: TableMoments, i: int) -> None:
+    """Row i is 0, and does not count."""
+    moments.S[i] = moments.C[i] = 0.0
     for k in range(moments.m.size):
         moments.hsum[k] -= moments.h[i, k]
         moments.h[i, k] = 0.0
@@ -214,7 +220,7 @@ def renew_means(moments: MeanRowMoments, workers: Integers) -> None:
     """
     rows = moments.table
     n, source, V = rows.C.size, rows.source, rows.V[0]
-    C, Q, S = rows.C, rows.Q, rows.S
+    C, Q, S = rows.C, moments.Q, rows.S
     for i in workers:
         c = source.weights[i]
         p = c * source.slope
@@ -253,7 +259,11 @@ def move_along_means(moments: MeanRowMoments, eta: float) -> None:
 @drop.when(MeanRowMoments)
 def drop_mean(moments: MeanRowMoments, i: int) -> None:
     """As of any table; the worker's next report is its first."""
-    drop(moments.table, i)
+    Q, S = moments.Q, moments.table.S
+    for j in range(S.size):
+        S[j] -= Q[i, j]
+        Q[i, j] = Q[j, i] = 0.0
+    silence(moments.table, i)
     moments.reports[i] = 0
 
 

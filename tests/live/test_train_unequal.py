@@ -6,7 +6,7 @@ import pytest
 import siag
 from siag.activity import Trace
 
-REPEATS, ITERATIONS = 300, 2000
+REPEATS, ITERATIONS = 300, 6000
 SIZES = siag.steps.Harmonic(2.0, 100)
 
 

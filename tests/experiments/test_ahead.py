@@ -7,6 +7,9 @@ from numba.core import event
 
 from siag.experiments import ahead
 from siag.experiments.ahead import CHAPTERS, made_ahead
+from siag.server.intake import admit
+
+live = importlib.import_module("siag.experiments.live")
 
 
 def test_a_process_is_started_once_and_only_if_machine_code_is_missing(monkeypatch):
@@ -45,8 +48,15 @@ def test_chapters_that_need_code_of_their_own_are_run_whatever_becomes_of_the_ot
 
         return chapter
 
+    monkeypatch.setattr(live, "rehearse", lambda seed: made.append("live"))
     report = importlib.import_module("siag.experiments.reproduce")  # the package's own name is the function
     known = [name for name, _, _ in report.parts(ahead.LEAST)]
     monkeypatch.setattr(report, "parts", lambda scale: [(name, make(name), 1) for name in known])
     ahead.main()
-    assert made == list(CHAPTERS)
+    assert made == [*CHAPTERS, "live"]
+
+
+def test_a_rehearsal_makes_the_machine_code_that_takes_reports_in(monkeypatch):
+    monkeypatch.setattr(admit, "_for", {})
+    live.rehearse(seed=1)
+    assert len(admit._for) == len(live.LINES)

@@ -1,7 +1,8 @@
 """Machine code made ahead: while a report's first chapters run, another process makes what later ones need.
 
 From an empty cache half of the work of a report is making machine code, one piece after the other on one core.
-`python -m siag.experiments.ahead` makes it, by running the chapters with next to nothing to do.
+`python -m siag.experiments.ahead` makes it, by running the chapters with next to nothing to do, and a live run in
+virtual time.
 """
 
 from __future__ import annotations
@@ -58,6 +59,7 @@ def made_ahead() -> Iterator[None]:
 
 def main() -> None:
     """Run the chapters that need machine code which no chapter before has; what fails will be told where it counts."""
+    from siag.experiments.live import rehearse
     from siag.experiments.reproduce import parts
 
     makers = {name: make for name, make, _ in parts(LEAST)}
@@ -65,6 +67,8 @@ def main() -> None:
         for name in CHAPTERS:
             with suppress(Exception):
                 makers[name](LEAST, lambda: None)
+        with suppress(Exception):
+            rehearse(LEAST.seed)
 
 
 if __name__ == "__main__":

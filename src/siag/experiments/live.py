@@ -16,7 +16,7 @@ from siag.methods import IAG, SGD, SIAG, Method
 from siag.methods.async_sgd import AsyncSGD
 from siag.problems import LeastSquares
 from siag.report import BLUE, INK, ORANGE, Chapter, Claim, figure, logarithmic
-from siag.runtimes import Until, train
+from siag.runtimes import Simulated, Until, train
 from siag.simulation import Run, simulate
 from siag.theory import shares
 
@@ -75,6 +75,13 @@ def live(scale: Scale, tick: Tick) -> Chapter:
     caption = "Error against seconds of real time, and of the replay (dots)."
     tables = {f"live-{name.lower()}": run.table() for name, run in runs.items()}
     return Chapter("live", "Live: real processes of unequal speed", text, _draw(runs, again), caption, tables, claims)
+
+
+def rehearse(seed: int) -> None:
+    """A few reports in virtual time: in one process, by the machine code that the chapter needs."""
+    for _, method, _ in LINES:
+        until = Until(reports=2 * N)
+        train(problem=draw(N, 0), method=method, step=STEP, until=until, seed=seed, runtime=Simulated(seed=seed))
 
 
 def _for_real(problem: LeastSquares, method: Method, scale: Scale) -> tuple[Run, Trace]:

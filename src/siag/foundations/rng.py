@@ -70,6 +70,7 @@ SQUEEZE = 0.18  # 1 − 0.18 c²x⁴ is below the acceptance rate exp(x²/2 + d 
 EDGE = 4.216370409511898  # the only edge for which the layers end at the top; Doornik 2005 says how to find it
 TABLE = _layers(LAYERS, EDGE, 0.0006126065176240442)
 X = TABLE.view(np.float64) / TO_SIGNED
+HEIGHT = np.array([math.exp(-0.5 * x * x) for x in X.tolist()])
 
 
 def hashed(*parts: int, salt: int = 0) -> int:
@@ -164,7 +165,7 @@ def _beyond(rng: Rng, word: np.uint64) -> float:
     while True:
         x, _ = candidate(word)
         layer = int(word & LAYER)
-        outer, inner = X[layer], X[layer + 1]
+        inner = X[layer + 1]
         if abs(x) < inner:
             return float(x)
         if layer == 0:
@@ -172,9 +173,8 @@ def _beyond(rng: Rng, word: np.uint64) -> float:
                 beyond = -math.log(1.0 - uniform(rng)) / inner
                 if -2.0 * math.log(1.0 - uniform(rng)) >= beyond * beyond:
                     return float(inner + beyond if x > 0.0 else -inner - beyond)
-        low = math.exp(-0.5 * (outer * outer - x * x))
-        high = math.exp(-0.5 * (inner * inner - x * x))
-        if low + uniform(rng) * (high - low) < 1.0:
+        low, high = HEIGHT[layer], HEIGHT[layer + 1]
+        if low + uniform(rng) * (high - low) < math.exp(-0.5 * x * x):
             return float(x)
         word = bits(rng)
 

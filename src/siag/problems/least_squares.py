@@ -17,6 +17,7 @@ from siag.problems.problem import Constants, Drawn, curvature, exact, hessian, s
 from siag.problems.weights import Weights, among, check_numbers, mean_by, unequal
 
 SAMPLERS = ("exact", "literal")
+U1, U2, U3 = (np.uint64(k) for k in (1, 2, 3))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -162,28 +163,44 @@ class Literal(NamedTuple):
 
 
 @compiled
-def apart(w: Floats, center: Floats, zeta: Floats, e: Floats) -> tuple[float, float]:
-    """Write e = w − center to `e`; return ‖e‖² and e·ζ, ζ being as long as e or longer.
+def apart(w: Floats, center: Floats, e: Floats) -> float:
+    """Write w − center to e and return ‖e‖².
 
-    Two sums at a time, since an addition waits for the one before it, and indices without sign, since a signed one
-    might count from the end and has to be looked at first.
+    Four sums at a time, since an addition waits for the one before it, and indices without sign, since a signed one
+    might count from the end and has to be looked at first. So in `inner`.
     """
     d = w.size
-    s0 = s1 = t0 = t1 = 0.0
-    for half in range(d // 2):
-        j, k = np.uint64(2 * half), np.uint64(2 * half + 1)
-        e0, e1 = w[j] - center[j], w[k] - center[k]
-        e[j], e[k] = e0, e1
+    s0 = s1 = s2 = s3 = 0.0
+    for quarter in range(d // 4):
+        j = np.uint64(4 * quarter)
+        e0, e1 = w[j] - center[j], w[j + U1] - center[j + U1]
+        e2, e3 = w[j + U2] - center[j + U2], w[j + U3] - center[j + U3]
+        e[j], e[j + U1], e[j + U2], e[j + U3] = e0, e1, e2, e3
         s0 += e0 * e0
         s1 += e1 * e1
-        t0 += e0 * zeta[j]
-        t1 += e1 * zeta[k]
-    if d % 2 > 0:
-        e0 = w[d - 1] - center[d - 1]
-        e[d - 1] = e0
+        s2 += e2 * e2
+        s3 += e3 * e3
+    for rest in range(d - d % 4, d):
+        e0 = w[rest] - center[rest]
+        e[rest] = e0
         s0 += e0 * e0
-        t0 += e0 * zeta[d - 1]
-    return s0 + s1, t0 + t1
+    return (s0 + s1) + (s2 + s3)
+
+
+@compiled
+def inner(e: Floats, zeta: Floats) -> float:
+    """e·ζ, ζ being as long as e or longer."""
+    d = e.size
+    s0 = s1 = s2 = s3 = 0.0
+    for quarter in range(d // 4):
+        j = np.uint64(4 * quarter)
+        s0 += e[j] * zeta[j]
+        s1 += e[j + U1] * zeta[j + U1]
+        s2 += e[j + U2] * zeta[j + U2]
+        s3 += e[j + U3] * zeta[j + U3]
+    for rest in range(d - d % 4, d):
+        s0 += e[rest] * zeta[rest]
+    return (s0 + s1) + (s2 + s3)
 
 
 @sample.when(Projected)
@@ -196,13 +213,13 @@ def sample_projected(oracle: Projected, rng: Rng, i: int, w: Floats, out: Floats
     subtracted leaves s − ‖e‖²/(s + σ) = σ.
     """
     zeta, sigma = oracle.zeta, oracle.noise
-    c = chi_square(rng, oracle.p)
-    normals(rng, zeta)
-    square, inner = apart(w, oracle.centers[i], zeta, out)
+    square = apart(w, oracle.centers[i], out)  # first, while the generator's hash is still on its way
     s = math.sqrt(square + sigma * sigma)
-    inverse = 1.0 / (s + sigma) if s > 0.0 else 0.0
+    normals(rng, zeta)
+    c = chi_square(rng, oracle.p)
     root = math.sqrt(c)
-    across, along = root * s, c - root * inner * inverse
+    inverse = root / (s + sigma) if s > 0.0 else 0.0
+    across, along = root * s, c - inner(out, zeta) * inverse
     for j in range(w.size):
         out[j] = across * zeta[j] + along * out[j]
 
@@ -212,8 +229,7 @@ def curvature_projected(
     oracle: Projected, rng: Rng, i: int, w: Floats, v: Floats, gradient: Floats, scratch: Floats
 ) -> float:
     """‖A(w − v)‖² has the law of ‖w − v‖² χ²_p. There is no A to keep, so it is independent of the gradient."""
-    square, _ = apart(w, v, v, scratch)
-    return square * chi_square(rng, oracle.p)
+    return apart(w, v, scratch) * chi_square(rng, oracle.p)
 
 
 @sample.when(Literal)

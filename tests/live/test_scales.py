@@ -114,5 +114,5 @@ def test_moves_of_one_parameter_are_not_called_straight():
     job = siag.problems.LeastSquares.random(n=20, d=1, p=1, noise=0.1, seed=0)
     clock = siag.Simulated(times=siag.activity.Exponential(1.0), availability=siag.activity.OnOff(100, 300), seed=1)
     run = siag.train(problem=job, until=10_000, runtime=clock, progress=False)
-    assert run.error[0, -1] < 0.05 * run.error[0, 0]
+    assert run.error[0, -1] < 0.1 * run.error[0, 0]
     assert not [text for text in run.warnings if "straight" in text]

@@ -11,7 +11,11 @@ from siag.adapters import Torch
 from siag.methods import SIAG
 from siag.runtimes import Ray
 
-pytestmark = [pytest.mark.ray, pytest.mark.filterwarnings("ignore::DeprecationWarning")]  # Ray's own
+pytestmark = [
+    pytest.mark.ray,
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # Ray's own
+    pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning"),  # JAX's, which other tests here have imported
+]
 SMALL = {"CPU": 0.5}
 
 

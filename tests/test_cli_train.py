@@ -709,7 +709,7 @@ CONTRADICTIONS = {
         ASKED | {"names": ["north", "south"], "weights": {"north": 2.0}},
     ),
     "weights of somebody unknown": Case(
-        "weights = 'noth': must be the name of a worker, such as north; did you mean north?",
+        "weights = 'noth': must be the name of a worker that is expected, such as 'north'; did you mean north?",
         f"{ASKED_FILE}names = ['north', 'south']\nweights = {{south = 1.0, noth = 2.0}}{STEP}",
         f"{ASKED_WORDS} --name north --name south --weights south=1,noth=2",
         ASKED | {"names": ["north", "south"], "weights": {"south": 1.0, "noth": 2.0}},

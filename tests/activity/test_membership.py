@@ -26,7 +26,7 @@ from siag.activity import (
 from siag.activity.agenda import FADE, FORGET, STEP
 from siag.activity.membership import in_force, pieces
 from siag.foundations import schedule
-from siag.foundations.errors import Unsuitable
+from siag.foundations.errors import BadInput, Unsuitable
 
 N = 4
 
@@ -142,6 +142,11 @@ def test_moments_that_cannot_be_are_refused(given, parameter):
 def test_what_does_not_fit_the_workers_is_refused_and_so_is_an_empty_house(make, given, parameter):
     with refused(parameter):
         make(Everyone() if make is Members else Fixed(1.0), **given).bound(N)
+
+
+def test_what_is_no_moments_is_printed_as_it_was_given():
+    with pytest.raises(BadInput, match=r"^leave = 3: must be moments by worker"):
+        Members(Everyone(), leave=3)
 
 
 def test_a_clock_has_members_of_its_own_and_recorded_times_say_who_is_there():

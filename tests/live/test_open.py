@@ -18,7 +18,7 @@ from siag.live.protocol import wire
 from siag.live.reasons import Ending
 from siag.live.security import ANY, Tokens, read_token
 from siag.live.spec import Spec
-from siag.methods import SIAG, Automatic, compute, forget, total_weight
+from siag.methods import SIAG, Automatic, Weighted, compute, forget, total_weight
 from siag.steps import Constant
 
 ROOM = 5
@@ -51,6 +51,19 @@ def test_a_newcomer_gets_a_row_and_counts_from_its_first_report_on(opened):
     assert total_weight(opened.server.state) == 2.0
     assert opened.server.w.tolist() == [-1.5] * D  # half of each
     assert [worker.name for worker in opened.server.snapshot(1.0).workers] == ["a", "north"]
+
+
+def test_a_newcomer_counts_1_beside_those_that_have_weights():
+    desk = Desk(open_session(["a"], method=Weighted(SIAG(), (3.0, 1.0, 1.0, 1.0, 1.0))), open=True)
+    old, new = desk.call(), desk.call()
+    old.join(worker="a")
+    old.report(np.ones(D))
+    new.join(worker="north")
+    new.report(np.full(D, 5.0), 1, 0)
+    assert desk.server.w.tolist() == [-0.5 - 0.5 * (3 * 1.0 + 5.0) / 4] * D
+    new.give(wire.text(wire.LEAVE, {"reason": "", "failed": False}))
+    old.report(np.ones(D), 2, 1)
+    assert desk.server.w.tolist() == [-2.0] * D  # it is alone again
 
 
 def test_who_leaves_leaves_its_weight_to_the_others_and_may_come_back(opened):

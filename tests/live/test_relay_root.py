@@ -94,6 +94,7 @@ def test_before_its_first_report_a_relay_counts_for_as_many_zeros():
         (3, MANY, SIAG(average=3), "no relays here: SIAG(average=3) does not take the sum"),
         (3, MANY, Clipped(SIAG(), norm=1.0), "no relays here"),
         (3, MANY, Weighted(SIAG(), "samples"), "no relays here: SIAG with weights 'samples' does not take the sum"),
+        (3, MANY, Weighted(SIAG(), [6, 1]), "no relays here: SIAG with weights (6.0, 1.0) does not take the sum"),
     ],
 )
 def test_a_relay_that_claims_too_much_or_for_a_method_of_no_sums_is_refused_and_nothing_changes(

@@ -91,6 +91,29 @@ def test_of_many_that_are_missing_some_are_named():
         Spec(**given).validate()
 
 
+def test_whoever_comes_later_counts_1_however_often_the_run_is_checked():
+    """The command line checks what it was given, and the server does so again."""
+    given = {"w0": np.zeros(2), "step": STEP, "names": NAMES, "open": True, "max_workers": 4}
+    spec = Spec(**given, weights={"north": 3.0, "south": 2.0}).validate(serving=True)
+    assert spec.weights == (3.0, 2.0, 1.0, 1.0)
+    assert spec.validate(serving=True).weights == spec.weights
+    with pytest.raises(siag.BadInput, match="there are 3 for 2 workers"):
+        Spec(**given, weights=[3.0, 2.0, 1.0]).validate(serving=True)
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"names": ["0", "1"], "weights": {0: 2.0, 1: 1.0}}, "weights = 0: .* expected, such as '0'; names are texts$"),
+        ({"names": [], "open": True, "weights": {"north": 2.0}}, "weights = 'north': .* expected; give names, too$"),
+    ],
+    ids=["a number", "nobody is expected"],
+)
+def test_a_name_that_nobody_has_is_refused(given, words):
+    with pytest.raises(siag.BadInput, match=words):
+        Spec(w0=np.zeros(2), step=STEP, **given).validate(serving=True)
+
+
 # Where it leads
 
 

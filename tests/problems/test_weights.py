@@ -1,5 +1,6 @@
 """Problems whose workers count for more than others, and whose workers have different numbers of points."""
 
+import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -237,6 +238,7 @@ BAD = [
     ([1.0, 2.0], r"shape \(4\)"),
     (3.0, r"shape \(4\)"),
     (["a", "b", "c", "d"], "float64"),
+    ({0: 3.0, 1: 1.0, 2: 1.0, 3: 1.0}, "in the order of the workers; give a list"),
     ("sizes", "points|numbers"),
     ("samples", "points|numbers"),
 ]
@@ -246,7 +248,7 @@ BAD = [
 @pytest.mark.parametrize(("weights", "word"), BAD, ids=str)
 def test_weights_that_are_none_are_refused_in_one_line(name, weights, word):
     for make in (lambda: PROBLEMS[name](weights=weights), lambda: PROBLEMS[name]().weighted(weights)):
-        with pytest.raises(BadInput, match=rf"^weights = .*({word})") as refused:
+        with pytest.raises(BadInput, match=rf"^weights = {re.escape(repr(weights))}: .*({word})") as refused:
             make()
         assert "\n" not in str(refused.value)
 

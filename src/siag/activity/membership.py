@@ -11,7 +11,7 @@ from typing import Any, ClassVar, NamedTuple, TypeAlias
 import numpy as np
 
 from siag.foundations import check
-from siag.foundations.errors import BadInput, shorten
+from siag.foundations.errors import BadInput
 from siag.foundations.memory import check_fits
 from siag.foundations.types import Booleans, Floats, Integers
 
@@ -163,7 +163,7 @@ def _by_worker(name: str, moments: object, whole: bool) -> dict[int, tuple[float
     elif isinstance(moments, list | tuple | np.ndarray):
         given = dict(enumerate(moments))
     else:
-        raise BadInput(name, shorten(moments), "moments by worker, as {3: 100}, or a list with one for each")
+        raise BadInput(name, moments, "moments by worker, as {3: 100}, or a list with one for each")
     found = {}
     for i, when in given.items():
         several = tuple(when) if isinstance(when, list | tuple | np.ndarray) else (when,)

@@ -129,7 +129,8 @@ def serve(  # noqa: D417  # what is as in `train` is described there
         workers: how many, or their names; as many as a `problem` has.
         until: as in `siag.train`; by default until all workers have left.
         open: let workers join that were not expected, under names of their own; none need be expected. Each counts from
-            its first report on, and the model minimises the mean over those that are there.
+            its first report on, and the model minimises the mean over those that are there; with `weights` each of them
+            counts 1.
         max_workers: how many there may ever be, 1000 by default if it is open; rows that nobody has cost next to
             nothing. Without `open`, workers that were not expected need a token that may bring a name.
         problem: what workers with the same `problem` and `seed` minimise; kept in the trace, for `siag.replay`.

@@ -25,7 +25,7 @@ def weights_by_row(weights: object, names: Sequence[str], n: int = 0) -> tuple[f
     Args:
         weights: by name, or in the order of the names, or "samples", or `None`.
         names: of the workers.
-        n: how many rows there are, if workers may come later: each of these counts 1.
+        n: how many rows there are, if workers may come later: each of these counts 1, unless all rows have numbers.
 
     Example:
         >>> weights_by_row({"south": 1.0, "north": 2.0}, ["north", "south"]), weights_by_row([3, 3], ["north", "south"])
@@ -40,7 +40,7 @@ def weights_by_row(weights: object, names: Sequence[str], n: int = 0) -> tuple[f
         raise BadInput("weights", weights, ALLOWED)
     else:
         each = list(weights)
-    if len(each) != len(names):
+    if len(each) not in (len(names), max(len(names), n)):  # a spec that was checked before has all of them
         raise BadInput("weights", weights, ALLOWED, f"there are {len(each)} for {len(names)} workers")
     each += [1.0] * (n - len(each))
     try:
@@ -54,7 +54,10 @@ def _by_name(weights: Mapping[Any, Any], names: Sequence[str]) -> list[Any]:
     known = set(names)
     for name in weights:
         if name not in known:
-            raise BadInput("weights", name, f"the name of a worker, such as {names[0]}", guess(name, names))
+            such = f", such as {names[0]!r}" if names else ""
+            closest = guess(name, names) if isinstance(name, str) else "names are texts"
+            remedy = closest if names else "give names, too"
+            raise BadInput("weights", name, f"the name of a worker that is expected{such}", remedy)
     missing = [name for name in names if name not in weights]
     if missing:
         more = f" and {len(missing) - 3} more" if len(missing) > 3 else ""

@@ -152,7 +152,8 @@ class Weighted(Around):
                 kind = type(inner).__name__
                 raise Unsuitable(f"weights='samples': {kind} keeps no table of what workers sent; use SIAG")
         else:
-            check_weights(self.weights)
+            if (check_weights(self.weights) != 1.0).any():
+                object.__setattr__(self, "relayed", False)  # a relay says what its row counts for, in place of p_i
             object.__setattr__(self, "weights", tuple(map(float, self.weights)))
 
     def __repr__(self) -> str:

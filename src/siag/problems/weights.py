@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from siag.foundations import check
-from siag.foundations.errors import BadInput, shorten
+from siag.foundations.errors import BadInput
 from siag.foundations.types import Floats, Integers
 
 POINTS = "points"
@@ -21,9 +21,12 @@ PRINTED = 16  # numbers of a list that are printed
 
 def check_weights(weights: object, n: int | None = None) -> Floats:
     """(n,) the weights as numbers whose mean is 1; all exactly 1 if they are equal, but for rounding."""
+    if isinstance(weights, Mapping):
+        remedy = "give a list; names are for siag.train and siag.serve"
+        raise BadInput("weights", weights, "numbers in the order of the workers", remedy)
     each = check.floats("weights", weights, (n,))
     if each.min() < 0.0 or not each.any():
-        raise BadInput("weights", shorten(weights), "numbers of 0 or more, one above 0", "they are shares of the whole")
+        raise BadInput("weights", weights, "numbers of 0 or more, one above 0", "they are shares of the whole")
     if each.max() - each.min() <= ROUNDING * each.max():
         return np.ones(len(each))
     with np.errstate(over="ignore"):

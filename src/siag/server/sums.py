@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+from siag.foundations.errors import shorten
 from siag.foundations.types import Floats, Record
 from siag.methods import Method, Table
 from siag.methods.weighted import without_weights
@@ -44,5 +45,5 @@ def no_relays(method: Method) -> str:
     inner, weights = without_weights(method)
     averages = getattr(inner, "average", 1)
     name = type(inner).__name__ + (f"(average={averages})" if averages != 1 else "")
-    name += f" with weights {weights!r}" if isinstance(weights, str) else ""
+    name += "" if weights is None else f" with weights {shorten(weights)}"
     return f"{name} {what}; use SIAG or Automatic, or connect the workers to the server"

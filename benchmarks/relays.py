@@ -150,9 +150,10 @@ class Watch(Quiet):
 class Run:
     """A root, its relays, if there are any, and the processes that play workers."""
 
-    def __init__(self, relays: int, rounds: int, spare: bool = False) -> None:
+    def __init__(self, relays: int, rounds: int = 0, seconds: float = 0.0) -> None:
         self.relays, self.size = relays, WORKERS // max(1, relays)
-        self.updates = rounds * (relays or WORKERS)
+        updates = rounds * (relays or WORKERS)
+        self.until = siag.Until(iterations=updates) if rounds else siag.Until(seconds=seconds)
         self.context = multiprocessing.get_context("fork")
         self.roots, self.said = ([self.context.SimpleQueue() for _ in range(relays)] for _ in range(2))
         self.places = [self.context.SimpleQueue() for _ in range(PLAYERS)]
@@ -164,7 +165,7 @@ class Run:
             mine = range(k * part, (k + 1) * part)
             self.processes.append(self._process(play, self.places[k], mine, self.size, all_there))
         self.spare, self.watch = self.context.SimpleQueue(), Watch()
-        if spare:  # made before the root has threads
+        if seconds:  # made before the root has threads
             self.processes.append(self._process(relay, self.spare, "r0", self.size, self.said[0], self.size))
 
     def relay(self, k: int) -> Any:
@@ -199,7 +200,7 @@ class Run:
             names,
             siag.methods.SIAG(wait=1.0),
             siag.steps.Harmonic(BETA, GAMMA * per_round),
-            siag.Until(iterations=self.updates),
+            self.until,
             port=0,
             loss=lambda w: float(np.square(w - x).sum()),
             limits=Limits(connections=2 * WORKERS, max_weight=float(self.size)),
@@ -223,13 +224,13 @@ class Run:
         }
 
 
-def kill(rounds: int) -> None:
+def kill(seconds: int) -> None:
     """A relay is killed when a third of the run is over, and back ten seconds later; how the error goes meanwhile."""
-    run = Run(RELAYS, rounds, spare=True)
+    run = Run(RELAYS, seconds=float(seconds))
     moments = dict[str, float]()
 
     def meanwhile() -> None:
-        while not run.ports or run.watch.version < run.updates / 3:
+        while not run.ports or run.watch.seconds < seconds / 3:
             time.sleep(0.05)
         run.processes[0].kill()
         moments["killed"] = run.watch.seconds

@@ -48,7 +48,12 @@ def goals(relayed: Found, flat: Found, killed: Found, million: dict[str, Found])
             because=f"a sum has 32 bytes more than a report, of {8 * D} bytes and a header where d = {D}",
         ),
         Target(excess(relayed), "× d/T is the error behind relays, T reports of workers, one run", most=CHANCE),
-        Target(excess(killed), "× d/T is the error in the end if a relay was killed for ten seconds", most=CHANCE),
+        Target(
+            excess(killed),
+            "× d/T is the error in the end if a relay was killed for ten seconds",
+            most=CHANCE,
+            because="T counts the reports of all others meanwhile, too, which say nothing about its members",
+        ),
         Target(
             million["relays"]["error"] / million["flat"]["error"],
             "× the error at one server is that of 1,000,000 workers behind 1000 relays, simulated",

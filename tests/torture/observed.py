@@ -151,7 +151,7 @@ class Watched(Store):
     def _write(self, *given: Any) -> bool:
         done = super()._write(*given)
         if done:
-            self._shadow.saved = max(self._shadow.saved, self._version)
+            self._shadow.saved = self._version  # which may be less than before at a relay whose root went back
         return done
 
 

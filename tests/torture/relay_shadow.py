@@ -55,6 +55,7 @@ class RelayShadow(Shadow):
         If what is above has had reports of this relay, of which nothing is left, it waits for its members.
         """
         self._server, self._life, self._in_life = server, life, life()
+        self._version = -1  # it reads w anew, which may be another one of the same version
         self._stamps = [(stamp, stamp) for stamp in self._found(server)]
         self._passed, self._claim = (0,) * self.n, None
         self._waits_until = now + REFILL if had_reports and server.reports == 0 else -np.inf

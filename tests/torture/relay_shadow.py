@@ -47,7 +47,7 @@ class RelayShadow(Shadow):
         self._server: ParameterServer | None = None
         self._life: Callable[[], str] = lambda: ""
         self._in_life = ""
-        self._waits_until = -np.inf
+        self._waits_until, self._unread = -np.inf, False
 
     def serves(self, server: ParameterServer, life: Callable[[], str], now: float, had_reports: bool) -> None:
         """A process begins; `life` is that of what is above, as far as its members have been told.
@@ -55,7 +55,7 @@ class RelayShadow(Shadow):
         If what is above has had reports of this relay, of which nothing is left, it waits for its members.
         """
         self._server, self._life, self._in_life = server, life, life()
-        self._version = -1  # it reads w anew, which may be another one of the same version
+        self._unread = True  # w, which may be another one of the same version
         self._stamps = [(stamp, stamp) for stamp in self._found(server)]
         self._passed, self._claim = (0,) * self.n, None
         self._waits_until = now + REFILL if had_reports and server.reports == 0 else -np.inf
@@ -68,7 +68,8 @@ class RelayShadow(Shadow):
     def catch_up(self, server: ParameterServer) -> None:
         """It has read w: that of this version."""
         life, models = self._life(), self._models_read()
-        if self._server is not server or (life, server.version) == (self._in_life, self._version):
+        known = not self._unread and (life, server.version) == (self._in_life, self._version)
+        if self._server is not server or known:
             return
         require(server.version in models, f"a relay has read version {server.version}, which never was")
         w = models[server.version]
@@ -76,7 +77,7 @@ class RelayShadow(Shadow):
         if life != self._in_life or server.version < self._version:  # its stamps were of another life
             self._stamps = [(min(a, server.version), min(b, server.version)) for a, b in self._stamps]
             self.seen = self.saved = 0
-        self._in_life, self._version, self._state.w[:] = life, server.version, w
+        self._in_life, self._version, self._state.w[:], self._unread = life, server.version, w, False
         self._points.append(self._point())
 
     def report(self, version: int, row: int, worker: int, stamp: int, sample: int) -> None:

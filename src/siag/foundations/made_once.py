@@ -44,7 +44,7 @@ def _alone(path: Path) -> Iterator[None]:
 
 
 def _locked(path: Path) -> int:
-    """A file of this name that is locked, and still has the name: whoever had it before has removed that file."""
+    """Lock the file of this name; once more if it was removed meanwhile, as a process does when it lets go of it."""
     while True:
         handle = os.open(path, os.O_CREAT | os.O_RDWR, 0o666)
         try:
